@@ -1,0 +1,41 @@
+# Everything sets itself up: `make demo` and `make test` need Python 3.11+, make and the package registries.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+
+.PHONY: help setup demo test quick bench lint docs clean
+
+help: ## what can be made
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(STAMP): requirements.lock pyproject.toml scripts/bootstrap.sh
+	@PYTHON="$(PYTHON)" sh scripts/bootstrap.sh $(VENV)
+	@touch $@
+
+setup: $(STAMP) ## the virtual environment and the sandbox's tool layer
+	@$(BIN)/assay setup
+
+demo: setup ## the main job, end to end, offline after set-up
+	@$(BIN)/assay demo
+
+test: setup lint ## everything that CI runs
+	@sh scripts/system-packages.sh
+	@$(BIN)/python -m pytest
+
+quick: setup ## the subset that takes under a minute
+	@$(BIN)/python -m pytest -m quick -q
+
+lint: $(STAMP) ## style, types, import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup ## measure; writes benchmarks/results/local/*.json
+	@$(BIN)/python -m benchmarks
+
+clean: ## remove what make made here
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,17 @@
+#!/bin/sh
+# What the whole test suite uses beyond Python: installed as root, named otherwise. Tests that need a missing one
+# skip aloud.
+set -eu
+missing=""
+command -v bwrap >/dev/null || missing="$missing bubblewrap"
+command -v git >/dev/null || missing="$missing git"
+command -v podman >/dev/null || missing="$missing podman"
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    printf 'assay: installing%s for the tests\n' "$missing" >&2
+    # shellcheck disable=SC2086
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >/dev/null ||
+        printf 'assay: could not install%s: the tests that need them will be skipped\n' "$missing" >&2
+else
+    printf 'assay: not installed:%s (the tests that need them are skipped)\n' "$missing" >&2
+fi

@@ -1,0 +1,307 @@
+"""What an environment is: the contract between whoever acts and whatever keeps the world.
+
+An environment reports facts; it never judges. The contract is split by concern: `Session` runs things, `Files` moves
+bytes, `State` names and keeps what the world became. A `Workspace` is all three; a `Backend` opens workspaces.
+`assay.environments.conformance.check_backend` is the suite that every backend passes.
+
+Paths inside a workspace are POSIX, absolute. Every method raises `EnvironmentFailure` when the sandbox itself is
+broken or gone; what a command does wrong is in its result, not an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from assay.records import Isolation, Observation
+
+__all__ = [
+    "Backend",
+    "Change",
+    "ExecResult",
+    "Files",
+    "Image",
+    "Mount",
+    "ProcessInfo",
+    "ResourceLimits",
+    "Session",
+    "Snapshot",
+    "SpillTarget",
+    "State",
+    "ToolSpec",
+    "Tools",
+    "Workspace",
+    "WorkspaceSpec",
+]
+
+
+class ResourceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of one sandbox; `None` means unlimited. Which of them the kernel holds is in the isolation record."""
+
+    memory_mib: int | None = 2048
+    """Sum over all processes."""
+    processes: int | None = 256
+    cpus: float | None = None
+    """CPU seconds a second."""
+    disk_mib: int | None = 1024
+    """Everything written outside /tmp and /dev/shm, which have `tmp_mib`."""
+    tmp_mib: int | None = 512
+    file_mib: int | None = 1024
+    """The largest single file."""
+    open_files: int | None = 1024
+    output_mib: int = 64
+    """Bytes of stdout plus stderr of one exec that are kept whole; beyond it the command is stopped."""
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """A host folder or file made visible read-only inside the sandbox. `source` is resolved on the host."""
+
+    source: str
+    target: str
+
+
+class Image(msgspec.Struct, frozen=True):
+    """The file system under the writable layer: host folders of layers, the lowest first.
+
+    An empty `layers` is the host-tools base alone. `digest` is the content address over base and layers.
+    `root` is True where the lowest layer is a whole root file system that replaces the host-tools base.
+    """
+
+    layers: tuple[str, ...] = ()
+    digest: str = "host-tools"
+    env: dict[str, str] = {}
+    workdir: str = "/workspace"
+    root: bool = False
+    notes: tuple[str, ...] = ()
+    """What a reader of the record must know, for example that `FROM x` was mapped to the base."""
+
+
+class WorkspaceSpec(msgspec.Struct, frozen=True):
+    """Everything that decides what a sandbox is."""
+
+    image: Image = Image()
+    workdir: str = "/workspace"
+    env: dict[str, str] = {}
+    limits: ResourceLimits = ResourceLimits()
+    network: Literal["none", "host"] = "none"
+    """`host` only where the task's policy asks for it and the caller allowed it; recorded."""
+    user: Literal["agent", "verifier"] = "agent"
+    """Who runs inside. Different users where the tier can (the isolation record says)."""
+    mounts: tuple[Mount, ...] = ()
+    masks: tuple[str, ...] = ()
+    """Paths replaced by something empty: installed copies of the package under task, for example."""
+    tmpfs: tuple[str, ...] = ()
+    """Folders that start empty in this sandbox, are owned by its user, and are no part of its state."""
+    hostname: str = "assay"
+
+
+class ExecResult(msgspec.Struct, frozen=True):
+    """What a command did. `stdout` and `stderr` are decoded as UTF-8 with replacement and cut at `show_bytes`."""
+
+    exit_code: int
+    """Negative for a signal (-9 is SIGKILL), as in `subprocess`."""
+    stdout: str
+    stderr: str
+    duration_s: float
+    timed_out: bool = False
+    output_limited: bool = False
+    """The command was stopped because it wrote more than `ResourceLimits.output_mib`."""
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    stdout_digest: str | None = None
+    """Content address of the whole in the spill target, where the text above is cut; else None."""
+    stderr_digest: str | None = None
+    killed_by: str | None = None
+    """Which limit ended it, where the sandbox knows: `memory`, `disk`, `processes`, `output`, `timeout`."""
+
+
+class ProcessInfo(msgspec.Struct, frozen=True):
+    """A process alive in the sandbox, other than its own init. `command` is agent-controlled text."""
+
+    pid: int
+    parent: int
+    command: str
+    state: str = "?"
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A path that differs from the state that the sandbox was opened on (or from a given snapshot)."""
+
+    path: str
+    kind: Literal["added", "changed", "removed"]
+    type: Literal["file", "directory", "symlink", "other"] = "file"
+    mode: int | None = None
+    size: int | None = None
+    digest: str | None = None
+    """Content address of a file's bytes or of a link's target."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A state that can be opened again, any number of times, while its backend lives.
+
+    `digest` covers every path that differs from the image: kind, mode, size and content; not times, not owners.
+    Two sandboxes of one image with the same files have the same digest, whatever order they were written in.
+    """
+
+    digest: str
+    image: Image
+    layers: tuple[str, ...] = ()
+    """Backend-specific: the sealed layers on top of the image, lowest first."""
+    backend: str = ""
+    changes: tuple[Change, ...] = ()
+    """All paths that differ from the image."""
+
+
+class SpillTarget(Protocol):
+    """Where large output goes whole. `store.BlobStore` is one."""
+
+    def put_file(self, path: Path) -> str:
+        """Takes over a finished file (it may be moved away) and returns its content address."""
+        ...
+
+
+class Session(Protocol):
+    """Runs things."""
+
+    spec: WorkspaceSpec
+    isolation: Isolation
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """Runs one command to its end; a round trip to the sandbox's own first process.
+
+        Args:
+            command: A string is run by `/bin/sh -c`; a sequence is run as it is, found on the sandbox's PATH.
+            cwd: Working directory; default the spec's `workdir`.
+            env: Added to the sandbox's environment for this command alone.
+            stdin: What the command reads; at most 16 MiB.
+            timeout_s: Wall seconds, after which every process of the command is killed, also those that changed
+                session or group; None for no limit. The sandbox stays usable.
+            show_bytes: How much of stdout and of stderr is returned: the first half and the last half of it, with
+                a line between that says how many bytes were cut.
+            spill: Where output beyond `show_bytes` is kept whole; without it the rest is dropped and counted.
+
+        Returns:
+            The result; also when the command was killed, timed out, or could not be found (127) or run (126).
+            The call ends when the command itself has ended; background processes that hold its output are left
+            running and what they write later is not read.
+
+        Raises:
+            EnvironmentFailure: The sandbox is gone or its first process does not answer.
+        """
+        ...
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """Every process in the sandbox but its init."""
+        ...
+
+    async def kill_all(self) -> None:
+        """Kills every process in the sandbox but its init; returns when none is left. Idempotent."""
+        ...
+
+    async def close(self) -> None:
+        """Kills everything and releases all that the sandbox holds, sealed layers excepted. Idempotent."""
+        ...
+
+
+class Files(Protocol):
+    """Moves bytes. No path can leave the sandbox: links are resolved as the sandbox would resolve them."""
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        """Reads a regular file. Raises `FileNotFoundError`, `IsADirectoryError`, `PermissionError`, or
+        `ValueError` where the file is no regular file or longer than `limit`."""
+        ...
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Writes a file, making its parent folders. Raises `OSError` where the sandbox's user may not."""
+        ...
+
+    async def upload(self, source: Path, target: str) -> None:
+        """Copies a host file or folder to `target`. Links inside `source` that lead outside it raise
+        `ValueError`; modes are kept, owners are not."""
+        ...
+
+    async def download(self, source: str, target: Path) -> None:
+        """Copies a file or folder out. Links are written as links only where they stay inside `target`, else
+        skipped; devices and sockets are skipped. Never follows a link to a host path."""
+        ...
+
+
+class State(Protocol):
+    """Names and keeps what the world became."""
+
+    async def digest(self) -> str:
+        """The state's digest (see `Snapshot`), at a cost in proportion to what changed since the last call."""
+        ...
+
+    async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
+        """What differs from the state that it was opened on, or from `since`; sorted by path."""
+        ...
+
+    async def snapshot(self) -> Snapshot:
+        """Seals the present state. Everything that runs is killed first; the workspace goes on, on top of it."""
+        ...
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
+        """Opens another workspace on a snapshot of this one, with `spec` (default: the same)."""
+        ...
+
+
+@runtime_checkable
+class Workspace(Session, Files, State, Protocol):
+    """A sandboxed file system with a shell."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Opens workspaces. One backend object serves a whole run; `open` may be called concurrently."""
+
+    name: str
+
+    async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> Workspace:
+        """Opens a fresh sandbox, on `state` if given. Raises `EnvironmentFailure` when it cannot."""
+        ...
+
+    async def release(self, snapshot: Snapshot) -> None:
+        """Drops a snapshot's sealed layers, once nobody opens it any more. Idempotent."""
+        ...
+
+    async def close(self) -> None:
+        """Closes every workspace and drops every layer of this backend object. Idempotent."""
+        ...
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool offered to a model: its JSON Schema in `parameters`."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Tools(Protocol):
+    """The tool-calling face of an environment: what an in-process world is, and what a workspace is wrapped in."""
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools, in a stable order."""
+        ...
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        """Calls a tool. A wrong call is an observation with `error`, never an exception."""
+        ...
+
+    async def digest(self) -> str | None:
+        """Digest of the world as it is now; None where it cannot be observed."""
+        ...

@@ -1,0 +1,134 @@
+"""Every error that Assay raises on purpose.
+
+    AssayError
+      + UserError             bad input or configuration: one paragraph, exit code 2, no traceback
+      |   - PluginLoadError   a plugin was found but is broken, or nothing has that name
+      + BoundaryError         something outside our own code failed; the leaf names the boundary
+          - ProviderError     a model server (status, retry_after_s and retryable say what to do)
+          - TaskError         a task folder, its image or its set-up
+          - EnvironmentFailure  the sandbox or its host
+          - AgentError        the agent's own code raised
+          - VerifierError     a check could not judge (never the same as a failed check)
+          - StoreError        the record could not be written or is damaged
+      + LimitReached          a limit of the attempt was met: a stop, not a failure
+
+`boundary()` is the one place that attributes a foreign exception to a boundary. Plugins raise plain exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = [
+    "AgentError",
+    "AssayError",
+    "BoundaryError",
+    "EnvironmentFailure",
+    "LimitReached",
+    "PluginLoadError",
+    "ProviderError",
+    "StoreError",
+    "TaskError",
+    "UserError",
+    "VerifierError",
+    "boundary",
+]
+
+
+class AssayError(Exception):
+    """The root of the tree."""
+
+
+class UserError(AssayError):
+    """Bad input: the message says what was wrong, where, and what to do."""
+
+
+class PluginLoadError(UserError):
+    """A named plugin does not exist, or exists and fails to import."""
+
+
+class BoundaryError(AssayError):
+    """Something outside our own code failed. `name` is what a record stores in `broke`."""
+
+    name = "unknown"
+
+
+class ProviderError(BoundaryError):
+    """A model server refused or failed."""
+
+    name = "provider"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        retryable: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.retryable = retryable
+
+
+class TaskError(BoundaryError):
+    """A task folder, its image or its set-up is broken."""
+
+    name = "task"
+
+
+class EnvironmentFailure(BoundaryError):
+    """The sandbox or its host failed. Never an agent failure."""
+
+    name = "environment"
+
+
+class AgentError(BoundaryError):
+    """The agent's own code raised."""
+
+    name = "agent"
+
+
+class VerifierError(BoundaryError):
+    """A check could not judge."""
+
+    name = "verifier"
+
+
+class StoreError(BoundaryError):
+    """The record could not be written, or what is stored is damaged."""
+
+    name = "store"
+
+
+class LimitReached(AssayError):
+    """A limit of the attempt was met.
+
+    Args:
+        limit: Which one, as named in `records.Limits` (`turns`, `tokens`, `cost_usd`, `wall_s`, `working_s`).
+        value: What had been used when it was met.
+        allowed: The limit.
+    """
+
+    def __init__(self, limit: str, value: float, allowed: float) -> None:
+        super().__init__(f"limit {limit} reached: {value:g} of {allowed:g}")
+        self.limit = limit
+        self.value = value
+        self.allowed = allowed
+
+
+@contextmanager
+def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
+    """Attributes any foreign exception inside the block to one boundary.
+
+    Errors of our own tree pass unchanged, so that the innermost boundary wins.
+    """
+    try:
+        yield
+    except AssayError:
+        raise
+    except Exception as exc:
+        message = f"{what}: {type(exc).__name__}: {exc}"
+        raise error(message) from exc

@@ -1,0 +1,98 @@
+"""Finds plugins: by short name (entry point), as `module:Class`, or as `path/to/file.py` (optionally `:Class`).
+
+Loading never guesses: what is not found is answered with the nearest names, and what is found but broken shows the
+plugin's own error. Nothing is executed to be listed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .errors import PluginLoadError
+
+__all__ = ["load", "names"]
+
+
+def names(kind: str) -> dict[str, EntryPoint]:
+    """Short name to entry point of the group `assay.<kind>`. Raises `PluginLoadError` where two claim one name."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=f"assay.{kind}"):
+        other = found.get(point.name)
+        if other is not None and other.value != point.value:
+            message = (
+                f"two installed packages register {kind} {point.name!r}: {other.value} and {point.value}; remove one"
+            )
+            raise PluginLoadError(message)
+        found[point.name] = point
+    return found
+
+
+def load(kind: str, name: str) -> Any:
+    """Loads a plugin's class.
+
+    Args:
+        kind: The group without its prefix: `agents`, `environments`, `checks`, ...
+        name: A short name, `module:Class`, or the path of a Python file, with `:Class` where it defines several.
+
+    Raises:
+        PluginLoadError: Nothing has that name (with the nearest ones), or it fails to import (with its own error).
+    """
+    known = names(kind)
+    if name in known:
+        return _import(kind, name, known[name].value)
+    path, _, attribute = name.partition(":")
+    if path.endswith(".py"):
+        return _from_file(kind, Path(path), attribute or None)
+    if ":" in name:
+        return _import(kind, name, name)
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
+    message = f"no {kind.rstrip('s')} is called {name!r}; {hint} (module:Class and path/file.py work too)"
+    raise PluginLoadError(message)
+
+
+def _import(kind: str, name: str, target: str) -> Any:
+    module_name, _, attribute = target.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as exc:
+        message = f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {type(exc).__name__}: {exc}"
+        raise PluginLoadError(message) from exc
+    return _attribute(kind, name, module, attribute)
+
+
+def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
+    if not path.is_file():
+        message = f"no {kind.rstrip('s')} file {path}: check the path"
+        raise PluginLoadError(message)
+    spec = importlib.util.spec_from_file_location(f"assay_plugin_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        message = f"{path} cannot be imported as Python"
+        raise PluginLoadError(message)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as exc:
+        message = f"{path} does not import: {type(exc).__name__}: {exc}"
+        raise PluginLoadError(message) from exc
+    if attribute is not None:
+        return _attribute(kind, str(path), module, attribute)
+    classes = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
+    if len(classes) != 1:
+        found = ", ".join(sorted(c.__name__ for c in classes)) or "none"
+        message = f"{path} defines {len(classes)} classes ({found}): name one with {path}:Class"
+        raise PluginLoadError(message)
+    return classes[0]
+
+
+def _attribute(kind: str, name: str, module: ModuleType, attribute: str) -> Any:
+    if not attribute or not hasattr(module, attribute):
+        message = f"{kind.rstrip('s')} {name!r}: {module.__name__} has no attribute {attribute!r}"
+        raise PluginLoadError(message)
+    return getattr(module, attribute)

@@ -1,0 +1,67 @@
+"""The nouns: plain frozen records, no behaviour, no I/O.
+
+Reading a record needs this package and msgspec, nothing else. Field meanings are written under the fields; JSON
+Schema comes from `msgspec.json.schema(Trajectory)`.
+"""
+
+from ._canonical import DIGEST_PREFIX, canonical_bytes, decode, digest_bytes, digest_record, require_finite
+from ._event import (
+    GENESIS,
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Event,
+    EvidenceAdded,
+    ModelCalled,
+    Noted,
+    StepTaken,
+    VerdictGiven,
+)
+from ._evidence import Channel, Evidence, Verdict, VerdictKind, VerdictStatus
+from ._isolation import Hold, Isolation, IsolationName, LimitHold
+from ._step import Actor, ModelCall, Observation, Step, ToolCall, Truncation, Usage
+from ._task import Check, EnvironmentSpec, Limits, Message, Oracle, Task
+from ._trajectory import SCHEMA_VERSION, Trajectory
+
+__all__ = [
+    "DIGEST_PREFIX",
+    "GENESIS",
+    "SCHEMA_VERSION",
+    "Actor",
+    "AttemptEnded",
+    "AttemptStarted",
+    "Body",
+    "Channel",
+    "Check",
+    "EnvironmentSpec",
+    "Event",
+    "Evidence",
+    "EvidenceAdded",
+    "Hold",
+    "Isolation",
+    "IsolationName",
+    "LimitHold",
+    "Limits",
+    "Message",
+    "ModelCall",
+    "ModelCalled",
+    "Noted",
+    "Observation",
+    "Oracle",
+    "Step",
+    "StepTaken",
+    "Task",
+    "ToolCall",
+    "Trajectory",
+    "Truncation",
+    "Usage",
+    "Verdict",
+    "VerdictGiven",
+    "VerdictKind",
+    "VerdictStatus",
+    "canonical_bytes",
+    "decode",
+    "digest_bytes",
+    "digest_record",
+    "require_finite",
+]

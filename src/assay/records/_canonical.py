@@ -1,0 +1,54 @@
+"""Canonical bytes and content addresses.
+
+A record's canonical bytes are its JSON with the keys of every object sorted, no insignificant white space, UTF-8,
+and floats in their shortest round-trip form. NaN and infinities have no canonical form and raise. A content address
+is `blake3:` and 64 hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import msgspec
+
+__all__ = ["DIGEST_PREFIX", "canonical_bytes", "decode", "digest_bytes", "digest_record", "require_finite"]
+
+T = TypeVar("T")
+DIGEST_PREFIX = "blake3:"
+_ENCODER = msgspec.json.Encoder(order="sorted")
+
+
+def canonical_bytes(record: object) -> bytes:
+    """The bytes that a digest is taken over. The inverse is `decode`."""
+    return _ENCODER.encode(record)
+
+
+def decode(data: bytes | str, kind: type[T]) -> T:
+    """Decodes a record; raises `msgspec.ValidationError` with the path of what does not fit."""
+    return msgspec.json.decode(data, type=kind)
+
+
+def digest_bytes(data: bytes | bytearray | memoryview) -> str:
+    """`blake3:` and the BLAKE3 of the bytes."""
+    from blake3 import blake3  # late: a reader of records needs msgspec alone
+
+    return DIGEST_PREFIX + blake3(data).hexdigest()
+
+
+def digest_record(record: object) -> str:
+    """The content address of a record: the digest of its canonical bytes."""
+    return digest_bytes(canonical_bytes(record))
+
+
+def require_finite(value: Any, where: str) -> None:
+    """Raises `ValueError` if any number inside plain JSON data is NaN or infinite (JSON has no such numbers)."""
+    if isinstance(value, float) and not math.isfinite(value):
+        message = f"{where} is {value}: only finite numbers can be recorded"
+        raise ValueError(message)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            require_finite(item, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            require_finite(item, f"{where}[{index}]")

@@ -1,0 +1,53 @@
+"""What can be looked up again, and what was concluded from it.
+
+Three channels are kept apart: what the model said (`gateway`), what was executed (`audit`), and what the world became
+(`state`). A verdict cites evidence; what was not observed is `unknown`, never a pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = ["Channel", "Evidence", "Verdict", "VerdictKind", "VerdictStatus"]
+
+Channel = Literal["gateway", "audit", "state"]
+VerdictKind = Literal["outcome", "process", "safety", "integrity"]
+VerdictStatus = Literal["pass", "fail", "unknown", "error"]
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One observed fact. `data` is plain JSON whose shape `kind` names; large content is in `blobs` by digest.
+
+    Kinds written by Assay itself: `execution` (argv, cwd, exit_code, duration_s, stdout, stderr, timed_out),
+    `snapshot` (digest, manifest), `difference` (changes), `test_report` (counts, tests), `reward` (values),
+    `processes` (list), `file` (path, digest), `limit` (what a watchdog or the kernel ended).
+    """
+
+    id: str
+    channel: Channel
+    kind: str
+    data: dict[str, Any]
+    blobs: tuple[str, ...] = ()
+    at: float | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A judgement by one check. An exception or missing evidence is `error` or `unknown`, never `pass` or `fail`."""
+
+    check: str
+    kind: VerdictKind
+    status: VerdictStatus
+    score: float | None
+    """In [0, 1], or None where there is none."""
+    reason: str
+    evidence: tuple[str, ...] = ()
+    """Ids of the evidence that it rests on."""
+    verifier: str | None = None
+    """Content address of the check: its code, its parameters and the files that it ran."""
+    duration_s: float | None = None
+    rewards: dict[str, float] = {}
+    """The named rewards that the task's own verifier wrote, if it wrote any."""
+    marks: tuple[str, ...] = ()
+    """What was neutralised or found suspicious while judging, in stable short names."""

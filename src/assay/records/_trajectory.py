@@ -1,0 +1,46 @@
+"""The whole of one attempt, assembled from its chain."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ._event import AttemptEnded, AttemptStarted, Noted
+from ._evidence import Evidence, Verdict, VerdictStatus
+from ._isolation import Isolation
+from ._step import ModelCall, Step
+
+__all__ = ["SCHEMA_VERSION", "Trajectory"]
+
+SCHEMA_VERSION = 1
+"""Version of every record in this package. It grows when the meaning or the shape of a stored field changes."""
+
+
+class Trajectory(msgspec.Struct, frozen=True):
+    """One try at one attempt: who, what, how it went, and the head of its chain."""
+
+    run: str
+    attempt: str
+    chain: str
+    task: str
+    task_digest: str
+    agent: str
+    model: str | None
+    seed: int
+    number: int
+    retry: int
+    started: AttemptStarted
+    finished: AttemptEnded | None
+    """None while it runs, and for ever where the runner died."""
+    isolation: Isolation | None
+    steps: tuple[Step, ...]
+    calls: tuple[ModelCall, ...]
+    evidence: tuple[Evidence, ...]
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[Noted, ...]
+    head: str
+    """Digest of the last event."""
+    length: int
+    """Number of events."""
+    outcome: VerdictStatus | None = None
+    """Status over the outcome verdicts: the worst of them; None where there is none."""
+    schema_version: int = SCHEMA_VERSION

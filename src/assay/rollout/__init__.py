@@ -1,0 +1,1 @@
+"""Plan, schedule, budget, run, resume. The run's only writer to the store."""

@@ -1,0 +1,44 @@
+"""The one module that reads environment variables. `Settings.from_environment` is called at the edges, never on import.
+
+| variable | meaning | default |
+|---|---|---|
+| `ASSAY_CACHE` | where tool layers and built images are kept | `$XDG_CACHE_HOME/assay`, else `~/.cache/assay` |
+| `ASSAY_STORE` | the folder of runs and blobs | `.assay` in the working directory |
+| `OPENAI_BASE_URL` | where `--model openai:NAME` asks | none |
+| `OPENAI_API_KEY` | the credential for it; never recorded | none |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["Settings"]
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the process's environment says."""
+
+    cache: Path
+    store: Path
+    openai_base_url: str | None = None
+    openai_api_key: str | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Reads the variables named in the module docstring, from `environment` or from the process's own."""
+        given = os.environ if environment is None else environment
+        home_cache = Path(given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or "/tmp") / ".cache")
+        return cls(
+            cache=Path(given.get("ASSAY_CACHE") or home_cache / "assay"),
+            store=Path(given.get("ASSAY_STORE") or ".assay"),
+            openai_base_url=given.get("OPENAI_BASE_URL"),
+            openai_api_key=given.get("OPENAI_API_KEY"),
+        )
+
+    def __repr__(self) -> str:
+        """Shows paths, never credentials."""
+        return f"Settings(cache={self.cache}, store={self.store})"

@@ -1,0 +1,1 @@
+"""Estimates, intervals and comparisons: pure functions over columns."""

@@ -1,0 +1,1 @@
+"""Where trajectories live: append, read, query, seal, and the hash chain."""

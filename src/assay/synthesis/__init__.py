@@ -1,0 +1,1 @@
+"""Makes tasks and environments."""

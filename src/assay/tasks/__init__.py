@@ -1,0 +1,1 @@
+"""Task folders and other task sources: read, validate, lint, write."""

@@ -1,0 +1,47 @@
+"""What a check is: it looks at a fresh fork of the final state and gives a verdict with evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from assay.environments.interface import Backend, Change, Snapshot, SpillTarget, WorkspaceSpec
+from assay.records import Check, Evidence, Task, Verdict
+
+__all__ = ["CheckInput", "CheckResult", "OutcomeCheck"]
+
+
+class CheckInput(NamedTuple):
+    """What a check is given. The check opens its own sandboxes on `state`; no agent process is alive."""
+
+    task: Task
+    folder: Path | None
+    """The task's folder on the host, from which tests are mounted."""
+    check: Check
+    backend: Backend
+    spec: WorkspaceSpec
+    """The agent's spec; a check derives the verifier's from it."""
+    state: Snapshot
+    changes: tuple[Change, ...]
+    """What the agent changed, against the state it was given."""
+    blobs: SpillTarget
+    artifacts: dict[str, str]
+    """Declared artifacts: path inside to digest."""
+
+
+class CheckResult(NamedTuple):
+    """A verdict and the evidence that it cites, in the order to be recorded."""
+
+    verdict: Verdict
+    evidence: tuple[Evidence, ...]
+
+
+@runtime_checkable
+class OutcomeCheck(Protocol):
+    """A kind of check, found by entry point `assay.checks`."""
+
+    kind: str
+
+    async def judge(self, given: CheckInput) -> CheckResult:
+        """Judges. An exception becomes a verdict `error`; what could not be observed is `unknown`."""
+        ...

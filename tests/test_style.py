@@ -1,0 +1,95 @@
+"""Size, parameters, imports: the rules of the house that a machine can read."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src" / "assay").rglob("*.py"))
+MODULE_LINES, FUNCTION_LINES, PARAMETERS = 500, 60, 6
+# Each exception has a reason; the list may only shrink.
+ALLOWED: dict[str, str] = {
+    "Session.exec: parameters": "the contract of an exec; every option is keyword-only and documented",
+}
+FORBIDDEN_NAMES = {"common", "helpers", "manager", "misc", "utils"}
+pytestmark = pytest.mark.quick
+
+
+def functions(tree: ast.AST, prefix: str = "") -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    found = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            name = f"{prefix}{node.name}"
+            if not isinstance(node, ast.ClassDef):
+                found.append((name, node))
+            found += functions(node, f"{name}.")
+    return found
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+    return len([a for a in given if a.arg not in ("self", "cls")])
+
+
+def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("command" in ast.unparse(d) or "callback" in ast.unparse(d) for d in node.decorator_list)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_module_is_small(path: Path) -> None:
+    text = path.read_text()
+    problems = []
+    if len(text.splitlines()) > MODULE_LINES:
+        problems.append(f"{path.name}: {len(text.splitlines())} lines")
+    for name, node in functions(ast.parse(text)):
+        lines = (node.end_lineno or 0) - node.lineno + 1
+        documented = ast.get_docstring(node) or ""
+        if lines - len(documented.splitlines()) > FUNCTION_LINES:
+            problems.append(f"{name}: {lines} lines")
+        # A command's parameters are its options, generated from one typed configuration where it runs anything.
+        if parameters(node) > PARAMETERS and not is_command(node) and f"{node.name}: parameters" not in _short(ALLOWED):
+            problems.append(f"{name}: {parameters(node)} parameters")
+    assert not problems
+
+
+def _short(allowed: dict[str, str]) -> set[str]:
+    return {key.split(".")[-1] for key in allowed}
+
+
+def test_no_room_for_leftovers() -> None:
+    assert not [p for p in SOURCES if p.stem in FORBIDDEN_NAMES or FORBIDDEN_NAMES & set(p.parts)]
+
+
+def test_root_table_equals_all() -> None:
+    import assay
+
+    assert set(assay.__all__) == set(assay._EXPORTS) | {"__version__"}
+    assert all(getattr(assay, name) is not None for name in assay.__all__)
+
+
+def _import_cost(statement: str) -> tuple[float, int, set[str]]:
+    code = (
+        f"import sys, resource; b = resource.getrusage(resource.RUSAGE_SELF); n = len(sys.modules)\n{statement}\n"
+        "a = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(a.ru_utime + a.ru_stime - b.ru_utime - b.ru_stime, len(sys.modules) - n, *sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    return float(out[0]), int(out[1]), set(out[2:])
+
+
+def test_import_assay_is_cheap() -> None:
+    _, modules, loaded = _import_cost("import assay")
+    assert modules <= 300
+    assert not loaded & {"duckdb", "pyarrow", "scipy", "numpy", "aiohttp", "rich", "typer"}
+
+
+def test_records_need_msgspec_alone() -> None:
+    _, _, loaded = _import_cost("import assay.records")
+    ours = {m for m in loaded if m.startswith("assay") and not m.startswith("assay.records")}
+    assert ours == {"assay"}
+    assert not loaded & {"blake3", "duckdb", "pyarrow", "numpy", "aiohttp", "rich", "typer", "yaml"}
