@@ -35,6 +35,7 @@ __all__ = [
     "Tools",
     "Workspace",
     "WorkspaceSpec",
+    "World",
 ]
 
 
@@ -304,4 +305,21 @@ class Tools(Protocol):
 
     async def digest(self) -> str | None:
         """Digest of the world as it is now; None where it cannot be observed."""
+        ...
+
+
+@runtime_checkable
+class World(Tools, Protocol):
+    """An in-process world: it runs no agent code, so nothing isolates it and nothing needs to.
+
+    Found by entry point `assay.environments` under the task's environment kind and built as
+    `World(parameters: dict, seed: int)`; one object serves one attempt.
+    """
+
+    def facts(self) -> dict[str, Any]:
+        """What the world became, as plain JSON data: what checks judge and the record keeps."""
+        ...
+
+    async def close(self) -> None:
+        """Releases what it holds. Idempotent."""
         ...

@@ -1,0 +1,119 @@
+"""One typed configuration of a run: it is the command line, the TOML file and the record of the run.
+
+Each field is documented by the string under it; the command's help and the reference page come from there.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from assay.errors import UserError
+from assay.records import Limits
+
+__all__ = ["RunConfig", "field_docs", "load_config", "to_toml"]
+
+
+class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to run, with what, how often, and within which limits."""
+
+    tasks: tuple[str, ...]
+    """Task folders, or folders of task folders."""
+    agent: str = "oracle"
+    """Who acts: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`."""
+    agent_options: dict[str, Any] = {}
+    """Options of the agent, as `key=value`; an unknown one is an error that lists the known ones."""
+    model: str | None = None
+    """What an agent with a model asks: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`."""
+    attempts: int = 1
+    """How often each task is attempted, each time with its own seed."""
+    concurrency: int = 4
+    """How many attempts are under way at once."""
+    model_concurrency: int = 16
+    """How many model calls are under way at once, over all attempts."""
+    seed: int = 0
+    """The seed that every attempt's own seed is derived from."""
+    backend: str | None = None
+    """The sandbox: `namespaces`, `bubblewrap`, `podman`, `docker` or `process`; default: the best that works here."""
+    allow_unsafe: bool = False
+    """Allow the `process` backend, which isolates nothing. Marked in every record."""
+    allow_network: bool = False
+    """Allow the network to tasks whose own policy asks for it. Without it such a task is refused."""
+    base: dict[str, str] = {}
+    """For Dockerfiles: which base stands in for `FROM IMAGE`, as `IMAGE=scratch` or `IMAGE=NAME` of an imported root."""
+    limits: Limits = Limits()
+    """Limits of each attempt; where a task has its own, the stricter one holds."""
+    retries: int = 2
+    """How often an attempt is tried again after an infrastructure failure. Every try is kept."""
+    repetitions: int = 1
+    """How often each check judges; judgements that disagree make the verdict `unknown`."""
+    run: str | None = None
+    """Name of the run; default: made from agent, date and time."""
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work, before anything starts."""
+        for name in ("attempts", "concurrency", "model_concurrency", "repetitions"):
+            if getattr(self, name) < 1:
+                message = f"{name} is {getattr(self, name)}: it must be at least 1"
+                raise UserError(message)
+        if self.retries < 0:
+            message = f"retries is {self.retries}: it must be 0 or more"
+            raise UserError(message)
+        if not self.tasks:
+            message = "no tasks: name at least one task folder"
+            raise UserError(message)
+        if self.backend == "process" and not self.allow_unsafe:
+            message = (
+                "the process backend isolates nothing: agents could read your files and reach your network. "
+                "Add --allow-unsafe if you trust these tasks and this agent, or leave --backend away"
+            )
+            raise UserError(message)
+
+
+def load_config(path: Path) -> dict[str, Any]:
+    """Reads a TOML file of `RunConfig` fields. Raises `UserError` with file and place."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        message = f"cannot read the configuration {path}: {exc.strerror}"
+        raise UserError(message) from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        message = f"{path} is not valid TOML: {exc}"
+        raise UserError(message) from exc
+    unknown = sorted(set(data) - set(RunConfig.__struct_fields__))
+    if unknown:
+        message = f"{path}: unknown field {unknown[0]!r}; known: {', '.join(RunConfig.__struct_fields__)}"
+        raise UserError(message)
+    return data
+
+
+def to_toml(config: RunConfig) -> str:
+    """The resolved configuration as the TOML file that reproduces it. Absent means unset."""
+    plain = msgspec.to_builtins(config)
+    return tomli_w.dumps({k: _without_none(v) for k, v in plain.items() if v is not None})
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
+    return value
+
+
+@cache
+def field_docs(struct: type) -> dict[str, str]:
+    """Field name to the string written under it."""
+    tree = ast.parse(inspect.cleandoc(inspect.getsource(struct)))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    docs = {}
+    for field, following in zip(body, body[1:], strict=False):
+        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if named and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            docs[field.target.id] = " ".join(str(following.value.value).split())  # type: ignore[union-attr]
+    return docs

@@ -1,0 +1,109 @@
+"""A workspace whose every command lands in the audit channel of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from assay.environments.interface import Change, ExecResult, ProcessInfo, Snapshot, SpillTarget, Workspace, WorkspaceSpec
+from assay.records import Isolation
+
+from .recorder import Recorder
+
+__all__ = ["RecordedWorkspace"]
+
+
+class RecordedWorkspace:
+    """Passes everything on, and records each exec, write and upload as evidence of the audit channel."""
+
+    def __init__(self, inner: Workspace, recorder: Recorder, spill: SpillTarget) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self._spill = spill
+        self.spec: WorkspaceSpec = inner.spec
+        self.isolation: Isolation = inner.isolation
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """See `Session.exec`. Output that is cut is kept whole in the blob store."""
+        result = await self._inner.exec(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            timeout_s=timeout_s,
+            show_bytes=show_bytes,
+            spill=spill or self._spill,
+        )
+        data: dict[str, object] = {
+            "argv": command if isinstance(command, str) else list(command),
+            "cwd": cwd or self.spec.workdir,
+            "exit_code": result.exit_code,
+            "stdout": result.stdout,
+            "stderr": result.stderr,
+            "stdout_bytes": result.stdout_bytes,
+            "stderr_bytes": result.stderr_bytes,
+            "duration_s": round(result.duration_s, 6),
+            "timed_out": result.timed_out,
+            "killed_by": result.killed_by,
+        }
+        blobs = tuple(d for d in (result.stdout_digest, result.stderr_digest) if d)
+        self._recorder.evidence("audit", "execution", data, blobs)
+        return result
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """See `Session.processes`."""
+        return await self._inner.processes()
+
+    async def kill_all(self) -> None:
+        """See `Session.kill_all`."""
+        await self._inner.kill_all()
+
+    async def close(self) -> None:
+        """See `Session.close`."""
+        await self._inner.close()
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        """See `Files.read`."""
+        return await self._inner.read(path, limit=limit)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """See `Files.write`."""
+        await self._inner.write(path, data, mode=mode)
+        self._recorder.evidence("audit", "write", {"path": path, "size": len(data), "mode": mode})
+
+    async def upload(self, source: Path, target: str) -> None:
+        """See `Files.upload`."""
+        await self._inner.upload(source, target)
+        self._recorder.evidence("audit", "upload", {"name": source.name, "target": target})
+
+    async def download(self, source: str, target: Path) -> None:
+        """See `Files.download`."""
+        await self._inner.download(source, target)
+
+    async def digest(self) -> str:
+        """See `State.digest`."""
+        return await self._inner.digest()
+
+    async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
+        """See `State.diff`."""
+        return await self._inner.diff(since)
+
+    async def snapshot(self) -> Snapshot:
+        """See `State.snapshot`."""
+        taken = await self._inner.snapshot()
+        self._recorder.evidence("state", "snapshot", {"digest": taken.digest, "changes": len(taken.changes)})
+        return taken
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
+        """See `State.fork`. What happens in the fork is recorded in the same chain."""
+        return RecordedWorkspace(await self._inner.fork(spec), self._recorder, self._spill)
