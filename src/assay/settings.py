@@ -4,6 +4,7 @@
 |---|---|---|
 | `ASSAY_CACHE` | where tool layers and built images are kept | `$XDG_CACHE_HOME/assay`, else `~/.cache/assay` |
 | `ASSAY_STORE` | the folder of runs and blobs | `.assay` in the working directory |
+| `ASSAY_PRICES` | a TOML file of model prices that go before the built-in ones | none |
 | `OPENAI_BASE_URL` | where `--model openai:NAME` asks | none |
 | `OPENAI_API_KEY` | the credential for it; never recorded | none |
 """
@@ -26,6 +27,7 @@ class Settings(msgspec.Struct, frozen=True):
     store: Path
     openai_base_url: str | None = None
     openai_api_key: str | None = None
+    prices: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -36,7 +38,8 @@ class Settings(msgspec.Struct, frozen=True):
             cache=Path(given.get("ASSAY_CACHE") or home_cache / "assay"),
             store=Path(given.get("ASSAY_STORE") or ".assay"),
             openai_base_url=given.get("OPENAI_BASE_URL"),
-            openai_api_key=given.get("OPENAI_API_KEY"),
+            openai_api_key=given.get("OPENAI_API_KEY") or None,
+            prices=Path(given["ASSAY_PRICES"]) if given.get("ASSAY_PRICES") else None,
         )
 
     def __repr__(self) -> str:

@@ -1,0 +1,111 @@
+"""From the name of a model to the backend that answers for it.
+
+| name | backend |
+|---|---|
+| `openai:NAME` | the server at `OPENAI_BASE_URL`, with `OPENAI_API_KEY` |
+| `http://host/v1#NAME` | that server; the credential is sent only where the URL lies under `OPENAI_BASE_URL`'s host |
+| `scripted:PATH` | replies from a JSON, TOML or YAML file |
+| `scripted:module:function`, `scripted:file.py:function` | replies from a function |
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from assay import plugins
+from assay.errors import UserError
+from assay.gateway.interface import ModelBackend
+from assay.settings import Settings
+
+__all__ = ["open_backend"]
+
+_FORMS = "openai:NAME, http://host/v1#NAME, scripted:PATH or scripted:module:function"
+
+
+def open_backend(model: str, settings: Settings) -> ModelBackend:
+    """Makes the backend for `--model`. The caller closes it.
+
+    Raises:
+        UserError: No such form, or something that it needs is not set; the message says what to set.
+    """
+    kind, _, rest = model.partition(":")
+    if kind == "openai" and rest:
+        return _openai(rest, settings)
+    if kind in {"http", "https"}:
+        return _at_url(model, settings)
+    if kind == "scripted" and rest:
+        return _scripted(rest)
+    message = f"--model {model!r}: no such kind of model; expected {_FORMS}"
+    raise UserError(message)
+
+
+def _openai(name: str, settings: Settings) -> ModelBackend:
+    url = settings.openai_base_url
+    if not url:
+        message = (
+            f"--model openai:{name}: OPENAI_BASE_URL is not set. Set it to the server to ask, for example "
+            "http://127.0.0.1:8000/v1 or https://api.openai.com/v1; nothing is sent anywhere by default"
+        )
+        raise UserError(message)
+    parts = _checked(url, "OPENAI_BASE_URL")
+    if parts.hostname == "api.openai.com" and not settings.openai_api_key:
+        message = f"--model openai:{name}: {parts.hostname} wants a credential: set OPENAI_API_KEY"
+        raise UserError(message)
+    return _client(f"openai:{name}", url, name, settings, key=settings.openai_api_key)
+
+
+def _at_url(model: str, settings: Settings) -> ModelBackend:
+    url, _, name = model.partition("#")
+    parts = _checked(url, "--model")
+    if not name:
+        message = f"--model {url}: which model? Add its name after #, for example {url}#my-model"
+        raise UserError(message)
+    record = f"{parts.scheme}://{parts.netloc}{parts.path}#{name}"
+    own = urlsplit(settings.openai_base_url or "")
+    same = (own.scheme, own.netloc) == (parts.scheme, parts.netloc)
+    return _client(record, url, name, settings, key=settings.openai_api_key if same else None)
+
+
+def _checked(url: str, what: str) -> SplitResult:
+    """A usable address; its text is not repeated where it may hold a credential."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError as exc:
+        message = f"{what} is no address: {exc}; expected for example http://127.0.0.1:8000/v1"
+        raise UserError(message) from exc
+    if parts.username is not None or parts.password is not None:
+        message = (
+            f"{what}: no user or password in an address, it would be recorded; put the credential in OPENAI_API_KEY"
+        )
+        raise UserError(message)
+    if not usable:
+        message = f"{what} is no address: {url!r}; expected for example http://127.0.0.1:8000/v1"
+        raise UserError(message)
+    return parts
+
+
+def _client(record: str, url: str, name: str, settings: Settings, *, key: str | None) -> ModelBackend:
+    from .openai_chat import OpenAIChatBackend  # late: a scripted run needs no HTTP client
+    from .pricing import Prices
+
+    prices = Prices.from_file(settings.prices) if settings.prices is not None else None
+    return OpenAIChatBackend(record, url, key, model=name, prices=prices)
+
+
+def _scripted(rest: str) -> ModelBackend:
+    from .scripted import ScriptedBackend, load_script
+
+    path = Path(rest)
+    if path.suffix in {".json", ".toml", ".yaml", ".yml"}:
+        return ScriptedBackend(load_script(path), f"scripted:{path.name}")
+    if ":" not in rest:
+        message = f"--model scripted:{rest}: expected a .json, .toml or .yaml file, or module:function"
+        raise UserError(message)
+    function = plugins.load("scripts", rest)
+    if not callable(function):
+        message = f"--model scripted:{rest}: it is no function but a {type(function).__name__}"
+        raise UserError(message)
+    place, _, attribute = rest.rpartition(":")
+    return ScriptedBackend(function, f"scripted:{Path(place).name}:{attribute}")

@@ -1,0 +1,177 @@
+"""Reads what a Chat Completions server answered: typed checks, token ids, log-probabilities, and what an error means.
+
+Pure: bytes in, values out. Nothing here trusts the server: a reply that does not have the shape it must have raises
+`ProviderError` naming the field, and no part of it is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from assay.errors import ProviderError
+from assay.records import Usage
+
+__all__ = ["CONTEXT_LENGTH", "Completion", "ServerError", "read_completion", "read_error"]
+
+CONTEXT_LENGTH = "context_length_exceeded"
+Count = Annotated[int, msgspec.Meta(ge=0)]
+_SHOWN = 500
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
+    r"|(?:prompt|input|request) is too long|exceeds? .{0,40}max_(?:model|seq)_len"
+    r"|reduce the length of the (?:messages|prompt)",
+    re.IGNORECASE,
+)
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: Count | None = None
+
+
+class _CompletionDetails(msgspec.Struct):
+    reasoning_tokens: Count | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+
+
+class _TokenLogprob(msgspec.Struct):
+    token: str
+    logprob: float
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_TokenLogprob] | None = None
+
+
+class _Message(msgspec.Struct):
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[Any] | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+    token_ids: list[Count] | None = None
+
+
+class _Body(msgspec.Struct):
+    choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
+    model: str | None = None
+    usage: _Usage | None = None
+    prompt_token_ids: list[Count] | None = None
+
+
+class Completion(NamedTuple):
+    """A checked answer. `raw` is the server's whole body and `message` a part of it."""
+
+    message: dict[str, Any]
+    finish_reason: str | None
+    usage: Usage
+    raw: dict[str, Any]
+    model: str | None
+    prompt_token_ids: tuple[int, ...] | None
+    completion_token_ids: tuple[int, ...] | None
+    logprobs: tuple[float, ...] | None
+
+
+class ServerError(NamedTuple):
+    """What the body of an error reply says."""
+
+    text: str
+    code: str
+    context_length: bool
+
+
+def read_completion(body: bytes, where: str) -> Completion:
+    """Checks a reply with status 200.
+
+    Args:
+        body: The whole body.
+        where: Who answered, for the error message.
+
+    Raises:
+        ProviderError: Not JSON, or a field is missing or of the wrong type; not retryable.
+    """
+    raw = _decode(body, where)
+    try:
+        checked = msgspec.convert(raw, _Body)
+    except msgspec.ValidationError as exc:
+        message = f"{where} gave a reply that is no chat completion: {exc}"
+        raise ProviderError(message, status=200, retryable=False) from exc
+    choice = checked.choices[0]
+    tokens = choice.logprobs.content if choice.logprobs is not None else None
+    return Completion(
+        message=raw["choices"][0]["message"],
+        finish_reason=choice.finish_reason,
+        usage=_usage(checked.usage),
+        raw=raw,
+        model=checked.model,
+        prompt_token_ids=_tuple(checked.prompt_token_ids),
+        completion_token_ids=_tuple(choice.token_ids) or _ids_in_tokens(tokens),
+        logprobs=None if tokens is None else tuple(t.logprob for t in tokens),
+    )
+
+
+def _decode(body: bytes, where: str) -> dict[str, Any]:
+    try:
+        raw = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
+        shown = body[:120].decode("utf-8", "replace")
+        message = f"{where} gave a reply that is not JSON ({type(exc).__name__}: {exc}); it starts {shown!r}"
+        raise ProviderError(message, status=200, retryable=False) from exc
+    if not isinstance(raw, dict):
+        message = f"{where} gave a reply that is no JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
+        raise ProviderError(message, status=200, retryable=False)
+    return raw
+
+
+def _tuple(values: list[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _ids_in_tokens(tokens: list[_TokenLogprob] | None) -> tuple[int, ...] | None:
+    """Token ids where the server writes tokens as `token_id:N`; None unless every token is written so."""
+    if not tokens:
+        return None
+    found = [t.token.removeprefix("token_id:") for t in tokens if t.token.startswith("token_id:")]
+    if len(found) != len(tokens) or not all(text.isascii() and text.isdigit() and len(text) < 12 for text in found):
+        return None
+    return tuple(int(text) for text in found)
+
+
+def _usage(given: _Usage | None) -> Usage:
+    if given is None:
+        return Usage()
+    prompt, completion = given.prompt_tokens_details, given.completion_tokens_details
+    return Usage(
+        prompt_tokens=given.prompt_tokens,
+        completion_tokens=given.completion_tokens,
+        cached_tokens=prompt.cached_tokens if prompt is not None else None,
+        reasoning_tokens=completion.reasoning_tokens if completion is not None else None,
+    )
+
+
+def read_error(status: int, body: bytes) -> ServerError:
+    """Reads an error reply; never raises. A body of any shape gives at least its first characters."""
+    text, code = body[: 4 * _SHOWN].decode("utf-8", "replace"), ""
+    try:
+        decoded: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        decoded = None
+    error = decoded.get("error", decoded) if isinstance(decoded, dict) else None
+    if isinstance(error, dict):
+        text = str(error.get("message") or text)
+        code = str(error.get("code") or error.get("type") or "")
+    elif isinstance(error, str):
+        text = error
+    too_long = status in {400, 413, 422} and bool(_TOO_LONG.search(f"{code} {text[:4000]}"))
+    return ServerError(text[:_SHOWN], code[:100], too_long)
