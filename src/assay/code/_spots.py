@@ -1,0 +1,112 @@
+"""The places of a program where an operator may act: each syntax node with what surrounds it.
+
+Left out are docstrings, annotations, type aliases, `__all__`, the inside of f-strings (its positions are unreliable
+before Python 3.12) and everything under `if TYPE_CHECKING`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .source import AnyFunction, Program, Span
+
+__all__ = ["Replacement", "Spot", "operator_span", "spots"]
+
+_SKIPPED_FIELDS = {"annotation", "returns", "type_params", "type_comment"}
+
+
+class Replacement(NamedTuple):
+    """New text for a span."""
+
+    span: Span
+    text: str
+
+
+class Spot(NamedTuple):
+    """A node in its place."""
+
+    node: ast.AST
+    parent: ast.AST
+    field: str
+    """The parent's field that holds the node."""
+    function: str
+    """Qualified name of the function that it is or stands in; empty at module or class level."""
+    names: tuple[str, ...]
+    """The local names of that function, parameters first, in order of appearance."""
+
+
+def spots(program: Program) -> Iterator[Spot]:
+    """Every spot, in the order of the text."""
+    root = Spot(program.tree, program.tree, "", "", ())
+    yield from _below(root, "")
+
+
+def _below(spot: Spot, prefix: str) -> Iterator[Spot]:
+    docstring = _docstring(spot.node)
+    for field, child in _children(spot.node):
+        if field in _SKIPPED_FIELDS or child is docstring or _ignored(child):
+            continue
+        inner, inner_prefix = spot._replace(node=child, parent=spot.node, field=field), prefix
+        if isinstance(child, AnyFunction):
+            name = prefix + child.name
+            inner, inner_prefix = inner._replace(function=name, names=_local_names(child)), f"{name}.<locals>."
+        elif isinstance(child, ast.ClassDef):
+            inner_prefix = f"{prefix}{child.name}."
+        yield inner
+        yield from _below(inner, inner_prefix)
+
+
+def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            yield field, value
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, ast.AST):
+                    yield field, item
+
+
+def _docstring(node: ast.AST) -> ast.AST | None:
+    if isinstance(node, ast.Module | ast.ClassDef | AnyFunction) and node.body:
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            return first
+    return None
+
+
+def _ignored(node: ast.AST) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        return True
+    if isinstance(node, ast.Assign):
+        return any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.unparse(node.test)
+    return type(node).__name__ == "TypeAlias"
+
+
+def _local_names(node: AnyFunction) -> tuple[str, ...]:
+    given = node.args
+    names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    names += [a.arg for a in (given.vararg, given.kwarg) if a is not None]
+    outer: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            names.append(inner.id)
+        elif isinstance(inner, ast.Global | ast.Nonlocal):
+            outer.update(inner.names)
+    return tuple(n for n in dict.fromkeys(names) if n not in outer and n not in ("self", "cls"))
+
+
+def operator_span(program: Program, left: ast.expr, right: ast.expr) -> Span | None:
+    """Where the operator between two operands stands: the text between them without space, brackets and comments."""
+    start, end = program.span(left).end, program.span(right).start
+    text, at, found = program.text, start, []
+    while at < end:
+        if text[at] == "#":
+            at = next((i for i in range(at, end) if text[i] in "\r\n"), end)
+        elif text[at] not in "()\\" and not text[at].isspace():
+            found.append(at)
+        at += 1
+    return Span(found[0], found[-1] + 1) if found else None

@@ -1,0 +1,148 @@
+"""Mutation operators on the syntax tree that leave every other character of the file as it was.
+
+For synthesis, which breaks working code with them, and for `repair`, which tries the same alphabet backwards. Because
+the two share their alphabet, `repair`'s rate on such tasks is a self-check of the plumbing, not a score. Pure and
+deterministic: the same text gives the same sites in the same order. Not a judge: whether a changed program is
+noticeably wrong is for tests to say; `source.equivalent` only finds changes that no test could notice.
+
+An operator whose `undone_by` is empty throws something away (a statement, a value) that its result no longer shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from . import _expression_operators as expressions
+from . import _statement_operators as statements
+from ._spots import Replacement, Spot, spots
+from .source import Program, SourceError, parse
+
+__all__ = ["FEATURE", "OPERATORS", "Operator", "Site", "apply", "apply_all", "find_sites", "repair_candidates"]
+
+
+class Operator(NamedTuple):
+    """A kind of change."""
+
+    name: str
+    description: str
+    find: Callable[[Spot, Program], Iterator[Replacement]]
+    undone_by: tuple[str, ...]
+    """Operators of the repair alphabet that can restore the text, or a program equal to it."""
+
+
+class Site(NamedTuple):
+    """One change that can be made to one text: characters `start` to `end` become `text`."""
+
+    operator: str
+    line: int
+    function: str
+    """Qualified name of the function it is in; empty at module or class level."""
+    start: int
+    end: int
+    before: str
+    text: str
+
+
+def _operator(find: Callable[[Spot, Program], Iterator[Replacement]], *undone_by: str) -> Operator:
+    name = find.__name__
+    return Operator(name, " ".join((find.__doc__ or "").split()), find, undone_by)
+
+
+_ALL = (
+    _operator(expressions.comparison_swapped, "comparison_swapped"),
+    _operator(expressions.comparison_boundary, "comparison_boundary"),
+    _operator(expressions.boolean_swapped, "boolean_swapped"),
+    _operator(expressions.arithmetic_swapped, "arithmetic_swapped"),
+    _operator(expressions.sign_removed, "sign_added"),
+    _operator(expressions.constant_shifted, "constant_shifted"),
+    _operator(expressions.condition_negated, "negation_removed"),
+    _operator(expressions.negation_removed, "condition_negated"),
+    _operator(expressions.arguments_swapped, "arguments_swapped"),
+    _operator(expressions.pair_swapped, "pair_swapped"),
+    _operator(expressions.keyword_dropped),
+    _operator(expressions.default_changed, "default_changed"),
+    _operator(expressions.flag_flipped, "flag_flipped"),
+    _operator(expressions.literal_emptied),
+    _operator(expressions.end_index_swapped, "end_index_swapped"),
+    _operator(expressions.bound_removed, "bound_added"),
+    _operator(expressions.call_swapped, "call_swapped"),
+    _operator(expressions.ternary_swapped, "ternary_swapped"),
+    _operator(expressions.filter_removed),
+    _operator(expressions.variable_replaced, "variable_replaced"),
+    _operator(statements.return_emptied),
+    _operator(statements.statement_removed),
+    _operator(statements.guard_removed),
+    _operator(statements.loop_exit_swapped, "loop_exit_swapped"),
+    _operator(statements.augmentation_changed, "augmentation_changed", "augmentation_added"),
+    _operator(statements.exception_changed, "exception_changed"),
+)
+OPERATORS: dict[str, Operator] = {o.name: o for o in _ALL}
+"""Every mutation operator, by name."""
+FEATURE = _operator(statements.body_removed)
+"""Takes a function's body away and keeps its docstring: what is left to do is a feature, not a bug."""
+_UNDOING = (
+    *(o for o in _ALL if any(o.name in other.undone_by for other in _ALL)),
+    _operator(expressions.sign_added, "sign_removed"),
+    _operator(expressions.bound_added),
+    _operator(statements.augmentation_added),
+)
+
+
+def find_sites(text: str, operators: Collection[str] | None = None) -> tuple[Site, ...]:
+    """Every site of the named operators (default: all mutation operators), in the order of the text.
+
+    Raises:
+        SourceError: The text is no Python program.
+        KeyError: No operator has that name.
+    """
+    known = OPERATORS | {FEATURE.name: FEATURE}
+    chosen = _ALL if operators is None else [known[name] for name in sorted(operators)]
+    return _find(parse(text), chosen, None)
+
+
+def repair_candidates(text: str, lines: Collection[int] | None = None) -> tuple[Site, ...]:
+    """Every change of the repair alphabet that starts on one of `lines` (default: anywhere), in text order.
+
+    Raises:
+        SourceError: The text is no Python program.
+    """
+    return _find(parse(text), _UNDOING, lines)
+
+
+def _find(program: Program, chosen: Sequence[Operator], lines: Collection[int] | None) -> tuple[Site, ...]:
+    wanted = None if lines is None else frozenset(lines)
+    found: dict[tuple[int, int, str], Site] = {}
+    for spot in spots(program):
+        for operator in chosen:
+            for (start, end), new in operator.find(spot, program):
+                line = program.line_of(start)
+                if wanted is None or line in wanted:
+                    before = program.text[start:end]
+                    site = Site(operator.name, line, spot.function, start, end, before, new)
+                    found.setdefault((start, end, new), site)
+    return tuple(sorted(found.values(), key=lambda s: (s.start, s.end, s.operator, s.text)))
+
+
+def apply(text: str, site: Site) -> str:
+    """The text with one change made. Raises `SourceError` where the site belongs to another text."""
+    return apply_all(text, (site,))
+
+
+def apply_all(text: str, sites: Sequence[Site]) -> str:
+    """The text with several changes made, all of them sites of this very text.
+
+    Raises:
+        SourceError: Two of them overlap, or one belongs to another text.
+    """
+    pieces, at = [], 0
+    for site in sorted(sites, key=lambda s: (s.start, s.end)):
+        if site.start < at:
+            message = f"changes overlap: {site.operator} on line {site.line} starts inside another one"
+            raise SourceError(message)
+        if text[site.start : site.end] != site.before:
+            message = f"{site.operator} on line {site.line} belongs to another text"
+            raise SourceError(message)
+        pieces += [text[at : site.start], site.text]
+        at = site.end
+    return "".join([*pieces, text[at:]])

@@ -1,0 +1,172 @@
+"""Program text as spans: where each syntax node stands, what functions there are, whether two texts are one program.
+
+For whoever changes one place of a file and must leave every other character as it was. Not a formatter and not a type
+checker; it never runs what it reads. Invariant: every span is a pair of character offsets into the very text given.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from types import CodeType
+from typing import NamedTuple
+
+__all__ = ["FunctionInfo", "Program", "SourceError", "Span", "equivalent", "functions", "parse"]
+
+MAX_SOURCE_CHARS = 2_000_000
+"""Longer texts are refused: the parser's memory grows with a factor of several hundred."""
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension, ast.Assert)
+AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class SourceError(ValueError):
+    """The text is no Python program that can be worked on."""
+
+
+class Span(NamedTuple):
+    """Character offsets, end exclusive."""
+
+    start: int
+    end: int
+
+
+class FunctionInfo(NamedTuple):
+    """A function of a file. Lines count from 1 and are inclusive."""
+
+    name: str
+    """Qualified within the module, as in `Class.method` or `outer.<locals>.inner`."""
+    line: int
+    """Of the first decorator, or of `def`."""
+    def_line: int
+    body_line: int
+    """Of the first statement that is no docstring."""
+    end_line: int
+    statements: int
+    complexity: int
+    """McCabe: one plus the number of branch points."""
+    documented: bool
+
+
+class Program:
+    """A parsed text with the means to find a node's characters."""
+
+    def __init__(self, text: str, tree: ast.Module) -> None:
+        self.text = text
+        self.tree = tree
+        self.lines = _LINE.findall(text)
+        self._starts = [0]
+        for line in self.lines:
+            self._starts.append(self._starts[-1] + len(line))
+
+    def offset(self, line: int, column: int) -> int:
+        """The character offset of a line (from 1) and a column in UTF-8 bytes, as `ast` counts."""
+        if line > len(self.lines):
+            return len(self.text)
+        content = self.lines[line - 1]
+        if content.isascii():
+            return self._starts[line - 1] + column
+        return self._starts[line - 1] + len(content.encode()[:column].decode(errors="replace"))
+
+    def span(self, node: ast.expr | ast.stmt | ast.ExceptHandler | ast.keyword | ast.arg) -> Span:
+        """Where the node stands."""
+        end_line = node.end_lineno if node.end_lineno is not None else node.lineno
+        end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
+        return Span(self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column))
+
+    def source(self, node: ast.expr | ast.stmt) -> str:
+        """The node's own characters."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def line_of(self, offset: int) -> int:
+        """The line (from 1) that holds a character offset."""
+        return min(max(bisect_right(self._starts, offset), 1), max(len(self.lines), 1))
+
+    def whole_lines(self, first: int, last: int) -> Span:
+        """The span of whole lines, line ends included."""
+        return Span(self._starts[first - 1], self._starts[min(last, len(self.lines))])
+
+
+def parse(text: str) -> Program:
+    """Parses a program.
+
+    Raises:
+        SourceError: It is no Python, or too long or too deep to work on.
+    """
+    if len(text) > MAX_SOURCE_CHARS:
+        message = f"the text has {len(text)} characters; at most {MAX_SOURCE_CHARS} are worked on"
+        raise SourceError(message)
+    try:
+        return Program(text, ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        message = f"not a Python program: {exc}"
+        raise SourceError(message) from exc
+
+
+def functions(program: Program) -> tuple[FunctionInfo, ...]:
+    """Every function of the file, methods and nested ones included, in order of their place."""
+    return tuple(_functions(program.tree, ""))
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[FunctionInfo]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, AnyFunction):
+            yield _describe(child, prefix + child.name)
+            yield from _functions(child, f"{prefix}{child.name}.<locals>.")
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, f"{prefix}{child.name}.")
+        else:
+            yield from _functions(child, prefix)
+
+
+def _describe(node: AnyFunction, name: str) -> FunctionInfo:
+    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    documented = has_docstring(node)
+    body = node.body[1:] if documented and len(node.body) > 1 else node.body
+    inner = [n for statement in body for n in ast.walk(statement)]
+    branches = sum(isinstance(n, _BRANCHES) for n in inner)
+    branches += sum(len(n.values) - 1 for n in inner if isinstance(n, ast.BoolOp))
+    return FunctionInfo(
+        name=name,
+        line=first,
+        def_line=node.lineno,
+        body_line=body[0].lineno,
+        end_line=node.end_lineno or node.lineno,
+        statements=sum(isinstance(n, ast.stmt) for n in inner),
+        complexity=1 + branches,
+        documented=documented,
+    )
+
+
+def has_docstring(node: AnyFunction | ast.ClassDef | ast.Module) -> bool:
+    """Whether the first statement is a string."""
+    first = node.body[0] if node.body else None
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
+def equivalent(before: str, after: str) -> bool:
+    """Whether both texts compile to the same code, positions and docstrings apart.
+
+    Sound, not complete: True means that no run can tell them apart (but by reading line numbers or docstrings); two
+    texts that behave alike can still differ here. Raises `SourceError` where one does not compile.
+    """
+    return _normal(_compile(before)) == _normal(_compile(after))
+
+
+def _compile(text: str) -> CodeType:
+    try:
+        code: CodeType = compile(parse(text).tree, "<text>", "exec", dont_inherit=True, optimize=2)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        message = f"does not compile: {exc}"
+        raise SourceError(message) from exc
+    return code
+
+
+def _normal(code: CodeType) -> tuple[object, ...]:
+    constants = tuple(_normal(c) if isinstance(c, CodeType) else (type(c).__name__, repr(c)) for c in code.co_consts)
+    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_exceptiontable)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_name)
+    return (code.co_code, constants, shape, names)
