@@ -1,0 +1,230 @@
+"""A workspace as tools for a model: `shell`, `read`, `edit`.
+
+Not a sandbox and not a record: it adds no isolation, and what it executes is recorded by the workspace it is given.
+
+Invariant: a wrong call (unknown tool, wrong arguments, missing file, text that is not there) comes back as an
+observation with `error` that says what to do; only a broken sandbox or a met limit raises.
+"""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.environments.interface import ExecResult, SpillTarget, ToolSpec, Workspace
+from assay.records import Observation, Truncation
+
+__all__ = ["WorkspaceTools"]
+
+_MAX_FILE = 4 * 1024 * 1024
+_MAX_SHOWN = 65_536
+
+
+class _Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Runs a command with `/bin/sh -c` in the working directory. Each call is a new shell: `cd` and variables do
+    not carry over, files and background processes do."""
+
+    command: str
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 120.0
+
+
+class _Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Reads a text file. Each line is shown with its number and a tab, which are no part of the file."""
+
+    path: str
+    start: Annotated[int, msgspec.Meta(ge=1)] = 1
+    lines: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 2000
+
+
+class _Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Replaces the one place of a file where `old` stands, character by character, by `new`. With an empty `old` a
+    new file is made that holds `new`."""
+
+    path: str
+    old: str
+    new: str
+
+
+class WorkspaceTools:
+    """Implements `Tools` over a workspace.
+
+    Args:
+        workspace: Where the calls act.
+        spill: Where long output of `shell` is kept whole; a workspace that records has its own.
+    """
+
+    def __init__(self, workspace: Workspace, *, spill: SpillTarget | None = None) -> None:
+        self._workspace = workspace
+        self._spill = spill
+        self._tools: dict[str, tuple[type[msgspec.Struct], Callable[[Any], Awaitable[Observation]]]] = {
+            "shell": (_Shell, self._shell),
+            "read": (_Read, self._read),
+            "edit": (_Edit, self._edit),
+        }
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """See `Tools.specs`."""
+        return tuple(
+            ToolSpec(name, " ".join((kind.__doc__ or "").split()), _schema(kind))
+            for name, (kind, _) in self._tools.items()
+        )
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        """See `Tools.call`."""
+        if name not in self._tools:
+            return _error(f"there is no tool {name!r}; the tools are {', '.join(self._tools)}")
+        kind, act = self._tools[name]
+        try:
+            given = msgspec.convert(arguments, type=kind)
+        except msgspec.ValidationError as exc:
+            return _error(f"wrong arguments for {name}: {exc}; it takes {', '.join(kind.__struct_fields__)}")
+        try:
+            return await act(given)
+        except (OSError, ValueError) as exc:
+            return _error(_reason(exc))
+
+    async def digest(self) -> str | None:
+        """See `Tools.digest`."""
+        return await self._workspace.digest()
+
+    async def _shell(self, given: _Shell) -> Observation:
+        result = await self._workspace.exec(given.command, timeout_s=given.timeout_s, spill=self._spill)
+        return _observed(result)
+
+    async def _read(self, given: _Read) -> Observation:
+        path = self._absolute(given.path)
+        lines = _lines(await self._text(path))
+        if given.start > max(len(lines), 1):
+            return _error(f"{path} has {len(lines)} lines; line {given.start} is beyond its end")
+        shown: list[str] = []
+        size = 0
+        for number, line in enumerate(lines[given.start - 1 : given.start - 1 + given.lines], given.start):
+            text = f"{number:6}\t{line}"
+            size += len(text) + 1
+            if size > _MAX_SHOWN and shown:
+                break
+            shown.append(text[:_MAX_SHOWN])
+        rest = len(lines) - (given.start - 1) - len(shown)
+        if rest:
+            shown.append(f"... {rest} more lines; read on with start={given.start + len(shown)}")
+        return Observation("\n".join(shown))
+
+    async def _edit(self, given: _Edit) -> Observation:
+        path = self._absolute(given.path)
+        if not given.old:
+            return await self._create(path, given.new)
+        text = await self._text(path)
+        count = text.count(given.old)
+        if count == 0:
+            return _error(_absent(path, text, given.old))
+        if count > 1:
+            places = ", ".join(str(n) for n in _line_numbers(text, given.old)[:10])
+            return _error(
+                f"the text stands {count} times in {path}, at lines {places}: nothing was changed; "
+                "give more of the lines around it, so that it is found once"
+            )
+        if given.old == given.new:
+            return _error(f"old and new are the same: {path} was left as it is")
+        line = _line_numbers(text, given.old)[0]
+        await self._workspace.write(path, text.replace(given.old, given.new).encode(), mode=await self._mode(path))
+        return Observation(f"replaced the text at line {line} of {path}")
+
+    async def _create(self, path: str, new: str) -> Observation:
+        try:
+            held = await self._workspace.read(path, limit=_MAX_FILE)
+        except FileNotFoundError:
+            held = b""
+        if held:
+            return _error(f"{path} exists and is not empty: give the old text that is to be replaced")
+        await self._workspace.write(path, new.encode())
+        return Observation(f"made {path}")
+
+    async def _text(self, path: str) -> str:
+        data = await self._workspace.read(path, limit=_MAX_FILE)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as exc:
+            message = f"{path} is no UTF-8 text (byte {exc.start}); use shell for it"
+            raise ValueError(message) from exc
+
+    async def _mode(self, path: str) -> int:
+        """The file's permission bits, so that an edited script can still be run."""
+        shown = await self._workspace.exec(["stat", "-L", "-c", "%a", "--", path], timeout_s=10)
+        text = shown.stdout.strip()
+        return int(text, 8) & 0o777 if shown.exit_code == 0 and text and set(text) <= set("01234567") else 0o644
+
+    def _absolute(self, path: str) -> str:
+        if not path or "\0" in path:
+            message = f"{path!r} is no path"
+            raise ValueError(message)
+        return posixpath.join(self._workspace.spec.workdir, path)
+
+
+def _error(message: str) -> Observation:
+    return Observation(message, error=True)
+
+
+def _reason(exc: OSError | ValueError) -> str:
+    if isinstance(exc, FileNotFoundError):
+        return f"no such file: {exc}"
+    if isinstance(exc, IsADirectoryError):
+        return f"it is a folder, not a file: {exc}"
+    return f"not permitted: {exc}" if isinstance(exc, PermissionError) else str(exc)
+
+
+def _observed(result: ExecResult) -> Observation:
+    complete = not result.output_limited
+    return Observation(
+        result.stdout,
+        exit_code=result.exit_code,
+        stderr=result.stderr,
+        truncated=_truncation(result.stdout_digest, result.stdout_bytes, complete=complete),
+        stderr_truncated=_truncation(result.stderr_digest, result.stderr_bytes, complete=complete),
+        timed_out=result.timed_out,
+        duration_s=result.duration_s,
+    )
+
+
+def _truncation(digest: str | None, length: int, *, complete: bool) -> Truncation | None:
+    return None if digest is None else Truncation(length, digest, complete)
+
+
+def _lines(text: str) -> list[str]:
+    """As `sed` and editors count them: form feeds and the like end no line."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _line_numbers(text: str, wanted: str) -> list[int]:
+    found, at = [], text.find(wanted)
+    while at >= 0:
+        found.append(text.count("\n", 0, at) + 1)
+        at = text.find(wanted, at + len(wanted))
+    return found
+
+
+def _absent(path: str, text: str, old: str) -> str:
+    """Why a text was not found: most often its white space, or a line that differs a little."""
+    lines, first = _lines(text), old.strip("\n").partition("\n")[0]
+    alike = [n for n, line in enumerate(lines, 1) if first.strip() and line.strip() == first.strip()]
+    if alike:
+        return (
+            f"the text is not in {path}: its first line stands at line {alike[0]}, but the white space or a later "
+            "line differs; read the file again and copy the text exactly"
+        )
+    near = difflib.get_close_matches(first, lines[:20_000], n=1, cutoff=0.7)
+    hint = f"; the nearest line is {lines.index(near[0]) + 1}: {near[0][:200]!r}" if near else ""
+    return f"the text is not in {path} ({len(lines)} lines){hint}; nothing was changed"
+
+
+def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of a tool's arguments, in one flat object as model servers want it."""
+    schema = msgspec.json.schema(kind)
+    flat = dict(schema["$defs"][kind.__name__])
+    flat.pop("title", None)
+    flat.pop("description", None)
+    return flat
