@@ -1,0 +1,128 @@
+"""From what a model wrote to tool calls that can be executed, and to a conversation that can be sent again.
+
+Nothing that a model writes raises: a malformed call becomes a `ToolCall` with `error`, which is answered with an error
+observation and never executed. The raw text is kept in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from assay.environments.interface import ToolSpec
+from assay.records import Observation, ToolCall
+
+from ._schema import problem
+
+__all__ = ["assistant_message", "parse_calls", "shown", "text_of", "tool_definitions"]
+
+MOST_CALLS = 128
+"""Calls in one reply; what a model writes beyond them is in the recorded reply alone."""
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder()
+
+
+def tool_definitions(specs: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
+    """Tools in the shape of Chat Completions."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
+        }
+        for spec in specs
+    ]
+
+
+def parse_calls(raw: list[Any], tools: Mapping[str, ToolSpec], turn: int) -> list[ToolCall]:
+    """Reads the first 128 `tool_calls` of an assistant message, in order. Ids are made unique where they are not."""
+    calls: list[ToolCall] = []
+    used: set[str] = set()
+    for position, given in enumerate(raw[:MOST_CALLS]):
+        call = _parse(given, tools, f"call_{turn}_{position}")
+        if call.id in used:
+            call = msgspec.structs.replace(call, id=f"{call.id[:40]}_{turn}_{position}")
+        used.add(call.id)
+        calls.append(call)
+    return calls
+
+
+def _parse(given: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall:
+    function = given.get("function") if isinstance(given, dict) else None
+    if not isinstance(function, dict):
+        return ToolCall(fallback, "", _text(given), error="a tool call must be an object with a `function`")
+    identity, name, arguments = given.get("id"), function.get("name"), function.get("arguments")
+    if not isinstance(identity, str) or not identity:
+        identity = fallback
+    raw = arguments if isinstance(arguments, str) else _text(arguments)
+    if not isinstance(name, str):
+        return ToolCall(identity, "", raw, error="the name of a tool must be text")
+    spec = tools.get(name)
+    if spec is None:
+        return ToolCall(identity, name, raw, error=f"no tool is called {name[:80]!r}; known: {', '.join(tools)}")
+    try:
+        # Servers send nothing, null or an empty text for a tool without arguments.
+        parsed = _DECODER.decode(raw) if raw not in {"", "null"} else {}
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
+        return ToolCall(identity, name, raw, error=f"the arguments are no JSON: {exc}")
+    found = problem(spec.parameters, parsed) if isinstance(parsed, dict) else "the arguments must be a JSON object"
+    if found is not None:
+        return ToolCall(identity, name, raw, parsed if isinstance(parsed, dict) else None, found)
+    return ToolCall(identity, name, raw, parsed)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else _ENCODER.encode(value).decode()
+
+
+def assistant_message(content: Any, calls: list[ToolCall]) -> dict[str, Any]:
+    """The assistant's turn as it is sent again.
+
+    Arguments that are no JSON object are wrapped into one (`{"malformed_arguments": "<the text>"}`), because chat
+    templates of common servers decode them and refuse the whole conversation otherwise.
+    """
+    message: dict[str, Any] = {"role": "assistant", "content": content if content or calls else ""}
+    if calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _sendable(call)}}
+            for call in calls
+        ]
+    return message
+
+
+def _sendable(call: ToolCall) -> str:
+    if call.parsed is None:
+        return _ENCODER.encode({"malformed_arguments": call.arguments}).decode()
+    return call.arguments if call.arguments not in {"", "null"} else "{}"
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: itself, or its text parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(
+            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
+        )
+    return ""
+
+
+def shown(seen: Observation, limit: int) -> str:
+    """An observation as the model sees it: `limit` characters of each stream, the middle cut, and what went wrong."""
+    text = _cut(seen.content, limit)
+    if seen.stderr:
+        text += f"\n[stderr]\n{_cut(seen.stderr, limit)}"
+    if seen.timed_out:
+        text += "\n[timed out]"
+    if seen.exit_code:
+        text += f"\n[exit code {seen.exit_code}]"
+    return text
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    head = limit // 2
+    tail = limit - head
+    return f"{text[:head]}\n[{len(text) - limit} characters cut]\n{text[len(text) - tail :]}"

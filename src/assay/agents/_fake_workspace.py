@@ -1,0 +1,126 @@
+"""A workspace that is a dictionary: files are entries, commands are answered by a function. It isolates nothing
+because it runs nothing."""
+
+# ruff: noqa: ARG001, ARG002 (a fake has the whole signature of what it stands for, and needs little of it)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from assay.environments.interface import (
+    Change,
+    ExecResult,
+    ProcessInfo,
+    Snapshot,
+    SpillTarget,
+    Workspace,
+    WorkspaceSpec,
+)
+from assay.records import Isolation, digest_bytes, digest_record
+
+__all__ = ["FakeWorkspace"]
+
+Answer = Callable[[str | Sequence[str], dict[str, bytes]], ExecResult]
+
+
+def _nothing(command: str | Sequence[str], files: dict[str, bytes]) -> ExecResult:
+    return ExecResult(0, "", "", 0.0)
+
+
+class FakeWorkspace(Workspace):
+    """Files in a dictionary by absolute path.
+
+    Args:
+        answer: What a command does: a function of the command and the files, which it may change.
+        files: What is there at the start.
+    """
+
+    def __init__(self, answer: Answer = _nothing, files: Mapping[str, bytes] | None = None) -> None:
+        self.spec = WorkspaceSpec()
+        self.isolation = Isolation(name="not needed")
+        self.files = dict(files or {})
+        self.commands: list[str | Sequence[str]] = []
+        self._answer = answer
+        self._initial = dict(self.files)
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """Asks the function."""
+        self.commands.append(command)
+        return self._answer(command, self.files)
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """None ever runs."""
+        return ()
+
+    async def kill_all(self) -> None:
+        """Nothing to kill."""
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        """See `Files.read`."""
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        data = self.files[path]
+        if len(data) > limit:
+            message = f"{path}: longer than {limit} bytes"
+            raise ValueError(message)
+        return data
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """See `Files.write`."""
+        self.files[path] = data
+
+    async def upload(self, source: Path, target: str) -> None:
+        """See `Files.upload`."""
+        if source.is_file():
+            self.files[target] = source.read_bytes()
+            return
+        for file in sorted(source.rglob("*")):
+            if file.is_file():
+                self.files[str(PurePosixPath(target) / file.relative_to(source).as_posix())] = file.read_bytes()
+
+    async def download(self, source: str, target: Path) -> None:
+        """See `Files.download`."""
+        for path, data in self.files.items():
+            inside = PurePosixPath(path)
+            if path == source:
+                target.write_bytes(data)
+            elif inside.is_relative_to(source) and ".." not in inside.parts:
+                place = target / inside.relative_to(source)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(data)
+
+    async def digest(self) -> str:
+        """See `State.digest`."""
+        return digest_record([(change.path, change.kind, change.digest) for change in await self.diff()])
+
+    async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
+        """See `State.diff`; `since` is not kept here."""
+        changes = [
+            Change(path, "changed" if path in self._initial else "added", digest=digest_bytes(data), size=len(data))
+            for path, data in self.files.items()
+            if self._initial.get(path) != data
+        ]
+        changes += [Change(path, "removed") for path in self._initial if path not in self.files]
+        return tuple(sorted(changes, key=lambda change: change.path))
+
+    async def snapshot(self) -> Snapshot:
+        """See `State.snapshot`."""
+        return Snapshot(await self.digest(), self.spec.image, backend="fake", changes=await self.diff())
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
+        """A copy of the files."""
+        return FakeWorkspace(self._answer, self.files)

@@ -1,0 +1,205 @@
+"""A plain tool-calling loop: ask the model, do what it says, show it what came of it, until it says that it is done.
+
+It knows no server and no sandbox: it asks through `attempt.ask` and acts through `attempt.act`, so every exchange and
+every act is recorded and limited by whoever runs it. It does not stream, plan, summarise or retry.
+
+Invariant: a message once sent is never changed in place. A turn appends; where outputs must be dropped because the
+conversation no longer fits, new messages replace them, and evidence of kind `context_dropped` says which.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.environments.interface import ToolSpec
+from assay.errors import LimitReached, ProviderError
+from assay.gateway.interface import ModelReply, ModelRequest
+from assay.records import ToolCall
+
+from ._calls import assistant_message, parse_calls, shown, text_of, tool_definitions
+from ._context import drop_oldest, is_context_overflow
+from ._options import read_options
+from .interface import Attempt
+
+__all__ = ["FINISH", "LoopAgent", "LoopOptions"]
+
+FINISH = ToolSpec(
+    name="finish",
+    description="Say that the task is done. Nothing is executed after it.",
+    parameters={
+        "type": "object",
+        "properties": {"message": {"type": "string", "description": "What was done, in a sentence or two."}},
+        "required": ["message"],
+    },
+)
+_SYSTEM = (
+    "You solve a task by calling tools. Look before you change anything, check what you changed, and call `finish` "
+    "when the task is done. Your work is judged by the state that you leave, not by what you say."
+)
+_NUDGE = "You called no tool. Go on with the task by calling one, or call `finish` if it is done."
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the agent `loop`."""
+
+    system: str = _SYSTEM
+    """The system prompt; empty for none."""
+    nudge: str = _NUDGE
+    """What a reply without a tool call is answered with."""
+    nudges: Count = 1
+    """How many such answers in a row are given before the attempt is taken as finished."""
+    max_output_chars: Annotated[int, msgspec.Meta(ge=100)] = 16_000
+    """Characters of each output stream of an act that the model is shown; the record keeps more."""
+    max_turns: Annotated[int, msgspec.Meta(ge=1)] = 200
+    """Replies of the model; reaching it is a stop. The run's own limits hold besides."""
+    keep_outputs: Count = 2
+    """How many of the latest tool outputs are never dropped from a conversation that is too long."""
+    keep_reasoning: bool = False
+    """Whether the model's reasoning is sent back to it, as `reasoning_content`."""
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Tokens of one reply."""
+    seeded: bool = False
+    """Whether the attempt's seed is sent as the sampling seed."""
+    sampling: dict[str, Any] = {}
+    """Further sampling parameters, passed on as they are."""
+
+
+class LoopAgent:
+    """The loop. Its options are the fields of `LoopOptions`."""
+
+    name = "loop"
+    needs_model = True
+
+    def __init__(self, **options: Any) -> None:
+        self._options = read_options(LoopOptions, options, self.name)
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        await _Conversation(attempt, self._options).run()
+
+
+class _Conversation:
+    """One attempt's state."""
+
+    def __init__(self, attempt: Attempt, options: LoopOptions) -> None:
+        self._attempt = attempt
+        self._options = options
+        specs = attempt.tools.specs()
+        # A world that has a `finish` of its own keeps it: then that call is an act like any other.
+        self._finishes = all(spec.name != FINISH.name for spec in specs)
+        offered = (*specs, FINISH) if self._finishes else specs
+        self._tools = {spec.name: spec for spec in offered}
+        self._definitions = tool_definitions(offered)
+        self._sampling = _sampling(options, attempt.seed)
+        self._messages = _opening(attempt, options.system)
+        self._silent = 0
+        self._drops = 0
+
+    async def run(self) -> None:
+        """Turns, until the model is done."""
+        for turn in range(self._options.max_turns):
+            asked = await self._ask(turn)
+            if asked is None:
+                self._attempt.finish("stopped: the conversation no longer fits the model, and nothing is left to drop")
+                return
+            if await self._take(turn, *asked):
+                return
+        most, limit = self._options.max_turns, "turns"
+        raise LimitReached(limit, most, most)
+
+    async def _ask(self, turn: int) -> tuple[str, ModelReply] | None:
+        """Asks; drops old outputs while the conversation is too long; None where none is left to drop."""
+        while True:
+            try:
+                # A copy of the list alone: what was sent stays as it was sent, at the cost of one pointer a message.
+                return await self._attempt.ask(ModelRequest(self._messages.copy(), self._definitions, self._sampling))
+            except ProviderError as exc:
+                if not is_context_overflow(exc):
+                    raise
+                dropped = drop_oldest(self._messages, self._options.keep_outputs)
+                if dropped is None:
+                    return None
+                self._drops += 1
+                self._messages = dropped.messages
+                self._attempt.note(dropped.evidence(self._drops, turn, str(exc)))
+
+    async def _take(self, turn: int, call_id: str, reply: ModelReply) -> bool:
+        """Does what a reply says. True where that was the end."""
+        content, reasoning = reply.message.get("content"), _reasoning(reply.message)
+        calls = parse_calls(reply.message.get("tool_calls") or [], self._tools, turn)
+        self._messages.append(self._as_sent(content, calls, reasoning))
+        if not calls:
+            return self._nudge(text_of(content), reasoning, call_id)
+        self._silent = 0
+        acts, last = self._split(calls)
+        message = text_of(content) or None
+        if acts:
+            observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
+            limit = self._options.max_output_chars
+            for call, seen in zip(acts, observations, strict=True):
+                self._messages.append({"role": "tool", "tool_call_id": call.id, "content": shown(seen, limit)})
+        elif last is not None:
+            self._attempt.say(message or "", reasoning=reasoning, call=call_id)
+        if last is None:
+            return False
+        self._attempt.finish((last.parsed or {})["message"])
+        return True
+
+    def _split(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
+        """What is to be executed, and the well-formed `finish` if there is one; calls after it are refused."""
+        if not self._finishes:
+            return calls, None
+        acts: list[ToolCall] = []
+        last: ToolCall | None = None
+        for call in calls:
+            if last is not None:
+                acts.append(msgspec.structs.replace(call, error="not executed: `finish` was called before it"))
+            elif call.name == FINISH.name and call.error is None:
+                last = call
+            else:
+                acts.append(call)
+        return acts, last
+
+    def _nudge(self, text: str, reasoning: str | None, call_id: str) -> bool:
+        self._attempt.say(text, reasoning=reasoning, call=call_id)
+        if self._silent >= self._options.nudges:
+            self._attempt.finish(text)
+            return True
+        self._silent += 1
+        self._messages.append({"role": "user", "content": self._options.nudge})
+        return False
+
+    def _as_sent(self, content: Any, calls: list[ToolCall], reasoning: str | None) -> dict[str, Any]:
+        message = assistant_message(content, calls)
+        if reasoning is not None and self._options.keep_reasoning:
+            message["reasoning_content"] = reasoning
+        return message
+
+
+def _reasoning(message: dict[str, Any]) -> str | None:
+    found = message.get("reasoning_content") or message.get("reasoning")
+    return found if isinstance(found, str) else None
+
+
+def _opening(attempt: Attempt, system: str) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    instruction = attempt.task.instruction
+    if isinstance(instruction, str):
+        return [*messages, {"role": "user", "content": instruction}]
+    for message in instruction:
+        told: dict[str, Any] = {"role": message.role, "content": message.content}
+        messages.append(told if message.name is None else {**told, "name": message.name})
+    return messages
+
+
+def _sampling(options: LoopOptions, seed: int) -> dict[str, Any]:
+    named = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": options.max_tokens}
+    sampling = {key: value for key, value in named.items() if value is not None}
+    if options.seeded:
+        sampling["seed"] = seed % 2**31
+    return {**sampling, **options.sampling}

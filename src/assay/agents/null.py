@@ -1,0 +1,18 @@
+"""The agent that does nothing: what a task pays for no work at all. A sound verifier fails it."""
+
+from __future__ import annotations
+
+from .interface import Attempt
+
+__all__ = ["NullAgent"]
+
+
+class NullAgent:
+    """Does nothing and says so."""
+
+    name = "null"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        attempt.finish("did nothing")

@@ -1,0 +1,59 @@
+"""The agent that runs the task's own reference solution: a sound verifier passes it.
+
+It is the only agent that is given the solution. It does not judge: whether the solution solves is the verifier's word.
+"""
+
+from __future__ import annotations
+
+from assay.environments.interface import Workspace
+from assay.errors import TaskError
+from assay.records import Oracle
+
+from .interface import Attempt
+
+__all__ = ["SOLUTION", "OracleAgent"]
+
+SOLUTION = "/solution"
+"""Where the solution folder is inside the sandbox."""
+
+
+class OracleAgent:
+    """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder."""
+
+    name = "oracle"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`.
+
+        Raises:
+            TaskError: The task has no reference solution, or nowhere to run it.
+        """
+        oracle, workspace = _required(attempt)
+        if attempt.solution is not None:
+            await workspace.upload(attempt.solution, SOLUTION)
+        result = await attempt.shell(_argv(oracle), message="run the reference solution")
+        if result.exit_code == 0:
+            attempt.finish("ran the reference solution")
+        else:
+            attempt.finish(f"the reference solution ended with exit code {result.exit_code}")
+
+
+def _required(attempt: Attempt) -> tuple[Oracle, Workspace]:
+    oracle, task = attempt.task.oracle, attempt.task
+    if oracle is None or not oracle.command:
+        message = f"task {task.id!r} has no reference solution: add solution/solve.sh, or run another agent"
+        raise TaskError(message)
+    if attempt.workspace is None:
+        message = f"task {task.id!r}: the environment {task.environment.kind!r} has no shell to run a solution in"
+        raise TaskError(message)
+    if oracle.folder is not None and attempt.solution is None:
+        message = f"task {task.id!r}: its solution folder {oracle.folder!r} is not there"
+        raise TaskError(message)
+    return oracle, attempt.workspace
+
+
+def _argv(oracle: Oracle) -> list[str]:
+    if not oracle.env:
+        return list(oracle.command)
+    return ["env", *(f"{key}={value}" for key, value in oracle.env.items()), *oracle.command]

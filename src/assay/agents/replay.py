@@ -1,0 +1,64 @@
+"""The agent that does again what a recorded attempt did: same calls, same order, in a fresh environment.
+
+It asks no model. What came out differently from the record is noted as evidence, so that an environment that is not
+deterministic is seen; it is no failure of the replay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.errors import UserError
+from assay.records import Evidence, Observation, Step
+
+from .interface import Attempt
+
+__all__ = ["ReplayAgent"]
+
+_LISTED = 50
+
+
+class ReplayAgent:
+    """Executes the tool calls of `attempt.prior` step by step."""
+
+    name = "replay"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`.
+
+        Raises:
+            UserError: There is nothing to replay.
+        """
+        steps = [step for step in attempt.prior if step.actor == "agent"]
+        if not steps:
+            message = f"nothing to replay for task {attempt.task.id!r}: the recorded attempt holds no step of an agent"
+            raise UserError(message)
+        compared, different = 0, []
+        for step in steps:
+            if not step.tool_calls:
+                attempt.say(step.message or "", reasoning=step.reasoning)
+                continue
+            seen = await attempt.act(step.tool_calls, message=step.message, reasoning=step.reasoning)
+            compared += min(len(step.observations), len(seen))
+            different += _differences(step, seen)
+        attempt.note(_evidence(compared, different))
+        attempt.finish(f"replayed {len(steps)} steps; {len(different)} of {compared} observations differ")
+
+
+def _differences(step: Step, seen: tuple[Observation, ...]) -> list[dict[str, Any]]:
+    found = []
+    for position, (before, now) in enumerate(zip(step.observations, seen, strict=False)):
+        parts = [
+            name
+            for name in ("content", "stderr", "exit_code", "error", "timed_out")
+            if getattr(before, name) != getattr(now, name)
+        ]
+        if parts:
+            found.append({"step": step.index, "call": position, "differs": parts})
+    return found
+
+
+def _evidence(compared: int, different: list[dict[str, Any]]) -> Evidence:
+    data = {"compared": compared, "different": len(different), "first": different[:_LISTED]}
+    return Evidence(id="replay", channel="audit", kind="replay", data=data)

@@ -1,0 +1,193 @@
+"""Fakes for tests of agents, in memory, no sandbox, no store: for Assay's own tests and for plugin authors.
+
+`FakeAttempt` keeps the promises of `Attempt` (steps, limits on turns, tokens and cost, malformed calls answered and not
+executed) and shows what was recorded as plain lists. It is not a sandbox and writes no chain: what a test says about
+isolation or the record needs the real ones.
+
+    attempt = FakeAttempt(backend=ScriptedBackend([...]), tools=FakeTools({"add": lambda a: str(a["x"] + a["y"])}))
+    await LoopAgent().run(attempt)
+    assert attempt.ended == "done"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.environments.interface import ExecResult, Tools, ToolSpec, Workspace
+from assay.errors import LimitReached, ProviderError, UserError
+from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
+from assay.records import EnvironmentSpec, Evidence, ModelCall, Observation, Step, Task, ToolCall, canonical_bytes
+
+from ._fake_workspace import FakeWorkspace
+from .interface import Attempt
+
+__all__ = ["FakeAttempt", "FakeTools", "FakeWorkspace", "fake_task"]
+
+ToolFunction = Callable[[dict[str, Any]], "str | Observation"]
+
+
+def fake_task(instruction: str = "do it", **fields: Any) -> Task:
+    """A task that needs nothing; `fields` are those of `Task`."""
+    given: dict[str, Any] = {"id": "fake", "environment": EnvironmentSpec(kind="fake"), "checks": (), "digest": "fake"}
+    return Task(instruction=instruction, **{**given, **fields})
+
+
+class FakeTools:
+    """Tools from functions; every call is kept in `calls`.
+
+    Args:
+        functions: Name to function of the arguments; what it raises is answered as an error observation.
+        schemas: Name to JSON Schema of the arguments; default: any object.
+    """
+
+    def __init__(self, functions: dict[str, ToolFunction], schemas: dict[str, dict[str, Any]] | None = None) -> None:
+        self._functions = functions
+        self._specs = tuple(
+            ToolSpec(name, f"the tool {name}", (schemas or {}).get(name, {"type": "object"})) for name in functions
+        )
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """See `Tools.specs`."""
+        return self._specs
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        """See `Tools.call`."""
+        self.calls.append((name, arguments))
+        function = self._functions.get(name)
+        if function is None:
+            return Observation(f"no tool is called {name!r}", error=True)
+        try:
+            found = function(arguments)
+        except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as exc:
+            return Observation(f"{type(exc).__name__}: {exc}", error=True)
+        return Observation(found) if isinstance(found, str) else found
+
+    async def digest(self) -> str | None:
+        """Not observed."""
+        return None
+
+
+@dataclass
+class FakeAttempt(Attempt):
+    """An attempt in memory."""
+
+    task: Task = field(default_factory=fake_task)
+    seed: int = 0
+    backend: ModelBackend | None = None
+    tools: Tools = field(default_factory=lambda: FakeTools({}))
+    workspace: Workspace | None = None
+    solution: Path | None = None
+    prior: tuple[Step, ...] = ()
+    steps: list[Step] = field(default_factory=list)
+    """What was recorded, in order."""
+    calls: list[ModelCall] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    ended: str | None = None
+    """What the agent said at `finish`."""
+
+    def __post_init__(self) -> None:
+        """Nothing is used up yet."""
+        self._tokens = 0
+        self._cost_usd = 0.0
+
+    async def shell(
+        self, command: str | Sequence[str], *, message: str | None = None, timeout_s: float | None = None
+    ) -> ExecResult:
+        """See `Attempt.shell`."""
+        if self.workspace is None:
+            text = "this attempt has no shell: give FakeAttempt a workspace"
+            raise UserError(text)
+        self._turn()
+        result = await self.workspace.exec(command, timeout_s=timeout_s)
+        arguments = {"command": command if isinstance(command, str) else list(command)}
+        call = ToolCall(f"t{len(self.steps)}", "shell", canonical_bytes(arguments).decode(), arguments)
+        seen = Observation(
+            content=result.stdout,
+            call_id=call.id,
+            exit_code=result.exit_code,
+            error=result.exit_code != 0,
+            stderr=result.stderr,
+            timed_out=result.timed_out,
+        )
+        self._step(message=message, tool_calls=(call,), observations=(seen,), state=await self.workspace.digest())
+        return result
+
+    async def act(
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        message: str | None = None,
+        reasoning: str | None = None,
+        call: str | None = None,
+    ) -> tuple[Observation, ...]:
+        """See `Attempt.act`."""
+        self._turn()
+        seen = tuple([await self._observe(one) for one in calls])
+        self._step(
+            message=message,
+            reasoning=reasoning,
+            tool_calls=tuple(calls),
+            observations=seen,
+            call=call,
+            state=await self.tools.digest(),
+        )
+        return seen
+
+    async def _observe(self, call: ToolCall) -> Observation:
+        if call.error is not None or call.parsed is None:
+            return Observation(call.error or "the arguments did not parse", call.id, error=True)
+        return msgspec.structs.replace(await self.tools.call(call.name, call.parsed), call_id=call.id)
+
+    def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
+        """See `Attempt.say`."""
+        self._turn()
+        self._step(message=message, reasoning=reasoning, call=call)
+
+    def note(self, evidence: Evidence) -> None:
+        """See `Attempt.note`."""
+        self.evidence.append(evidence)
+
+    async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
+        """See `Attempt.ask`."""
+        if self.backend is None:
+            text = "this attempt has no model: give FakeAttempt a backend"
+            raise UserError(text)
+        name = f"m{len(self.calls)}"
+        try:
+            reply = await self.backend.complete(request)
+        except ProviderError as exc:
+            sent = {"messages": request.messages}
+            self.calls.append(ModelCall(name, "openai-chat", self.backend.name, sent, None, error=str(exc)))
+            raise
+        self.calls.append(
+            ModelCall(name, "openai-chat", reply.model, reply.request, reply.raw, reply.usage, reply.cost_usd)
+        )
+        self._charge(reply)
+        return name, reply
+
+    def finish(self, message: str) -> None:
+        """See `Attempt.finish`."""
+        self.ended = message
+
+    def _step(self, **fields: Any) -> None:
+        self.steps.append(Step(index=len(self.steps), actor="agent", **fields))
+
+    def _turn(self) -> None:
+        _hold("turns", len(self.steps), self.task.limits.turns)
+
+    def _charge(self, reply: ModelReply) -> None:
+        self._tokens += (reply.usage.prompt_tokens or 0) + (reply.usage.completion_tokens or 0)
+        self._cost_usd += reply.cost_usd or 0.0
+        _hold("tokens", self._tokens, self.task.limits.tokens)
+        _hold("cost_usd", self._cost_usd, self.task.limits.cost_usd)
+
+
+def _hold(limit: str, used: float, allowed: float | None) -> None:
+    if allowed is not None and used >= allowed:
+        raise LimitReached(limit, used, allowed)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import plugins
+from assay.agents.interface import Agent
+from assay.agents.null import NullAgent
+from assay.agents.oracle import OracleAgent
+from assay.agents.random_shell import RandomShellAgent
+from assay.agents.replay import ReplayAgent
+from assay.agents.testing import FakeAttempt, FakeTools, FakeWorkspace, fake_task
+from assay.environments.interface import ExecResult
+from assay.errors import TaskError, UserError
+from assay.records import Observation, Oracle, Step, ToolCall
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.mark.parametrize("name", ["oracle", "null", "replay", "random-shell", "loop"])
+def test_agents_are_found_by_name(name: str) -> None:
+    agent = plugins.load("agents", name)()
+    assert isinstance(agent, Agent)
+    assert (agent.name, agent.needs_model) == (name, name == "loop")
+
+
+async def test_null_leaves_everything_alone() -> None:
+    attempt = FakeAttempt(workspace=FakeWorkspace())
+    await NullAgent().run(attempt)
+    assert (attempt.ended, attempt.steps) == ("did nothing", [])
+
+
+@pytest.fixture
+def solution(tmp_path: Path) -> Path:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "solve.sh").write_text("echo solved")
+    (tmp_path / "lib" / "part.txt").write_text("part")
+    return tmp_path
+
+
+async def test_oracle_runs_the_solution_with_its_variables(solution: Path) -> None:
+    workspace = FakeWorkspace()
+    task = fake_task(oracle=Oracle(("bash", "/solution/solve.sh"), "solution", {"A": "1 2", "B": "x"}))
+    attempt = FakeAttempt(task=task, workspace=workspace, solution=solution)
+    await OracleAgent().run(attempt)
+    assert workspace.files == {"/solution/solve.sh": b"echo solved", "/solution/lib/part.txt": b"part"}
+    assert workspace.commands == [["env", "A=1 2", "B=x", "bash", "/solution/solve.sh"]]
+    assert attempt.ended == "ran the reference solution"
+
+
+async def test_oracle_says_that_the_solution_failed(solution: Path) -> None:
+    workspace = FakeWorkspace(lambda command, files: ExecResult(3, "", "", 0.0))
+    attempt = FakeAttempt(task=fake_task(oracle=Oracle(("false",))), workspace=workspace, solution=solution)
+    await OracleAgent().run(attempt)
+    assert attempt.ended == "the reference solution ended with exit code 3"
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"workspace": FakeWorkspace()}, "add solution/solve.sh"),
+        ({"task": fake_task(oracle=Oracle(("x",)))}, "has no shell"),
+        ({"task": fake_task(oracle=Oracle(("x",), "solution")), "workspace": FakeWorkspace()}, "is not there"),
+    ],
+)
+async def test_oracle_explains_what_is_missing(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(TaskError, match=says):
+        await OracleAgent().run(FakeAttempt(**fields))
+
+
+def recorded(index: int, x: int, content: str) -> Step:
+    call = ToolCall(f"c{index}", "double", f'{{"x":{x}}}', {"x": x})
+    return Step(index, "agent", message=f"step {index}", tool_calls=(call,), observations=(Observation(content),))
+
+
+async def test_replay_does_the_recorded_calls_in_order() -> None:
+    tools = FakeTools({"double": lambda a: str(2 * a["x"])})
+    prior = (recorded(0, 1, "2"), Step(1, "environment"), Step(2, "agent", message="hm"), recorded(3, 5, "11"))
+    attempt = FakeAttempt(tools=tools, prior=prior)
+    await ReplayAgent().run(attempt)
+    assert tools.calls == [("double", {"x": 1}), ("double", {"x": 5})]
+    assert [step.message for step in attempt.steps] == ["step 0", "hm", "step 3"]
+    assert attempt.evidence[0].data["first"] == [{"step": 3, "call": 0, "differs": ["content"]}]
+    assert attempt.ended == "replayed 3 steps; 1 of 2 observations differ"
+
+
+async def test_replay_does_not_execute_what_was_malformed() -> None:
+    call = ToolCall("c", "double", "{bad", None, "the arguments are no JSON")
+    tools = FakeTools({"double": lambda a: "x"})
+    attempt = FakeAttempt(tools=tools, prior=(Step(0, "agent", tool_calls=(call,)),))
+    await ReplayAgent().run(attempt)
+    assert tools.calls == []
+    assert attempt.steps[0].observations[0].error
+
+
+async def test_replay_of_nothing_is_explained() -> None:
+    with pytest.raises(UserError, match="nothing to replay"):
+        await ReplayAgent().run(FakeAttempt())
+
+
+async def commands(seed: int, **options: Any) -> list[Any]:
+    workspace = FakeWorkspace()
+    await RandomShellAgent(**options).run(FakeAttempt(workspace=workspace, seed=seed))
+    return workspace.commands
+
+
+async def test_random_shell_is_decided_by_the_seed() -> None:
+    assert await commands(1, steps=30) == await commands(1, steps="30")
+    assert await commands(1, steps=30) != await commands(2, steps=30)
+    assert len(await commands(1)) == 10
+
+
+async def test_every_random_command_is_written_out() -> None:
+    for command in await commands(3, steps=400):
+        assert "{" not in command.replace("{bad", "")
+        assert command.count("'") % 2 == 0
+
+
+def test_random_shell_explains_wrong_options() -> None:
+    with pytest.raises(TypeError, match="known: steps, timeout_s, odd"):
+        RandomShellAgent(step=3)
+    with pytest.raises(UserError, match=r"\.odd"):
+        RandomShellAgent(odd=2)
