@@ -1,0 +1,170 @@
+"""From a task's environment parameters to the specification of its sandbox.
+
+The keys mirror the `[environment]` table of a task folder, with ours beside them. Nothing is guessed: an unknown key,
+a negative limit or a network that nobody allowed is a `UserError` that names the key or the flag. What a sandbox does
+not hold itself (`healthcheck`, `mcp_servers`, `skills_dir`) is checked for its shape here and used by others.
+
+Not covered: an allow-list of hosts is not enforced by the local backends. It needs the same flag as the whole network,
+and the image's notes say what was really open.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from assay.environments.interface import Image, ResourceLimits, WorkspaceSpec
+from assay.environments.workspace.toolchain import HOME, ToolLayer
+from assay.errors import UserError
+
+__all__ = ["WorkspaceParameters", "workspace_parameters", "workspace_spec"]
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NOTE_LIST = "the task asks for a list of allowed hosts; the whole network was open"
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+_Amount = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class WorkspaceParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters of an environment of the kind `workspace`. Sizes are in MiB; an absent limit is the default."""
+
+    folder: str | None = None
+    """Relative folder that holds the image's Dockerfile."""
+    docker_image: str | None = None
+    """A named image instead; the local backends need a base that it is mapped to."""
+    workdir: str | None = None
+    """Where commands start; default the image's."""
+    cpus: _Amount | None = None
+    memory_mb: _Count | None = None
+    storage_mb: _Count | None = None
+    """Everything written outside /tmp and /dev/shm."""
+    network_mode: Literal["no-network", "public", "allowlist"] = "no-network"
+    allowed_hosts: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    """Templates are resolved by the caller: a `${` left over is an error."""
+    healthcheck: dict[str, Any] | None = None
+    mcp_servers: tuple[dict[str, Any], ...] = ()
+    skills_dir: str | None = None
+    build_timeout_s: _Amount = 600.0
+    processes: _Count | None = None
+    file_mb: _Count | None = None
+    """The largest single file."""
+    open_files: _Count | None = None
+    tmp_mb: _Count | None = None
+    masks: tuple[str, ...] = ()
+    """Paths replaced by something empty."""
+    layers: tuple[str, ...] = ()
+    """Pinned requirements (`name==version`) that the tool layer must hold: what the task's code imports."""
+
+
+def workspace_parameters(parameters: dict[str, Any]) -> WorkspaceParameters:
+    """Reads and checks the parameters; a null is an absent key. Raises `UserError` that names the key."""
+    known = WorkspaceParameters.__struct_fields__
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        message = f"environment: unknown key {unknown[0]!r}; the keys are {', '.join(known)}"
+        raise UserError(message)
+    try:
+        given = msgspec.convert({k: v for k, v in parameters.items() if v is not None}, type=WorkspaceParameters)
+    except msgspec.ValidationError as exc:
+        message = f"environment: {exc}"
+        raise UserError(message) from exc
+    for path in (*given.masks, *([given.workdir] if given.workdir else [])):
+        if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            message = f"environment: {path!r} must be an absolute path inside the sandbox, without '..'"
+            raise UserError(message)
+    for name, value in given.env.items():
+        if not name or "=" in name or "\0" in name + value or "${" in value:
+            message = f"environment: env {name!r} is no plain name and value (a template must be resolved before)"
+            raise UserError(message)
+    return given
+
+
+def workspace_spec(
+    parameters: dict[str, Any],
+    *,
+    image: Image,
+    toolchain: ToolLayer | None,
+    user: Literal["agent", "verifier"] = "agent",
+    allow_network: bool = False,
+) -> WorkspaceSpec:
+    """The sandbox that a task asks for.
+
+    Args:
+        parameters: `Task.environment.parameters`; see `WorkspaceParameters`.
+        image: What `build_image` made of the task's folder, or the host tools.
+        toolchain: The tool layer, seen at `/opt/assay`; None leaves it out.
+        user: Who runs inside.
+        allow_network: Whether the person who runs it allowed the task its network.
+
+    Raises:
+        UserError: A parameter is wrong, the network is not allowed, or the tool layer lacks a package.
+    """
+    given = workspace_parameters(parameters)
+    network = _network(given, allow_network=allow_network)
+    if given.network_mode == "allowlist" and network == "host":
+        image = msgspec.structs.replace(image, notes=(*image.notes, _NOTE_LIST))
+    _check_packages(given, toolchain)
+    return WorkspaceSpec(
+        image=image,
+        workdir=posixpath.normpath(given.workdir or image.workdir),
+        env=_environment(given, image, tools=toolchain is not None),
+        limits=_limits(given),
+        network=network,
+        user=user,
+        mounts=(toolchain.mount(),) if toolchain is not None else (),
+        masks=given.masks,
+    )
+
+
+def _network(given: WorkspaceParameters, *, allow_network: bool) -> Literal["none", "host"]:
+    if given.network_mode == "no-network":
+        return "none"
+    if not allow_network:
+        asked = "the public network" if given.network_mode == "public" else "the network, for some hosts"
+        message = (
+            f'environment: network_mode = "{given.network_mode}": the task asks for {asked}, which nobody allowed: '
+            'give --allow-network to allow it, or set network_mode = "no-network" in the task'
+        )
+        raise UserError(message)
+    return "host"
+
+
+def _check_packages(given: WorkspaceParameters, toolchain: ToolLayer | None) -> None:
+    held = set(toolchain.packages) if toolchain is not None else set()
+    missing = [pin for pin in given.layers if _spelt(pin) not in held]
+    if missing:
+        message = f"environment: the tool layer lacks {', '.join(missing)}: run `assay setup` with this task's folder"
+        raise UserError(message)
+
+
+def _spelt(pin: str) -> str:
+    """A pin with its name as the tool layer lists it."""
+    from packaging.utils import canonicalize_name
+
+    name, _, version = pin.partition("==")
+    return f"{canonicalize_name(name.partition('[')[0])}=={version}"
+
+
+def _environment(given: WorkspaceParameters, image: Image, *, tools: bool) -> dict[str, str]:
+    env = {**image.env, **given.env}
+    path = env.get("PATH", _SYSTEM_PATH)
+    if tools and f"{HOME}/bin" not in path.split(":"):
+        # A whole root file system has its own tools, which come first; the host's Python is no part of a task.
+        path = f"{path}:{HOME}/bin" if image.root else f"{HOME}/bin:{path}"
+    return {**env, "PATH": path}
+
+
+def _limits(given: WorkspaceParameters) -> ResourceLimits:
+    asked = {
+        "memory_mib": given.memory_mb,
+        "processes": given.processes,
+        "cpus": given.cpus,
+        "disk_mib": given.storage_mb,
+        "tmp_mib": given.tmp_mb,
+        "file_mib": given.file_mb,
+        "open_files": given.open_files,
+    }
+    return msgspec.structs.replace(ResourceLimits(), **{k: v for k, v in asked.items() if v is not None})
