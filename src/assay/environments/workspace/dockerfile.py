@@ -1,0 +1,281 @@
+"""Reads Dockerfiles: the subset that can be built without a container engine.
+
+Not a builder: `images` executes what is read here. Invariant: every instruction is either understood, ignored on
+purpose with a note, or refused by a `UserError` that names file and line; none is dropped silently. The text is
+hostile: parsing runs nothing, reads no other file, and is linear in the text.
+
+Understood: FROM, WORKDIR, COPY, ADD, ENV, ARG, RUN, USER, SHELL; comments, continuations, the `escape` directive, exec
+and shell form, here-documents. Noted: CMD, ENTRYPOINT, HEALTHCHECK, VOLUME. Without effect here: LABEL, EXPOSE,
+MAINTAINER, STOPSIGNAL. Refused: ONBUILD and everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+import msgspec
+
+from assay.errors import UserError
+
+__all__ = ["Dockerfile", "Heredoc", "Instruction", "Stage", "expand", "parse", "split_words"]
+
+MAX_BYTES = 1024 * 1024
+_BUILD = frozenset({"WORKDIR", "COPY", "ADD", "ENV", "ARG", "RUN", "USER", "SHELL"})
+_NOTED = frozenset({"CMD", "ENTRYPOINT", "HEALTHCHECK", "VOLUME"})
+_SILENT = frozenset({"LABEL", "EXPOSE", "MAINTAINER", "STOPSIGNAL"})
+_HERE = re.compile(r"""(?:^|(?<=\s))\d*<<(?P<dash>-?)(?P<quote>["']?)(?P<word>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)""")
+_DIRECTIVE = re.compile(r"^#\s*([A-Za-z]+)\s*=\s*(.*?)\s*$")
+_FLAG = re.compile(r"--([a-z-]+)(?:=(\S*))?(?:\s+|$)")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])((?:[^{}])*))?\})")
+
+
+class Heredoc(msgspec.Struct, frozen=True):
+    """A here-document. `quoted` means that variables in it stay as they are."""
+
+    word: str
+    text: str
+    quoted: bool = False
+
+
+class Instruction(msgspec.Struct, frozen=True):
+    """One instruction. `text` is its arguments as written, on one line; `words` are set for the exec (JSON) form."""
+
+    name: str
+    text: str
+    line: int
+    words: tuple[str, ...] | None = None
+    flags: tuple[tuple[str, str], ...] = ()
+    heredocs: tuple[Heredoc, ...] = ()
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """What stands between one FROM and the next. `base` is as written, variables unexpanded."""
+
+    base: str
+    line: int
+    name: str | None = None
+    instructions: tuple[Instruction, ...] = ()
+
+
+class Dockerfile(msgspec.Struct, frozen=True):
+    """A whole file. `arguments` are the ARG instructions before the first FROM."""
+
+    file: str
+    stages: tuple[Stage, ...]
+    arguments: tuple[Instruction, ...] = ()
+    notes: tuple[str, ...] = ()
+    escape: str = "\\"
+
+
+def parse(text: str, file: str = "Dockerfile") -> Dockerfile:
+    """Reads a Dockerfile. Raises `UserError` with `file:line` for whatever it cannot build."""
+    if len(text) > MAX_BYTES:
+        _refuse(file, 1, f"longer than {MAX_BYTES} characters")
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    escape, notes = _directives(lines, file)
+    arguments: list[Instruction] = []
+    stages: list[Stage] = []
+    for instruction in _instructions(lines, escape, file):
+        if instruction.name == "FROM":
+            stages.append(_stage(instruction, stages, file))
+        elif not stages and instruction.name == "ARG":
+            arguments.append(instruction)
+        elif not stages:
+            _refuse(file, instruction.line, f"{instruction.name} before the first FROM")
+        elif instruction.name in _BUILD:
+            last = stages[-1]
+            stages[-1] = msgspec.structs.replace(last, instructions=(*last.instructions, instruction))
+        else:
+            notes += _aside(instruction, file)
+    if not stages:
+        _refuse(file, len(lines), "no FROM: start with `FROM scratch` for the host's tools")
+    return Dockerfile(file, tuple(stages), tuple(arguments), tuple(notes), escape)
+
+
+def _refuse(file: str, line: int, what: str) -> NoReturn:
+    message = f"{file}:{line}: {what}"
+    raise UserError(message)
+
+
+def _directives(lines: list[str], file: str) -> tuple[str, list[str]]:
+    escape, notes, seen = "\\", [], set()
+    for number, line in enumerate(lines, 1):
+        found = _DIRECTIVE.match(line)
+        if found is None or found[1].lower() in seen:
+            break
+        name, value = found[1].lower(), found[2]
+        seen.add(name)
+        if name == "escape":
+            if value not in ("\\", "`"):
+                _refuse(file, number, f"escape={value}: the escape character is a backslash or a backtick")
+            escape = value
+        elif name == "syntax":
+            notes.append(f"{file}:{number}: the syntax directive is ignored")
+        elif name != "check":
+            break
+    return escape, notes
+
+
+def _instructions(lines: list[str], escape: str, file: str) -> list[Instruction]:
+    found, at = [], 0
+    while at < len(lines):
+        if not lines[at].strip() or lines[at].lstrip().startswith("#"):
+            at += 1
+            continue
+        start = at
+        logical, at = _logical_line(lines, at, escape)
+        name, _, rest = logical.strip().partition(" ")
+        name, rest = (name, rest) if "\t" not in name else (name.split("\t", 1)[0], logical.strip().split("\t", 1)[1])
+        upper = name.upper()
+        if upper not in _BUILD | _NOTED | _SILENT | {"FROM"}:
+            _refuse(file, start + 1, _unknown(upper))
+        documents: tuple[Heredoc, ...] = ()
+        if upper in ("RUN", "COPY", "ADD"):
+            documents, at = _documents(rest, lines, at, file)
+        found.append(_instruction(upper, rest.strip(), start + 1, documents))
+    return found
+
+
+def _unknown(name: str) -> str:
+    if name == "ONBUILD":
+        return "ONBUILD is not supported: write its instruction where it is to run"
+    shown = name[:40] if name.isprintable() else "this"
+    return f"{shown!r} is no instruction that can be built here; supported are FROM, {', '.join(sorted(_BUILD))}"
+
+
+def _logical_line(lines: list[str], at: int, escape: str) -> tuple[str, int]:
+    """Joins continued lines; comment lines and empty lines between them are no part of it."""
+    parts: list[str] = []
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if parts and (not line.strip() or line.lstrip().startswith("#")):
+            continue
+        stripped = line.rstrip(" \t")
+        if stripped.endswith(escape) and not stripped.endswith(escape * 2):
+            parts.append(stripped[:-1])
+            continue
+        parts.append(line)
+        break
+    return "".join(parts), at
+
+
+def _documents(text: str, lines: list[str], at: int, file: str) -> tuple[tuple[Heredoc, ...], int]:
+    documents = []
+    for found in [] if text.lstrip().startswith("[") else _HERE.finditer(text):
+        body, opened = [], at
+        while True:
+            if at >= len(lines):
+                _refuse(file, opened, f"the here-document {found['word']} does not end")
+            line = lines[at].lstrip("\t") if found["dash"] else lines[at]
+            at += 1
+            if line == found["word"]:
+                break
+            body.append(line + "\n")
+        documents.append(Heredoc(found["word"], "".join(body), bool(found["quote"])))
+    return tuple(documents), at
+
+
+def _instruction(name: str, text: str, line: int, documents: tuple[Heredoc, ...]) -> Instruction:
+    flags = []
+    if name in ("COPY", "ADD", "RUN", "FROM", "HEALTHCHECK"):
+        while found := _FLAG.match(text):
+            flags.append((found[1], found[2] or ""))
+            text = text[found.end() :].lstrip()
+    words = _json_words(text) if name in ("RUN", "COPY", "ADD", "SHELL") else None
+    return Instruction(name, text, line, words, tuple(flags), documents)
+
+
+def _json_words(text: str) -> tuple[str, ...] | None:
+    """The exec form: a JSON list of strings. Anything else is the shell form, as engines read it."""
+    if not text.startswith("["):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return tuple(value) if isinstance(value, list) and all(isinstance(word, str) for word in value) else None
+
+
+def _stage(instruction: Instruction, earlier: list[Stage], file: str) -> Stage:
+    words = instruction.text.split()
+    name = None
+    if len(words) == 3 and words[1].upper() == "AS":
+        name = words[2].lower()
+        if not re.fullmatch(r"[a-z][a-z0-9._-]*", name) or name in {s.name for s in earlier} | {"scratch"}:
+            _refuse(file, instruction.line, f"{words[2]!r} is no new name for a stage")
+    elif len(words) != 1:
+        _refuse(file, instruction.line, "FROM takes an image and, if wanted, AS and a name")
+    if unknown := [flag for flag, _ in instruction.flags if flag != "platform"]:
+        _refuse(file, instruction.line, f"FROM --{unknown[0]} is not supported")
+    return Stage(words[0], instruction.line, name)
+
+
+def _aside(instruction: Instruction, file: str) -> list[str]:
+    if instruction.name not in _NOTED:
+        return []
+    return [f"{file}:{instruction.line}: {instruction.name} has no effect: commands are given one by one"]
+
+
+def split_words(text: str, escape: str = "\\") -> list[str]:
+    """Splits at white space outside quotes; quotes and escapes are kept, for `expand` to take off."""
+    words, current, quote, at = [], "", "", 0
+    while at < len(text):
+        char = text[at]
+        if char == escape and quote != "'" and at + 1 < len(text):
+            current += text[at : at + 2]
+            at += 2
+            continue
+        if char in "\"'" and quote in ("", char):
+            quote = "" if quote else char
+        if char in " \t" and not quote:
+            if current:
+                words.append(current)
+            current = ""
+        else:
+            current += char
+        at += 1
+    if quote:
+        message = f"the quote {quote} is not closed"
+        raise ValueError(message)
+    return [*words, current] if current else words
+
+
+def expand(word: str, variables: Mapping[str, str], escape: str = "\\") -> str:
+    """Takes quotes and escapes off a word and puts in its variables. Raises `ValueError` for a form it lacks."""
+    out, quote, at = "", "", 0
+    while at < len(word):
+        char = word[at]
+        if char == escape and quote != "'" and at + 1 < len(word):
+            following = word[at + 1]
+            kept = quote == '"' and following not in f'"${escape}'
+            out += (escape if kept else "") + following
+            at += 2
+        elif char in "\"'" and quote in ("", char):
+            quote = "" if quote else char
+            at += 1
+        elif char == "$" and quote != "'":
+            found = _VARIABLE.match(word, at)
+            if found is None and word.startswith("${", at):
+                message = f"{word[at : at + 30]!r} is no form of a variable that is supported"
+                raise ValueError(message)
+            out += _value(found, variables) if found else "$"
+            at = found.end() if found else at + 1
+        else:
+            out += char
+            at += 1
+    return out
+
+
+def _value(found: re.Match[str], variables: Mapping[str, str]) -> str:
+    name, form, other = found[1] or found[2], found[3], found[4]
+    value = variables.get(name)
+    if form is None:
+        return value or ""
+    is_set = bool(value) if form.startswith(":") else value is not None
+    if form.endswith("-"):
+        return (value or "") if is_set else other
+    return other if is_set else ""
