@@ -1,0 +1,79 @@
+"""Rates of single tasks, and Wilson's interval.
+
+`pass_at_k` and `pass_hat_k` are the unbiased estimators: the average over all ways to draw k of the n attempts that
+were made. (`(c / n) ** k`, which some publish as pass^k, is biased upwards.)
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+__all__ = ["Interval", "normal_quantile", "pass_at_k", "pass_hat_k", "wilson", "wilson_at"]
+
+
+class Interval(NamedTuple):
+    """Both ends included."""
+
+    low: float
+    high: float
+
+
+def pass_at_k(attempts: int, passed: int, k: int) -> float:
+    """Probability that at least one of k attempts passes: `1 - C(n - c, k) / C(n, k)`.
+
+    Raises:
+        ValueError: Fewer than k attempts, or counts that cannot be.
+    """
+    _check(attempts, passed, k)
+    return 1.0 - math.comb(attempts - passed, k) / math.comb(attempts, k)
+
+
+def pass_hat_k(attempts: int, passed: int, k: int) -> float:
+    """Probability that all of k attempts pass: `C(c, k) / C(n, k)`.
+
+    Raises:
+        ValueError: Fewer than k attempts, or counts that cannot be.
+    """
+    _check(attempts, passed, k)
+    return math.comb(passed, k) / math.comb(attempts, k)
+
+
+def _check(attempts: int, passed: int, k: int) -> None:
+    if not 0 <= passed <= attempts:
+        message = f"passed must be between 0 and attempts ({attempts}), got {passed}"
+        raise ValueError(message)
+    if not 1 <= k <= attempts:
+        message = f"k must be between 1 and attempts ({attempts}), got {k}"
+        raise ValueError(message)
+
+
+def normal_quantile(confidence: float) -> float:
+    """The two-sided quantile of the normal distribution: 1.96 for 0.95."""
+    if not 0 < confidence < 1:
+        message = f"confidence must be between 0 and 1, got {confidence}"
+        raise ValueError(message)
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def wilson(passed: int, attempts: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval for independent attempts; (0, 1) where there is none.
+
+    Attempts at the same task are not independent: over several tasks use `mean_interval`.
+    """
+    if not 0 <= passed <= attempts:
+        message = f"passed must be between 0 and attempts ({attempts}), got {passed}"
+        raise ValueError(message)
+    z = normal_quantile(confidence)
+    return wilson_at(passed / attempts, attempts, z) if attempts else Interval(0.0, 1.0)
+
+
+def wilson_at(rate: float, n: float, z: float) -> Interval:
+    """The score interval at any rate in [0, 1], any effective number of observations and any quantile."""
+    square = z * z
+    centre = (rate + square / (2 * n)) / (1 + square / n)
+    half = z * math.sqrt(rate * (1 - rate) / n + square / (4 * n * n)) / (1 + square / n)
+    # At a rate of 0 and of 1 the end is exact; rounding must not move it, nor put the rate outside.
+    low, high = max(0.0, min(centre - half, rate)), min(1.0, max(centre + half, rate))
+    return Interval(0.0 if rate == 0 else low, 1.0 if rate == 1 else high)
