@@ -1,0 +1,76 @@
+"""Our own keys of a task, `[metadata.assay]`, as typed records. Harbor reads past them.
+
+The invariant: unknown keys here are errors, so that a misspelt limit is never silently no limit.
+
+`harbor_literal` names the defaults of Harbor that a task asks for although ours is the sounder one:
+
+| name | Harbor's, when asked for | ours |
+|---|---|---|
+| `network` | a task that states no `network_mode` has the public network | it has none |
+| `verifier` | the reward file alone decides | exit code 0 and tests that really ran are demanded too |
+
+Verification in a fresh fork of the final state with no agent process alive is not negotiable.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+__all__ = ["AssayTable", "CheckTable", "LimitsTable", "WorkspaceTable"]
+
+Count = Annotated[int, Meta(gt=0, examples=["50"])]
+
+
+class LimitsTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`[metadata.assay.limits]`: limits of one attempt; wall time is `[agent].timeout_sec`."""
+
+    turns: Count | None = None
+    tokens: Count | None = None
+    cost_usd: Annotated[float, Meta(gt=0, examples=["0.5"])] | None = None
+    working_s: Annotated[float, Meta(gt=0, examples=["300.0"])] | None = None
+    """Seconds without waiting for model servers."""
+
+
+class WorkspaceTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`[metadata.assay.environment]`: what Harbor's `[environment]` has no key for."""
+
+    processes: Count | None = None
+    file_mb: Count | None = None
+    """The largest single file."""
+    open_files: Count | None = None
+    tmp_mb: Count | None = None
+    masks: Annotated[tuple[str, ...], Meta(examples=['["/usr/lib/python3/dist-packages/yaml"]'])] = ()
+    """Absolute paths inside that are replaced by something empty."""
+    layers: tuple[str, ...] = ()
+    """Named read-only layers under the workspace, lowest first."""
+    requirements: Annotated[tuple[str, ...], Meta(examples=['["pytest==8.3.4"]'])] = ()
+    """Pinned Python packages of the tool layer."""
+    seed: Annotated[int, Meta(ge=0)] = 0
+
+
+class CheckTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`[[metadata.assay.checks]]`: one check of the outcome; they replace `tests/test.sh`."""
+
+    name: Annotated[str, Meta(min_length=1, examples=['"tests"'])]
+    kind: Annotated[str, Meta(min_length=1, examples=['"pytest"'])]
+    """A plugin of the group `assay.checks`."""
+    parameters: dict[str, Any] = {}
+
+
+class AssayTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`[metadata.assay]`."""
+
+    split: Annotated[str, Meta(min_length=1, examples=['"train"'])] | None = None
+    tags: tuple[str, ...] = ()
+    """Added to `[task].keywords`."""
+    source: str | None = None
+    """Where the task came from, in words; overrides the root key `source`."""
+    harbor_literal: tuple[Literal["network", "verifier"], ...] = ()
+    limits: LimitsTable = LimitsTable()
+    environment: WorkspaceTable = WorkspaceTable()
+    checks: tuple[CheckTable, ...] = ()
+    provenance: dict[str, Any] = {}
+    """Free: how the task was made."""

@@ -1,0 +1,61 @@
+"""What is wrong with a task folder, and where: one record for errors of loading and for lint alike.
+
+Not for: judging attempts. The invariant: every finding names a file, a field or line where there is one, what was
+expected and got, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from assay.errors import UserError
+
+__all__ = ["Finding", "InvalidTask", "Severity", "errors_of"]
+
+Severity = Literal["error", "warning", "note"]
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that is wrong (`error`: the task does not load), doubtful (`warning`), or worth knowing (`note`)."""
+
+    rule: str
+    severity: Severity
+    path: str
+    """The file, relative to the task folder."""
+    message: str
+    """What was expected and what was found."""
+    fix: str
+    """What to do."""
+    field: str = ""
+    """The key, as in `steps[0].agent.timeout_sec`; empty where the whole file is meant."""
+    line: int | None = None
+    """From 1, where it is known."""
+    column: int | None = None
+
+    def __str__(self) -> str:
+        """One line: place, field, message, fix."""
+        place = self.path
+        if self.line is not None:
+            place += f":{self.line}" + (f":{self.column}" if self.column is not None else "")
+        field = f" {self.field}:" if self.field else ""
+        return f"{place}:{field} {self.message}; {self.fix}"
+
+
+class InvalidTask(UserError):
+    """A task folder does not load. `findings` holds every error found at once, `where` the folder."""
+
+    def __init__(self, where: str, findings: Sequence[Finding]) -> None:
+        self.where = where
+        self.findings = tuple(sorted(findings, key=lambda f: (_ORDER[f.severity], f.path, f.line or 0, f.field)))
+        count = "1 problem" if len(self.findings) == 1 else f"{len(self.findings)} problems"
+        lines = [f"task {where} is not valid ({count})", *(f"  {finding}" for finding in self.findings)]
+        super().__init__("\n".join(lines))
+
+
+def errors_of(findings: Sequence[Finding]) -> list[Finding]:
+    """The errors among them."""
+    return [finding for finding in findings if finding.severity == "error"]

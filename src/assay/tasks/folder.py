@@ -1,0 +1,193 @@
+"""A task folder as files: which of them make up the task, safe reading, and the content address over them.
+
+What belongs to a task: `task.toml`, `instruction.md`, `README.md`, `trajectory.json`, and everything under
+`environment/`, `tests/`, `solution/` and `steps/`. Anything else beside them is no part of it.
+
+Covered: links are followed nowhere, and a link that points outside the folder, to an absolute path or in a circle is
+an error; devices, pipes and sockets are errors; reads are bounded, and open without following a last link.
+Not covered: a folder that is changed while it is read.
+
+The invariant: the digest covers every file that a sandbox can be given. So inside the four folders nothing is left
+out but what editors and file managers leave behind (`LEFTOVERS`); compiled Python counts, because it can be executed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from blake3 import blake3
+
+from assay.errors import UserError
+from assay.records import DIGEST_PREFIX
+
+from .findings import Finding, InvalidTask
+
+__all__ = ["FILES", "FOLDERS", "TEXT_LIMIT", "Entry", "Tree", "read_text", "scan", "task_digest"]
+
+FILES = ("README.md", "instruction.md", "task.toml", "trajectory.json")
+FOLDERS = ("environment", "solution", "steps", "tests")
+LEFTOVERS = (".swp", ".swo", "~")
+LEFTOVER_NAMES = (".DS_Store", "Thumbs.db", ".git", ".hg", ".svn")
+TEXT_LIMIT = 1 << 20
+"""Bytes of `task.toml` and of an instruction."""
+ENTRY_LIMIT = 200_000
+DEPTH_LIMIT = 64
+
+
+class Entry(NamedTuple):
+    """A file or link of the task. `path` is relative, POSIX."""
+
+    path: str
+    kind: Literal["file", "link"]
+    executable: bool
+    size: int
+    target: str = ""
+    """A link's."""
+
+
+class Tree(NamedTuple):
+    """All entries, sorted by path, the folders, and what is wrong with any of them."""
+
+    root: Path
+    entries: tuple[Entry, ...]
+    folders: frozenset[str]
+    findings: tuple[Finding, ...]
+
+    def has_file(self, path: str) -> bool:
+        """Whether a regular file, or a link to one inside the task, has this path."""
+        return any(e.path == path for e in self.entries) and (self.root / path).is_file()
+
+
+def scan(folder: Path) -> Tree:
+    """Lists what makes up the task. Raises `UserError` where the folder cannot be listed."""
+    root = folder.resolve()
+    entries: list[Entry] = []
+    folders: set[str] = set()
+    findings: list[Finding] = []
+    try:
+        for entry in _walk(root, "", 0):
+            if len(entries) > ENTRY_LIMIT:
+                findings.append(_finding("", f"holds more than {ENTRY_LIMIT} files", "pack them into an archive"))
+                break
+            _sort_in(root, entry, entries, folders, findings)
+    except OSError as exc:
+        message = f"{folder} cannot be read: {exc.strerror or exc}; check that it exists and its permissions"
+        raise UserError(message) from exc
+    return Tree(root, tuple(sorted(entries)), frozenset(folders), tuple(findings))
+
+
+def _walk(root: Path, at: str, depth: int) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(root / at) as listing:
+        names = sorted(listing, key=lambda e: e.name)
+    for entry in names:
+        if at == "" and entry.name not in (*FILES, *FOLDERS):
+            continue
+        if entry.name in LEFTOVER_NAMES or entry.name.endswith(LEFTOVERS):
+            continue
+        yield entry
+        if entry.is_dir(follow_symlinks=False) and depth < DEPTH_LIMIT:
+            yield from _walk(root, f"{at}/{entry.name}" if at else entry.name, depth + 1)
+
+
+def _sort_in(
+    root: Path, entry: os.DirEntry[str], entries: list[Entry], folders: set[str], findings: list[Finding]
+) -> None:
+    path = Path(entry.path).relative_to(root).as_posix()
+    status = entry.stat(follow_symlinks=False)
+    if not _is_text(path):
+        findings.append(_finding(repr(path), "has a name that is not UTF-8", "rename it"))
+    elif stat.S_ISLNK(status.st_mode):
+        target = str(Path(entry.path).readlink())
+        wrong = _wrong_link(root, root / path, target)
+        if wrong:
+            findings.append(_finding(path, f"is a link to {target!r}, {wrong}", "copy what it means into the task"))
+        entries.append(Entry(path, "link", False, 0, target))
+    elif stat.S_ISDIR(status.st_mode):
+        folders.add(path)
+        if path.count("/") >= DEPTH_LIMIT:
+            findings.append(_finding(path, f"lies more than {DEPTH_LIMIT} folders deep", "flatten the task"))
+    elif stat.S_ISREG(status.st_mode):
+        entries.append(Entry(path, "file", bool(status.st_mode & 0o111), status.st_size))
+    else:
+        findings.append(_finding(path, "is a device, pipe or socket", "remove it; a task holds files and folders"))
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _wrong_link(root: Path, link: Path, target: str) -> str:
+    if target.startswith("/") or not _is_text(target):
+        return "an absolute path"
+    try:
+        resolved = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return "which leads nowhere or in a circle"
+    if not resolved.is_relative_to(root):
+        return "which leads outside the task"
+    if link.is_relative_to(resolved):
+        return "a folder around it"
+    return ""
+
+
+def _finding(path: str, message: str, fix: str) -> Finding:
+    return Finding("unsafe-file", "error", path, message, fix)
+
+
+def read_text(tree: Tree, path: str) -> str | Finding:
+    """A text file of the task, at most `TEXT_LIMIT` bytes of UTF-8; else what is wrong with it."""
+    try:
+        with (tree.root / path).open("rb") as file:
+            data = file.read(TEXT_LIMIT + 1)
+    except OSError as exc:
+        return Finding("unreadable", "error", path, f"cannot be read: {exc.strerror}", "check its permissions")
+    if len(data) > TEXT_LIMIT:
+        message = f"is larger than {TEXT_LIMIT // 1024} KiB"
+        return Finding("too-large", "error", path, message, "move long material into environment/")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        message = f"is not UTF-8 at byte {exc.start}"
+        return Finding("not-text", "error", path, message, "save it as UTF-8")
+
+
+def task_digest(folder: Path) -> str:
+    """BLAKE3 over the sorted relative paths, execute bits and contents of everything that makes up the task.
+
+    Raises:
+        UserError: The folder cannot be read, or holds what no task may hold.
+    """
+    return tree_digest(scan(folder), str(folder))
+
+
+def tree_digest(tree: Tree, where: str) -> str:
+    """See `task_digest`; for a tree that is already listed."""
+    if tree.findings:
+        raise InvalidTask(where, tree.findings)
+    whole = blake3(b"assay task 1\n")
+    for entry in tree.entries:
+        content = entry.target.encode() if entry.kind == "link" else _file_digest(tree.root / entry.path)
+        head = f"{entry.kind}\0{int(entry.executable)}\0{entry.path}\0{len(content)}\0"
+        whole.update(head.encode() + content)
+    return DIGEST_PREFIX + whole.hexdigest()
+
+
+def _file_digest(path: Path) -> bytes:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            hasher = blake3()
+            while chunk := file.read(1 << 20):
+                hasher.update(chunk)
+    except OSError as exc:
+        message = f"{path} cannot be read: {exc.strerror}; check its permissions"
+        raise UserError(message) from exc
+    return hasher.digest()

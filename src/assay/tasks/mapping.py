@@ -1,0 +1,185 @@
+"""Turns what a folder says into `records.Task`.
+
+Where Harbor's default is unsound, ours is the sound one, unless the task asks for the literal one by name (see
+`assay_config`). The keys of `environment.parameters` and of a check's `parameters` are listed in `docs/reference`;
+keys without a value are left out, so that a reader uses `.get`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from assay.records import Check, EnvironmentSpec, Limits, Oracle, Task
+
+from .assay_config import AssayTable
+from .folder import Tree
+from .harbor_config import AgentTable, Artifact, EnvironmentTable, HarborTask, StepTable, VerifierTable
+from .parts import Parts, StepParts, verifier_of
+
+__all__ = ["limits_of", "oracle_of", "script_check", "to_task"]
+
+VERIFIER_TIMEOUT_S = 600.0
+WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "layers", "requirements")
+
+
+def to_task(parts: Parts, config: HarborTask, digest: str) -> Task:
+    """The task. `parts` holds no error."""
+    assay = parts.assay
+    package = config.task
+    steps = dict(zip([s.name for s in config.steps], config.steps, strict=True))
+    checks = tuple(Check(c.name, c.kind, c.parameters) for c in assay.checks) or tuple(
+        script_check(parts, config, part, steps.get(part.name)) for part in parts.steps
+    )
+    tags = (*(package.keywords if package else ()), *assay.tags)
+    return Task(
+        id=package.name if package else parts.tree.root.name,
+        instruction=_instruction(parts),
+        environment=EnvironmentSpec("workspace", _environment(parts, config), assay.environment.seed),
+        checks=checks,
+        digest=digest,
+        limits=limits_of(config.agent, assay),
+        oracle=oracle_of(parts.tree, parts.steps[0].solution, config) if not config.steps else None,
+        split=assay.split,
+        tags=tuple(dict.fromkeys(tags)),
+        source=assay.source or config.source,
+        metadata=config.metadata,
+    )
+
+
+def _instruction(parts: Parts) -> str:
+    """The instruction; of a task with steps all of them in order, for agents that are given the whole at once."""
+    if len(parts.steps) == 1:
+        return parts.steps[0].instruction
+    count = len(parts.steps)
+    return "\n\n".join(f"Step {n} of {count}\n\n{s.instruction.strip()}" for n, s in enumerate(parts.steps, start=1))
+
+
+def limits_of(agent: AgentTable, assay: AssayTable) -> Limits:
+    """The limits of an attempt, or of a step's share of it."""
+    ours = assay.limits
+    return Limits(
+        wall_s=agent.timeout_sec,
+        working_s=ours.working_s,
+        turns=ours.turns,
+        tokens=ours.tokens,
+        cost_usd=ours.cost_usd,
+    )
+
+
+def oracle_of(tree: Tree, folder: str | None, config: HarborTask) -> Oracle | None:
+    """The reference solution, run from `folder`; the interpreter is the one that the script itself names."""
+    if folder is None:
+        return None
+    return Oracle((*interpreter(tree, f"{folder}/solve.sh"), "solve.sh"), folder, dict(config.solution.env))
+
+
+def interpreter(tree: Tree, path: str) -> tuple[str, ...]:
+    """What a script's first line says it is run by; `/bin/sh` where it does not."""
+    with (tree.root / path).open("rb") as file:
+        first = file.readline(256)
+    if not first.startswith(b"#!"):
+        return ("/bin/sh",)
+    words = first[2:].decode(errors="replace").split(maxsplit=1)
+    return tuple(word.strip() for word in words) or ("/bin/sh",)
+
+
+def _set(**values: object) -> dict[str, Any]:
+    """Plain JSON data of what has a value."""
+    plain = {key: msgspec.json.decode(msgspec.json.encode(value)) for key, value in values.items()}
+    return {key: value for key, value in plain.items() if value not in (None, [], {})}
+
+
+def network_of(
+    phase: AgentTable | VerifierTable | EnvironmentTable, environment: EnvironmentTable, assay: AssayTable
+) -> dict[str, Any]:
+    """`network_mode`, `network_stated` and `allowed_hosts` of a phase: its own, else its environment's, else ours."""
+    stated = phase if phase.network_mode is not None else environment
+    unstated = "public" if "network" in assay.harbor_literal else "no-network"
+    return {
+        "network_mode": stated.network_mode or unstated,
+        "network_stated": stated.network_mode is not None,
+        "allowed_hosts": list(stated.allowed_hosts or ()),
+    }
+
+
+def _place(table: EnvironmentTable, folder: str | None) -> dict[str, Any]:
+    """The keys that the agent's and the verifier's environment share."""
+    return _set(
+        folder=folder,
+        docker_image=table.docker_image,
+        workdir=table.workdir,
+        cpus=table.cpus,
+        memory_mb=table.memory_mb,
+        storage_mb=table.storage_mb,
+        gpus=table.gpus,
+        gpu_types=table.gpu_types,
+        tpu=table.tpu,
+        env=table.env,
+        healthcheck=_whole(table.healthcheck),
+        mcp_servers=[_whole(server) for server in table.mcp_servers],
+        skills_dir=table.skills_dir,
+        build_timeout_s=table.build_timeout_sec,
+    )
+
+
+def _whole(record: msgspec.Struct | None) -> dict[str, Any] | None:
+    """A record with its defaults written out, so that a reader need not know them."""
+    return None if record is None else msgspec.to_builtins(msgspec.structs.asdict(record))
+
+
+def _environment(parts: Parts, config: HarborTask) -> dict[str, Any]:
+    ours = parts.assay.environment
+    folder = "environment" if parts.tree.has_file("environment/Dockerfile") else None
+    return {
+        **_place(config.environment, folder),
+        **network_of(config.agent, config.environment, parts.assay),
+        **_set(
+            agent_user=config.agent.user,
+            verifier_user=config.verifier.user,
+            artifacts=artifacts_of(config.artifacts),
+            collect=[_whole(collect) for collect in config.verifier.collect],
+            trajectory=parts.steps[0].trajectory if not config.steps else None,
+            steps=[s.name for s in config.steps],
+            multi_step_reward_strategy=(config.multi_step_reward_strategy or "mean") if config.steps else None,
+        ),
+        **_set(**{key: getattr(ours, key) for key in WORKSPACE_KEYS}),
+    }
+
+
+def artifacts_of(entries: tuple[str | Artifact, ...]) -> list[dict[str, Any]]:
+    """Artifacts as tables of `source` and, where given, `destination`, `exclude`, `service`."""
+    return [_set(source=e) if isinstance(e, str) else _set(**msgspec.structs.asdict(e)) for e in entries]
+
+
+def script_check(parts: Parts, config: HarborTask, part: StepParts, step: StepTable | None) -> Check:
+    """The check that Harbor means: a test script and its reward file, with a step's settings over the task's."""
+    mode, environment = verifier_of(config, step)
+    whole = config.verifier
+    own = step.verifier if step else whole
+    phase = own if own.network_mode is not None else whole
+    tests = part.tests
+    parameters = {
+        **_set(
+            script=f"{tests}/test.sh" if tests else None,
+            interpreter=interpreter(parts.tree, f"{tests}/test.sh") if tests else None,
+            step=part.name or None,
+            user=own.user if own.user is not None else whole.user,
+            environment=_verifier_place(parts, environment, part),
+        ),
+        "timeout_s": own.timeout_sec or whole.timeout_sec or VERIFIER_TIMEOUT_S,
+        "env": {**whole.env, **own.env},
+        "mode": mode,
+        "literal": "verifier" in parts.assay.harbor_literal,
+        **network_of(phase, environment or config.environment, parts.assay),
+    }
+    return Check(f"tests/{part.name}" if part.name else "tests", "script", parameters)
+
+
+def _verifier_place(parts: Parts, environment: EnvironmentTable | None, part: StepParts) -> dict[str, Any] | None:
+    folders = [f"steps/{part.name}/tests", "tests"] if part.name else ["tests"]
+    built = next((f for f in folders if parts.tree.has_file(f"{f}/Dockerfile")), None)
+    if environment is None and built is None:
+        return None
+    return _place(environment or EnvironmentTable(), built)

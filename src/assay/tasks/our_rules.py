@@ -1,0 +1,53 @@
+"""Rules of `[metadata.assay]` that its types cannot say. Pure: takes records, returns misfits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from .assay_config import AssayTable
+from .harbor_config import HarborTask
+from .shape import Misfit, shown
+
+__all__ = ["check_ours", "is_pinned"]
+
+_AT = "metadata.assay"
+
+
+def check_ours(table: AssayTable, config: HarborTask) -> Iterator[Misfit]:
+    """Every broken rule."""
+    environment = table.environment
+    for index, path in enumerate(environment.masks):
+        if not path.startswith("/") or ".." in PurePosixPath(path).parts or path.strip("/") == "" or "\0" in path:
+            message = f"expected an absolute path without '..', got {shown(path)}"
+            yield Misfit(f"{_AT}.environment.masks[{index}]", message, 'write for example "/usr/lib/python3/x"')
+    for index, name in enumerate(environment.layers):
+        if not name or "/" in name or name in (".", ".."):
+            yield Misfit(
+                f"{_AT}.environment.layers[{index}]", f"expected a layer's name, got {shown(name)}", "name one"
+            )
+    for index, requirement in enumerate(environment.requirements):
+        if not is_pinned(requirement):
+            message = f"expected a pinned package, got {shown(requirement)}"
+            yield Misfit(f"{_AT}.environment.requirements[{index}]", message, 'write for example "pytest==8.3.4"')
+    seen: set[str] = set()
+    for index, check in enumerate(table.checks):
+        if check.name in seen:
+            yield Misfit(f"{_AT}.checks[{index}].name", f"{check.name!r} is used twice", "give each check its own name")
+        seen.add(check.name)
+    if table.checks and config.steps:
+        yield Misfit(f"{_AT}.checks", "is given in a task with steps", "judge each step by its tests/test.sh")
+
+
+def is_pinned(requirement: str) -> bool:
+    """Whether it names one version of one package, and no address."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    if len(requirement) > 500:
+        return False
+    try:
+        parsed = Requirement(requirement)
+    except InvalidRequirement:
+        return False
+    pins = [s for s in parsed.specifier if s.operator in ("==", "===") and "*" not in s.version]
+    return parsed.url is None and len(pins) == 1 and len(parsed.specifier) == 1

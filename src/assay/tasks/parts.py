@@ -1,0 +1,227 @@
+"""A task folder that was read: its configuration, its texts, and the parts of each of its steps.
+
+`read_folder` does all reading and all finding of faults; `mapping` turns the result into a `records.Task`, `lint`
+adds advice. The invariant: with no error among the findings, every path named in `Parts` exists inside the folder.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import date, time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .assay_config import AssayTable
+from .findings import Finding
+from .folder import Tree, read_text, scan
+from .harbor_config import EnvironmentTable, HarborTask, StepTable, VerifierTable
+from .harbor_rules import check_rules, deprecated, is_step_name
+from .our_rules import check_ours
+from .shape import Misfit, read_record, shown
+from .toml_source import line_of, parse_toml
+
+__all__ = ["Parts", "StepParts", "read_folder", "strip_canary", "verifier_of"]
+
+_CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
+_INT64 = 1 << 63
+
+
+class StepParts(NamedTuple):
+    """Where the parts of one step lie, relative to the folder; a task without steps is one with an empty name."""
+
+    name: str
+    instruction: str
+    tests: str | None
+    """The folder with the test script; None where the verifier's own image holds the tests."""
+    solution: str | None
+    workdir: str | None
+    """Files put into the working directory before the step; `setup.sh` in it is run."""
+    trajectory: str | None
+    """Prior context of the agent."""
+
+
+class Parts(NamedTuple):
+    """All of a folder. `config` is None where `task.toml` cannot be read as one."""
+
+    tree: Tree
+    config: HarborTask | None
+    assay: AssayTable
+    steps: tuple[StepParts, ...]
+    findings: tuple[Finding, ...]
+
+
+class _Report:
+    """Collects findings about `task.toml`, with their lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.findings: list[Finding] = []
+
+    def add(self, rule: str, misfit: Misfit, severity: str = "error") -> None:
+        """One more."""
+        line = line_of(self._text, misfit.field)
+        level: Any = severity
+        self.findings.append(Finding(rule, level, "task.toml", misfit.message, misfit.fix, misfit.field, line))
+
+    def shape(self, misfit: Misfit) -> None:
+        """One more of the kind that `read_record` reports: Harbor tolerates unknown keys, our own table does not."""
+        lenient = misfit.unknown and not misfit.strict
+        self.add("unknown-key" if misfit.unknown else "invalid-value", misfit, "warning" if lenient else "error")
+
+    def rules(self, found: Iterator[Misfit]) -> None:
+        """More, of rules between fields; left out where a misfit in the same table makes them doubtful."""
+        doubtful = {f.field.rpartition(".")[0] for f in self.findings if f.severity == "error"}
+        for misfit in found:
+            if misfit.field.rpartition(".")[0] not in doubtful or "." not in misfit.field:
+                self.add("invalid-value", misfit)
+
+
+def read_folder(folder: Path) -> Parts:
+    """Reads a task folder and finds all faults. Raises `UserError` only where the folder cannot be listed."""
+    tree = scan(folder)
+    findings = list(tree.findings)
+    if not tree.has_file("task.toml"):
+        message = "is missing"
+        findings.append(Finding("missing-file", "error", "task.toml", message, "add it, or name a folder that has one"))
+        return Parts(tree, None, AssayTable(), (), tuple(findings))
+    text = "" if findings else read_text(tree, "task.toml")
+    if findings or isinstance(text, Finding):
+        more = (text,) if isinstance(text, Finding) else ()
+        return Parts(tree, None, AssayTable(), (), (*findings, *more))
+    data = parse_toml(text, "task.toml")
+    if isinstance(data, Finding):
+        return Parts(tree, None, AssayTable(), (), (*findings, data))
+    config, assay, found = _read_config(data, text)
+    findings += found
+    if config is None:
+        return Parts(tree, None, assay, (), tuple(findings))
+    steps = tuple(_find_steps(tree, config, findings.append))
+    return Parts(tree, config, assay, steps, tuple(findings))
+
+
+def _read_config(data: dict[str, Any], text: str) -> tuple[HarborTask | None, AssayTable, list[Finding]]:
+    report = _Report(text)
+    data, warnings, errors = deprecated(data)
+    for misfit in warnings:
+        report.add("deprecated-key", misfit, "warning")
+    for misfit in errors:
+        report.add("invalid-value", misfit)
+    if isinstance(data.get("metadata"), dict):
+        data["metadata"] = _plain(data["metadata"], "metadata", report, 0)
+    config = read_record(HarborTask, data, report.shape)
+    assay = AssayTable()
+    if config is not None:
+        given = config.metadata.get("assay", {})
+        assay = read_record(AssayTable, given, report.shape, at="metadata.assay") or assay
+        report.rules(check_rules(config))
+        report.rules(check_ours(assay, config))
+    return config, assay, report.findings
+
+
+def _plain(value: Any, at: str, report: _Report, depth: int) -> Any:
+    """Metadata as plain JSON data: dates become text; what JSON has no form for is reported."""
+    if depth > 32:
+        report.add("invalid-value", Misfit(at, "is nested more than 32 deep", "flatten it"))
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(item, f"{at}.{key}", report, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, f"{at}[{index}]", report, depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and (not math.isfinite(value) or (isinstance(value, int) and abs(value) >= _INT64)):
+        report.add(
+            "invalid-value", Misfit(at, f"is {shown(value)}, which a record cannot hold", "write it as a string")
+        )
+        return None
+    return value
+
+
+def verifier_of(config: HarborTask, step: StepTable | None) -> tuple[str, EnvironmentTable | None]:
+    """The mode, `shared` or `separate`, and the verifier's own environment, by Harbor's order of precedence."""
+    tables: list[VerifierTable] = [] if step is None else [step.verifier]
+    tables.append(config.verifier)
+    mode = "shared"
+    for table in tables:
+        own = table.environment_mode or ("separate" if table.environment is not None else None)
+        if own is not None:
+            mode = own
+            break
+    if mode == "shared":
+        return mode, None
+    return mode, next((table.environment for table in tables if table.environment is not None), None)
+
+
+def _find_steps(tree: Tree, config: HarborTask, report: Callable[[Finding], None]) -> Iterator[StepParts]:
+    if "environment/docker-compose.yaml" in {e.path for e in tree.entries}:
+        message = "asks for several services, and there is one sandbox here"
+        fix = "write environment/Dockerfile instead, or run this task with Harbor itself"
+        report(Finding("compose", "error", "environment/docker-compose.yaml", message, fix))
+    if not config.steps:
+        yield _find_step(tree, config, None, report)
+        return
+    for step in config.steps:
+        if not is_step_name(step.name):
+            continue
+        if f"steps/{step.name}" not in tree.folders:
+            fix = "add the folder with its instruction.md, or remove the step"
+            report(
+                Finding("missing-file", "error", f"steps/{step.name}", "is missing although task.toml names it", fix)
+            )
+            continue
+        yield _find_step(tree, config, step, report)
+
+
+def _find_step(tree: Tree, config: HarborTask, step: StepTable | None, report: Callable[[Finding], None]) -> StepParts:
+    at = f"steps/{step.name}/" if step else ""
+    folders = [f"{at}tests", "tests"] if step else ["tests"]
+    tests = next((f for f in folders if tree.has_file(f"{f}/test.sh")), None)
+    mode, environment = verifier_of(config, step)
+    baked = environment is not None and environment.docker_image is not None
+    baked = mode == "separate" and (baked or any(tree.has_file(f"{f}/Dockerfile") for f in folders))
+    if tests is None and not baked:
+        message = "is missing" + (" and so is tests/test.sh" if step else "")
+        report(Finding("missing-file", "error", f"{at}tests/test.sh", message, _tests_fix(tree, folders[0])))
+    solutions = [f"{at}solution", "solution"] if step else ["solution"]
+    return StepParts(
+        name=step.name if step else "",
+        instruction=_instruction(tree, f"{at}instruction.md", report),
+        tests=tests,
+        solution=next((f for f in solutions if tree.has_file(f"{f}/solve.sh")), None),
+        workdir=f"{at}workdir" if step and f"{at}workdir" in tree.folders else None,
+        trajectory=f"{at}trajectory.json" if tree.has_file(f"{at}trajectory.json") else None,
+    )
+
+
+def _tests_fix(tree: Tree, folder: str) -> str:
+    if tree.has_file(f"{folder}/test.bat"):
+        return "test.bat is for Windows: write a test.sh"
+    return "write a script that judges and writes /logs/verifier/reward.txt"
+
+
+def _instruction(tree: Tree, path: str, report: Callable[[Finding], None]) -> str:
+    if not tree.has_file(path):
+        report(Finding("missing-file", "error", path, "is missing", "write what the agent shall do"))
+        return ""
+    text = read_text(tree, path)
+    if isinstance(text, Finding):
+        report(text)
+        return ""
+    text = strip_canary(text)
+    if not text.strip():
+        report(Finding("empty-instruction", "error", path, "says nothing", "write what the agent shall do"))
+    return text
+
+
+def strip_canary(text: str) -> str:
+    """The instruction without the leading lines that mark it against training; agents never see those."""
+    lines = text.split("\n")
+    start = 0
+    while start < len(lines) and _CANARY.fullmatch(lines[start].strip()):
+        start += 1
+    while start < len(lines) and not lines[start].strip():
+        start += 1
+    return "\n".join(lines[start:])

@@ -1,0 +1,234 @@
+"""Reads plain data into records and reports every misfit at once, each with its path, what was expected and got.
+
+`msgspec.convert` stops at the first misfit; an author wants all of them. Not for: rules that relate fields to each
+other (those are in `harbor_rules`). The invariant: what is returned has the declared types and finite numbers only;
+a field that does not fit is reported and replaced by its default, and a record that cannot be made is None.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, cast
+
+from msgspec import inspect
+
+__all__ = ["Misfit", "nearest", "read_record", "shown"]
+
+T = TypeVar("T")
+_BAD: Any = object()
+_INT64 = 1 << 63
+
+
+class Misfit(NamedTuple):
+    """A value that does not fit. `unknown` marks a key that the record does not have."""
+
+    field: str
+    message: str
+    fix: str
+    unknown: bool = False
+    strict: bool = False
+    """The record forbids unknown keys."""
+
+
+def read_record(kind: type[T], data: object, report: Callable[[Misfit], None], *, at: str = "") -> T | None:
+    """Reads a table into a `msgspec.Struct`; reports misfits; None where a required field is missing or wrong."""
+    value = _read(_info(cast(Hashable, kind)), data, at, report)
+    return None if value is _BAD else value
+
+
+def shown(value: object) -> str:
+    """A value in words, short enough for a message."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the string {_cut(repr(value))}"
+    if isinstance(value, int | float):
+        return f"the number {_number(value)}"
+    if isinstance(value, list):
+        return "an empty list" if not value else f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "a table"
+    return f"a {type(value).__name__}"
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that is most like it, or None."""
+    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _number(value: int | float) -> str:
+    if isinstance(value, int) and abs(value) >= 1 << 70:
+        return f"of {value.bit_length()} bits"
+    return str(value)
+
+
+@lru_cache(maxsize=256)
+def _info(kind: Hashable) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _plain(kind: inspect.Type) -> inspect.Type:
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
+
+
+def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
+    kind = _plain(kind)
+    types = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    return [_plain(t) for t in types if not isinstance(_plain(t), inspect.NoneType)]
+
+
+def _read(kind: inspect.Type, value: object, at: str, report: Callable[[Misfit], None]) -> Any:
+    """The value as the type wants it, or `_BAD` after a report."""
+    options = _alternatives(kind)
+    for option in options:
+        if isinstance(option, inspect.StructType) and isinstance(value, dict):
+            return _read_struct(option, value, at, report)
+        if isinstance(option, inspect.VarTupleType) and isinstance(value, list):
+            return _read_items(option.item_type, value, at, report)
+        if isinstance(option, inspect.DictType) and isinstance(value, dict):
+            return _read_table(option.value_type, value, at, report)
+    for option in options:
+        found = _scalar(option, value)
+        if found is not _BAD:
+            return found
+    _misfit(kind, value, at, report)
+    return _BAD
+
+
+def _read_struct(kind: inspect.StructType, data: dict[str, Any], at: str, report: Callable[[Misfit], None]) -> Any:
+    known = {field.encode_name: field for field in kind.fields}
+    _report_unknown(kind, list(data), list(known), at, report)
+    values: dict[str, Any] = {}
+    bad = False
+    for key, field in known.items():
+        where = f"{at}.{key}" if at else key
+        if key not in data:
+            if field.required:
+                bad = True
+                report(Misfit(where, "is required and missing", f"add {key} = {_example(field.type)}"))
+            continue
+        value = _read(field.type, data[key], where, report)
+        if value is not _BAD:
+            values[field.name] = value
+        else:
+            bad = bad or field.required
+    return _BAD if bad else kind.cls(**values)
+
+
+def _report_unknown(
+    kind: inspect.StructType, given: list[str], known: list[str], at: str, report: Callable[[Misfit], None]
+) -> None:
+    strict = bool(getattr(kind.cls, "__struct_config__").forbid_unknown_fields)  # noqa: B009
+    for key in given:
+        if key not in known:
+            near = nearest(key, known)
+            fix = f"did you mean {near}?" if near else f"remove it; known here: {', '.join(known)}"
+            where = f"{at}.{_key(key)}" if at else _key(key)
+            report(Misfit(where, "is not a known key", fix, unknown=True, strict=strict))
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _cut(repr(key))
+
+
+def _read_items(kind: inspect.Type, items: list[Any], at: str, report: Callable[[Misfit], None]) -> Any:
+    read = [_read(kind, item, f"{at}[{index}]", report) for index, item in enumerate(items)]
+    return _BAD if any(item is _BAD for item in read) else tuple(read)
+
+
+def _read_table(kind: inspect.Type, table: dict[str, Any], at: str, report: Callable[[Misfit], None]) -> Any:
+    read = {key: _read(kind, item, f"{at}.{_key(key)}", report) for key, item in table.items()}
+    return _BAD if any(item is _BAD for item in read.values()) else read
+
+
+def _scalar(kind: inspect.Type, value: object) -> Any:
+    if isinstance(kind, inspect.AnyType):
+        return value
+    if isinstance(kind, inspect.BoolType):
+        return value if isinstance(value, bool) else _BAD
+    if isinstance(kind, inspect.LiteralType):
+        return value if value in kind.values and isinstance(value, str) else _BAD
+    if isinstance(kind, inspect.StrType) and isinstance(value, str):
+        return value if _fits_text(kind, value) else _BAD
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _BAD
+    if isinstance(kind, inspect.FloatType) and math.isfinite(value) and _fits_bounds(kind, value):
+        return float(value)
+    if isinstance(kind, inspect.IntType) and isinstance(value, int) and _fits_bounds(kind, value):
+        return value
+    return _BAD
+
+
+def _fits_text(kind: inspect.StrType, value: str) -> bool:
+    return len(value) >= (kind.min_length or 0) and (kind.pattern is None or bool(re.search(kind.pattern, value)))
+
+
+def _fits_bounds(kind: inspect.IntType | inspect.FloatType, value: float) -> bool:
+    return abs(value) < _INT64 and (kind.gt is None or value > kind.gt) and (kind.ge is None or value >= kind.ge)
+
+
+def _misfit(kind: inspect.Type, value: object, at: str, report: Callable[[Misfit], None]) -> None:
+    key = re.sub(r"\[\d+\]$", "", at).rpartition(".")[2]
+    options = _alternatives(kind)
+    literal = next((o for o in options if isinstance(o, inspect.LiteralType)), None)
+    near = nearest(value, [str(v) for v in literal.values]) if literal and isinstance(value, str) else None
+    in_list = at.endswith("]")
+    fix = f"for example {_example(kind)}" if in_list else f"write for example {key} = {_example(kind)}"
+    report(Misfit(at, f"expected {_described(kind)}, got {shown(value)}", f"did you mean {near!r}?" if near else fix))
+
+
+def _described(kind: inspect.Type) -> str:
+    return " or ".join(_described_one(option) for option in _alternatives(kind))
+
+
+def _described_one(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.LiteralType):
+        return "one of " + ", ".join(repr(v) for v in kind.values)
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        word = "a whole number" if isinstance(kind, inspect.IntType) else "a finite number"
+        bound = f" above {kind.gt:g}" if kind.gt is not None else ""
+        return word + (f" of at least {kind.ge:g}" if kind.ge is not None else bound)
+    if isinstance(kind, inspect.StrType):
+        return "a non-empty string" if kind.min_length else "a string"
+    if isinstance(kind, inspect.VarTupleType):
+        return f"a list of {_plural(kind.item_type)}"
+    if isinstance(kind, inspect.DictType):
+        return "a table" if isinstance(kind.value_type, inspect.AnyType) else f"a table of {_plural(kind.value_type)}"
+    if isinstance(kind, inspect.StructType):
+        return "a table"
+    return "true or false" if isinstance(kind, inspect.BoolType) else "a value"
+
+
+def _plural(kind: inspect.Type) -> str:
+    words = {inspect.StrType: "strings", inspect.StructType: "tables", inspect.FloatType: "numbers"}
+    return " or ".join(words.get(type(option), "values") for option in _alternatives(kind))
+
+
+def _example(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.Metadata) and kind.extra_json_schema and "examples" in kind.extra_json_schema:
+        return str(kind.extra_json_schema["examples"][0])
+    examples = {
+        inspect.BoolType: "true",
+        inspect.IntType: "1",
+        inspect.FloatType: "1.0",
+        inspect.StrType: '"text"',
+        inspect.VarTupleType: '["text"]',
+        inspect.DictType: '{ NAME = "value" }',
+        inspect.StructType: "{ ... }",
+    }
+    if isinstance(kind, inspect.UnionType):
+        return _example(next(t for t in kind.types if not isinstance(t, inspect.NoneType)))
+    option = _plain(kind)
+    if isinstance(option, inspect.UnionType):
+        return _example(option)
+    if isinstance(option, inspect.LiteralType):
+        return f'"{option.values[0]}"'
+    return examples.get(type(option), '"text"')

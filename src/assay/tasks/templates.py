@@ -1,0 +1,55 @@
+"""Environment templates of a task: `${VAR}` and `${VAR:-default}`, resolved from a given mapping when a task runs.
+
+A template is the whole value, as in Harbor; text around it makes it a literal. Nothing here reads the process's own
+environment: the caller says which variables a task may see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from assay.errors import UserError
+
+__all__ = ["resolve_env", "variables_of"]
+
+_TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
+
+
+def resolve_env(env: Mapping[str, str], given: Mapping[str, str], *, where: str = "environment.env") -> dict[str, str]:
+    """The environment with its templates filled in.
+
+    Args:
+        env: As written in the task.
+        given: What the host offers.
+        where: The table's name, for the message.
+
+    Raises:
+        UserError: A variable is not given and has no default; all such variables are named.
+    """
+    resolved: dict[str, str] = {}
+    missing: list[str] = []
+    for key, value in env.items():
+        found = _TEMPLATE.fullmatch(value)
+        if found is None:
+            resolved[key] = value
+        elif found[1] in given:
+            resolved[key] = given[found[1]]
+        elif found[2] is not None:
+            resolved[key] = found[2]
+        else:
+            missing.append(f"{found[1]} (for {where}.{key})")
+    if missing:
+        first = missing[0].partition(" ")[0]
+        message = (
+            f"the task needs variables that are not set: {', '.join(missing)}; set them before the run, or give the "
+            f'task a default, as in "${{{first}:-value}}"'
+        )
+        raise UserError(message)
+    return resolved
+
+
+def variables_of(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the host's variables that the templates refer to, in order of appearance."""
+    found = (_TEMPLATE.fullmatch(value) for value in env.values())
+    return tuple(dict.fromkeys(match[1] for match in found if match))

@@ -1,0 +1,105 @@
+"""Reads a TOML file of a task: bounded, with file, line and column for what does not parse, and lines for fields.
+
+Lines of fields are found by a plain scan of the text (`tomllib` keeps none) and are None where the scan is not sure.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from .findings import Finding
+
+__all__ = ["line_of", "parse_toml"]
+
+_AT = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
+_HEADER = re.compile(r"^\s*(\[\[?)\s*([A-Za-z0-9_.-]+)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"^\s*([A-Za-z0-9_.-]+)\s*=")
+
+
+def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
+    """The data, or what is wrong with the text."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        return _syntax(str(exc), text, path)
+    except RecursionError:
+        return Finding(
+            "invalid-toml",
+            "error",
+            path,
+            "is nested too deeply",
+            "write fewer brackets inside brackets or dots in keys",
+        )
+    except ValueError as exc:  # dates that are none, numbers too long to convert
+        return Finding("invalid-toml", "error", path, f"holds a value that is none: {exc}", "correct that value")
+
+
+def _syntax(message: str, text: str, path: str) -> Finding:
+    found = _AT.match(message)
+    lines = text.splitlines()
+    what = found["what"] if found else message
+    line = int(found["line"]) if found and found["line"] else max(1, len(lines))
+    column = int(found["column"]) if found and found["column"] else None
+    there = lines[line - 1].strip()[:60] if line <= len(lines) else ""
+    where = f" in {there!r}" if there else ""
+    return Finding(
+        "invalid-toml",
+        "error",
+        path,
+        f"is not TOML: {what[:1].lower()}{what[1:]}{where}",
+        "correct this line; strings need quotes, tables are [name], lists are [a, b]",
+        line=line,
+        column=column,
+    )
+
+
+def line_of(text: str, field: str) -> int | None:
+    """The line of a field such as `steps[0].agent.timeout_sec`: its own, else that of the nearest table around it."""
+    known = _lines(text)
+    while field:
+        if field in known:
+            return known[field]
+        field = re.sub(r"(\[\d+\]|\.?[^.\[\]]+)$", "", field) if re.search(r"(\[\d+\]|[^.\[\]]+)$", field) else ""
+    return None
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Path to line of every table header and every plain key."""
+    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    table, inside = "", ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if inside:
+            inside = "" if inside in line else inside
+            continue
+        header = _HEADER.match(line)
+        if header:
+            table = _table(header[2], counts, again=header[1] == "[[")
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            found.setdefault(f"{table}.{key[1]}" if table else key[1], number)
+        inside = _opened(line)
+    return found
+
+
+def _table(name: str, counts: dict[str, int], *, again: bool) -> str:
+    """The path that a header stands for, with the indices of the lists of tables that it passes."""
+    path = ""
+    parts = name.split(".")
+    for index, part in enumerate(parts):
+        path = f"{path}.{part}" if path else part
+        if again and index == len(parts) - 1:
+            counts[path] = counts.get(path, -1) + 1
+        if path in counts:
+            path = f"{path}[{counts[path]}]"
+    return path
+
+
+def _opened(line: str) -> str:
+    """The quotes of a string of many lines that this line opens and does not close."""
+    for quotes in ('"""', "'''"):
+        if line.count(quotes) % 2:
+            return quotes
+    return ""
