@@ -14,7 +14,7 @@ from assay.agents.replay import ReplayAgent
 from assay.agents.testing import FakeAttempt, FakeTools, FakeWorkspace, fake_task
 from assay.environments.interface import ExecResult
 from assay.errors import TaskError, UserError
-from assay.records import Observation, Oracle, Step, ToolCall
+from assay.records import Isolation, Observation, Oracle, Step, ToolCall
 
 pytestmark = pytest.mark.quick
 
@@ -48,6 +48,25 @@ async def test_oracle_runs_the_solution_with_its_variables(solution: Path) -> No
     assert workspace.files == {"/solution/solve.sh": b"echo solved", "/solution/lib/part.txt": b"part"}
     assert workspace.commands == [["env", "A=1 2", "B=x", "bash", "/solution/solve.sh"]]
     assert attempt.ended == "ran the reference solution"
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        (("/bin/sh", "solve.sh"), ["/bin/sh", "/solution/solve.sh"]),
+        (("solve.sh",), ["/solution/solve.sh"]),
+        (
+            ("./solve.sh", "lib/part.txt", "../solve.sh", "-v"),
+            ["/solution/solve.sh", "/solution/lib/part.txt", "../solve.sh", "-v"],
+        ),
+        (("solve.sh", "lib"), ["solve.sh", "lib"]),
+    ],
+)
+async def test_oracle_finds_the_files_of_the_solution(solution: Path, command: tuple[str, ...], run: list[str]) -> None:
+    workspace = FakeWorkspace()
+    task = fake_task(oracle=Oracle(command, "solution"))
+    await OracleAgent().run(FakeAttempt(task=task, workspace=workspace, solution=solution))
+    assert workspace.commands == [run]
 
 
 async def test_oracle_says_that_the_solution_failed(solution: Path) -> None:
@@ -116,6 +135,15 @@ async def test_every_random_command_is_written_out() -> None:
     for command in await commands(3, steps=400):
         assert "{" not in command.replace("{bad", "")
         assert command.count("'") % 2 == 0
+
+
+async def test_random_shell_is_dull_where_nothing_isolates() -> None:
+    workspace = FakeWorkspace()
+    workspace.isolation = Isolation("none")
+    attempt = FakeAttempt(workspace=workspace)
+    await RandomShellAgent(steps=200, odd=1.0).run(attempt)
+    assert not [command for command in workspace.commands if "kill" in command or "/proc" in command]
+    assert attempt.ended == "typed 200 random commands, dull ones: nothing isolates"
 
 
 def test_random_shell_explains_wrong_options() -> None:

@@ -72,6 +72,7 @@ async def test_parallel_calls_run_in_order() -> None:
         (ScriptedCall("add", "{bad"), "the arguments are no JSON"),
         (ScriptedCall("add", "[1]"), "must be a JSON object"),
         (ScriptedCall("add", "[" * 5000), "the arguments are no JSON"),
+        (ScriptedCall("boom", '{"x":' + "[" * 70 + "]" * 70 + "}"), "nested more than 64 deep"),
         (ScriptedCall("ad", {}), "no tool is called 'ad'; known: add, boom, finish"),
         (ScriptedCall("add", {"x": 1}), "'y' is missing"),
         (ScriptedCall("add", {"x": "1", "y": 2}), "arguments.x: expected integer, got string"),
@@ -88,6 +89,18 @@ async def test_a_malformed_call_is_answered_and_recorded(call: ScriptedCall, err
     assert (seen.error, seen.content) == (True, recorded.error)
     assert sent(attempt, 1)[-1]["content"] == recorded.error
     assert attempt.ended == "done"
+
+
+async def test_many_shallow_arguments_are_no_trouble() -> None:
+    attempt = attempt_with(calls(ScriptedCall("boom", {"x": [[n] for n in range(1000)]})), DONE)
+    await LoopAgent().run(attempt)
+    assert attempt.steps[0].tool_calls[0].error is None
+
+
+async def test_no_more_calls_than_a_turn_may_have() -> None:
+    attempt = attempt_with(calls(*[ScriptedCall("boom")] * 500), DONE)
+    await LoopAgent().run(attempt)
+    assert len(attempt.steps[0].tool_calls) == len(sent(attempt, 1)[-129]["tool_calls"]) == 128
 
 
 async def test_raw_arguments_are_kept_and_sent_back_as_json() -> None:

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.agents.testing import FakeAttempt, FakeTools, FakeWorkspace, fake_task
 from assay.environments.interface import Tools, Workspace
 from assay.errors import LimitReached, UserError
 from assay.gateway.backends.scripted import ScriptedBackend
-from assay.gateway.interface import ModelRequest
+from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Limits, ToolCall
 
 pytestmark = pytest.mark.quick
@@ -21,6 +22,16 @@ async def test_tokens_are_limited() -> None:
     with pytest.raises(LimitReached, match="tokens"):
         await attempt.ask(HI)
     assert len(attempt.calls) == 2
+
+
+async def test_a_cost_that_nobody_knows_stops_an_attempt_with_a_cost_limit() -> None:
+    class Unpriced(ScriptedBackend):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            return msgspec.structs.replace(await super().complete(request), cost_usd=None)
+
+    attempt = FakeAttempt(task=fake_task(limits=Limits(cost_usd=9)), backend=Unpriced(["y"]))
+    with pytest.raises(LimitReached, match="cost_usd"):
+        await attempt.ask(HI)
 
 
 async def test_a_command_is_a_step() -> None:

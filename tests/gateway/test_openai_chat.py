@@ -159,6 +159,7 @@ async def test_a_hanging_server_times_out(upstream: Any, kinds: Any) -> None:
         (b"\xff\xfe", "not JSON"),
         pytest.param(b"[" * 100_000, "not JSON", id="deep"),
         (b"[]", "no JSON object"),
+        pytest.param(b'{"a":' + b"[" * 800 + b"]" * 800 + b"}", "nested too deeply", id="depth"),
         ({}, "missing required field `choices`"),
         ({"choices": []}, "$.choices"),
         ({"choices": [{"message": None}]}, "$.choices[0].message"),
@@ -175,6 +176,62 @@ async def test_a_hostile_reply_names_the_field(
     error = await failure(client)
     assert text in str(error)
     assert (error.retryable, len(upstream.bodies)) == (False, 1)
+
+
+async def test_an_error_with_status_200_is_an_error(upstream: Any, kinds: Any, client: OpenAIChatBackend) -> None:
+    upstream.answers(
+        kinds.says(200, {"error": {"message": "overloaded", "code": 502}}),
+        kinds.says(200, {"error": {"message": "no credits left", "code": 402}}),
+    )
+    error = await failure(client)
+    assert (error.status, error.retryable, len(upstream.bodies)) == (402, False, 2)
+    assert "answered 200 with an error: no credits left" in str(error)
+
+
+async def raw_server(data: bytes) -> asyncio.Server:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(data)
+        await writer.drain()
+        writer.close()
+
+    return await asyncio.start_server(answer, "127.0.0.1", 0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 50_000,
+        b"HTTP/1.1 99999 \x00\r\n\r\n",
+        b"",
+    ],
+    ids=["banner", "cut", "chunks", "headers", "status", "nothing"],
+)
+async def test_broken_http_is_a_provider_error(data: bytes) -> None:
+    server = await raw_server(data)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1?token=abc-secret"
+    backend = OpenAIChatBackend("m", url, KEY, options=FAST)
+    error = await failure(backend)
+    assert error.retryable
+    assert "abc-secret" not in str(error)
+    await backend.close()
+    server.close()
+
+
+async def test_a_cancelled_call_leaves_the_client_usable(upstream: Any, kinds: Any, client: OpenAIChatBackend) -> None:
+    upstream.answers(kinds.hangs, kinds.says(200, kinds.completion()))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(client.complete(HELLO), 0.05)
+    assert (await client.complete(HELLO)).tries == 1
+
+
+async def test_a_key_with_a_line_break_is_refused() -> None:
+    with pytest.raises(UserError, match="OPENAI_API_KEY holds") as caught:
+        OpenAIChatBackend("m", "http://h/v1", "sk-abc\nX-Evil: 1")
+    assert "sk-abc" not in str(caught.value)
 
 
 async def test_a_flood_is_cut_off(upstream: Any, kinds: Any) -> None:

@@ -117,6 +117,7 @@ def test_scores_of_judged_attempts_alone_are_averaged() -> None:
         ([Outcome("a", "x", None, 0, "pass"), Outcome("a", "x", None, 0, "fail")], {}, "given twice"),
         ([Outcome("a", "x", None, 0, "pass", 1.5)], {}, r"a score is in \[0, 1\]"),
         ([Outcome("a", "x", None, 0, "pass", float("nan"))], {}, "a score is in"),
+        ([Outcome("a", "x", None, 0, "passed")], {}, "status is one of"),  # type: ignore[arg-type]
         ([], {"ks": (0,)}, "k must be at least 1"),
         ([], {"confidence": 95}, "confidence must be between"),
     ],

@@ -20,6 +20,7 @@ __all__ = ["assistant_message", "parse_calls", "shown", "text_of", "tool_definit
 
 MOST_CALLS = 128
 """Calls in one reply; what a model writes beyond them is in the recorded reply alone."""
+_DEEPEST = 64
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
 
@@ -66,10 +67,23 @@ def _parse(given: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall
         parsed = _DECODER.decode(raw) if raw not in {"", "null"} else {}
     except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
         return ToolCall(identity, name, raw, error=f"the arguments are no JSON: {exc}")
+    if raw.count("[") + raw.count("{") > _DEEPEST and _is_deep(parsed):
+        return ToolCall(identity, name, raw, error=f"the arguments are nested more than {_DEEPEST} deep")
     found = problem(spec.parameters, parsed) if isinstance(parsed, dict) else "the arguments must be a JSON object"
     if found is not None:
         return ToolCall(identity, name, raw, parsed if isinstance(parsed, dict) else None, found)
     return ToolCall(identity, name, raw, parsed)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether recording it could exceed the encoder's depth, wherever it is put."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [item for item in level if isinstance(item, dict | list)]
+        level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
+        if not level:
+            return False
+    return True
 
 
 def _text(value: Any) -> str:

@@ -5,6 +5,8 @@ It is the only agent that is given the solution. It does not judge: whether the 
 
 from __future__ import annotations
 
+from pathlib import Path, PurePosixPath
+
 from assay.environments.interface import Workspace
 from assay.errors import TaskError
 from assay.records import Oracle
@@ -18,7 +20,10 @@ SOLUTION = "/solution"
 
 
 class OracleAgent:
-    """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder."""
+    """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder.
+
+    An argument of the command that names a file of the solution folder is given as its path under `/solution`.
+    """
 
     name = "oracle"
     needs_model = False
@@ -32,7 +37,7 @@ class OracleAgent:
         oracle, workspace = _required(attempt)
         if attempt.solution is not None:
             await workspace.upload(attempt.solution, SOLUTION)
-        result = await attempt.shell(_argv(oracle), message="run the reference solution")
+        result = await attempt.shell(_argv(oracle, attempt.solution), message="run the reference solution")
         if result.exit_code == 0:
             attempt.finish("ran the reference solution")
         else:
@@ -53,7 +58,18 @@ def _required(attempt: Attempt) -> tuple[Oracle, Workspace]:
     return oracle, attempt.workspace
 
 
-def _argv(oracle: Oracle) -> list[str]:
-    if not oracle.env:
-        return list(oracle.command)
-    return ["env", *(f"{key}={value}" for key, value in oracle.env.items()), *oracle.command]
+def _argv(oracle: Oracle, solution: Path | None) -> list[str]:
+    program, *arguments = oracle.command
+    if solution is not None:
+        arguments = [_inside(solution, argument) for argument in arguments]
+        if not arguments or "/" in program:
+            program = _inside(solution, program)
+    variables = [f"{key}={value}" for key, value in oracle.env.items()]
+    return ["env", *variables, program, *arguments] if variables else [program, *arguments]
+
+
+def _inside(solution: Path, argument: str) -> str:
+    path = PurePosixPath(argument)
+    if not argument or path.is_absolute() or ".." in path.parts or not (solution / path).is_file():
+        return argument
+    return str(PurePosixPath(SOLUTION) / path)

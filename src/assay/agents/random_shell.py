@@ -1,8 +1,8 @@
 """The agent that types random commands: does the sandbox, and the record, stand what nobody planned?
 
 The commands go from dull to odd (deep folders, names with line breaks, orphans, floods, signals to everything), never
-beyond what a sandbox must hold, and never on purpose towards a solution. Same seed, same commands. Run it only where
-the sandbox isolates.
+beyond what a sandbox must hold, and never on purpose towards a solution. Same seed, same commands. Where nothing
+isolates it types dull commands alone: a signal to everything would reach the user's own processes.
 """
 
 from __future__ import annotations
@@ -79,10 +79,11 @@ class RandomShellAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""
-        draw = random.Random(attempt.seed)
-        for _ in range(self._options.steps):
-            await attempt.shell(random_command(draw, self._options.odd), timeout_s=self._options.timeout_s)
-        attempt.finish(f"typed {self._options.steps} random commands")
+        draw, options = random.Random(attempt.seed), self._options
+        bare = attempt.workspace is not None and attempt.workspace.isolation.name == "none"
+        for _ in range(options.steps):
+            await attempt.shell(random_command(draw, 0.0 if bare else options.odd), timeout_s=options.timeout_s)
+        attempt.finish(f"typed {options.steps} random commands{', dull ones: nothing isolates' if bare else ''}")
 
 
 def random_command(draw: random.Random, odd: float) -> str:

@@ -183,8 +183,11 @@ class FakeAttempt(Attempt):
 
     def _charge(self, reply: ModelReply) -> None:
         self._tokens += (reply.usage.prompt_tokens or 0) + (reply.usage.completion_tokens or 0)
-        self._cost_usd += reply.cost_usd or 0.0
         _hold("tokens", self._tokens, self.task.limits.tokens)
+        if reply.cost_usd is None and self.task.limits.cost_usd is not None:
+            limit = "cost_usd"
+            raise LimitReached(limit, -1.0, self.task.limits.cost_usd)
+        self._cost_usd += reply.cost_usd or 0.0
         _hold("cost_usd", self._cost_usd, self.task.limits.cost_usd)
 
 

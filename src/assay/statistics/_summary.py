@@ -20,6 +20,7 @@ from ._rates import normal_quantile, pass_at_k, pass_hat_k, wilson
 
 __all__ = ["AtK", "Bounds", "Estimate", "GroupSummary", "Outcome", "TaskCount", "count_by_task", "summarise"]
 
+_STATUSES = ("pass", "fail", "unknown", "error")
 _CLUSTERED = "Wilson at the task-clustered effective n"
 
 
@@ -151,6 +152,9 @@ def _checked(rows: Iterable[Outcome]) -> list[Outcome]:
             message = f"attempt {row.number} at task {row.task!r} by {row.agent!r} is given twice: one row an attempt"
             raise ValueError(message)
         seen.add(key)
+        if row.status not in _STATUSES:
+            message = f"attempt {row.number} at task {row.task!r}: status is one of {_STATUSES}, got {row.status!r}"
+            raise ValueError(message)
         if row.score is not None and not (math.isfinite(row.score) and 0 <= row.score <= 1):
             message = f"attempt {row.number} at task {row.task!r}: a score is in [0, 1], got {row.score}"
             raise ValueError(message)

@@ -14,11 +14,14 @@ import msgspec
 from assay.errors import ProviderError
 from assay.records import Usage
 
+from ._retry import worth_retrying
+
 __all__ = ["CONTEXT_LENGTH", "Completion", "ServerError", "read_completion", "read_error"]
 
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _SHOWN = 500
+_DEEP = 300
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
     r"|(?:prompt|input|request) is too long|exceeds? .{0,40}max_(?:model|seq)_len"
@@ -102,6 +105,8 @@ def read_completion(body: bytes, where: str) -> Completion:
         ProviderError: Not JSON, or a field is missing or of the wrong type; not retryable.
     """
     raw = _decode(body, where)
+    if "choices" not in raw and raw.get("error"):
+        raise _disguised(body, raw, where)
     try:
         checked = msgspec.convert(raw, _Body)
     except msgspec.ValidationError as exc:
@@ -131,7 +136,31 @@ def _decode(body: bytes, where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         message = f"{where} gave a reply that is no JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
         raise ProviderError(message, status=200, retryable=False)
+    if body.count(b"[") + body.count(b"{") > _DEEP:
+        # A record puts the reply some levels deeper: what cannot be encoded there must not get that far.
+        try:
+            msgspec.json.encode(_wrapped(raw))
+        except RecursionError as exc:
+            message = f"{where} gave a reply that is nested too deeply"
+            raise ProviderError(message, status=200, retryable=False) from exc
     return raw
+
+
+def _wrapped(value: Any) -> Any:
+    for _ in range(_DEEP):
+        value = [value]
+    return value
+
+
+def _disguised(body: bytes, raw: dict[str, Any], where: str) -> ProviderError:
+    """An error that a server or a proxy sent with status 200."""
+    error = read_error(400, body)
+    inner = raw["error"].get("code") if isinstance(raw["error"], dict) else None
+    status = inner if isinstance(inner, int) and 400 <= inner < 600 else 200
+    if error.context_length:
+        return ProviderError(f"{CONTEXT_LENGTH}: {where}: {error.text}", status=400, retryable=False)
+    message = f"{where} answered 200 with an error: {error.text}"
+    return ProviderError(message, status=status, retryable=worth_retrying(status, error.code))
 
 
 def _tuple(values: list[int] | None) -> tuple[int, ...] | None:
@@ -169,9 +198,13 @@ def read_error(status: int, body: bytes) -> ServerError:
         decoded = None
     error = decoded.get("error", decoded) if isinstance(decoded, dict) else None
     if isinstance(error, dict):
-        text = str(error.get("message") or text)
-        code = str(error.get("code") or error.get("type") or "")
+        text = _scalar(error.get("message")) or text
+        code = _scalar(error.get("code")) or _scalar(error.get("type"))
     elif isinstance(error, str):
         text = error
     too_long = status in {400, 413, 422} and bool(_TOO_LONG.search(f"{code} {text[:4000]}"))
     return ServerError(text[:_SHOWN], code[:100], too_long)
+
+
+def _scalar(value: Any) -> str:
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""

@@ -71,7 +71,8 @@ class OpenAIChatBackend:
         self._where = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
         path = parts.path.rstrip("/") + "/chat/completions"
         self._url = parts._replace(path=path, fragment="").geturl()
-        self._key = api_key
+        self._query = parts.query
+        self._key = api_key = _usable(api_key)
         self._secret = api_key if api_key and len(api_key) >= _SHORTEST_SECRET else None
         self._price = (prices or Prices()).find(self._model, parts.hostname)
         self._jitter = random.Random(self._options.seed)
@@ -206,8 +207,19 @@ class OpenAIChatBackend:
         )
 
     def _hide(self, text: str) -> str:
-        return text.replace(self._secret, _REDACTED) if self._secret else text
+        """Takes the credential, and the query of the address, which may hold one, out of a text; bounds it."""
+        for secret in (self._secret, self._query):
+            text = text.replace(secret, _REDACTED) if secret else text
+        return text[:300]
 
     def _hide_bytes(self, body: bytes) -> bytes:
         secret = self._secret.encode() if self._secret else b""
         return body.replace(secret, _REDACTED.encode()) if secret and secret in body else body
+
+
+def _usable(api_key: str | None) -> str | None:
+    key = (api_key or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        message = "OPENAI_API_KEY holds a line break or a character that no header may hold: set it again"
+        raise UserError(message)
+    return key or None

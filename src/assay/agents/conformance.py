@@ -1,0 +1,101 @@
+"""What every agent does: the contract of `interface`, tried on fake attempts.
+
+For tests of agents, ours and other people's. It says nothing of how well an agent solves anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from assay.environments.conformance import Finding
+from assay.errors import AssayError, LimitReached
+from assay.records import Limits
+
+from .interface import Agent
+from .testing import FakeAttempt
+
+__all__ = ["check_agent"]
+
+MakeAttempt = Callable[[int, Limits], FakeAttempt]
+Property = Callable[[Callable[[], Agent], MakeAttempt], Awaitable[None]]
+_FREE = Limits(turns=500)
+
+
+async def check_agent(
+    make_agent: Callable[[], Agent], make_attempt: MakeAttempt, *, timeout_s: float = 10.0
+) -> tuple[Finding, ...]:
+    """Tries each property. One that does not hold, or whose trial raises, is a finding with a problem.
+
+    Args:
+        make_agent: Builds the agent.
+        make_attempt: Builds an attempt that the agent can work on, with this seed and these limits in its task.
+        timeout_s: For each property.
+    """
+    findings = []
+    for trial in (agent_is_named, agent_says_when_it_is_done, seed_decides, attempts_are_apart, limits_stop_it):
+        try:
+            async with asyncio.timeout(timeout_s):
+                await trial(make_agent, make_attempt)
+            problem = None
+        except (AssertionError, AssayError, TimeoutError, OSError, TypeError, ValueError, LookupError) as exc:
+            problem = f"{type(exc).__name__}: {exc}"
+        findings.append(Finding(trial.__name__, problem))
+    return tuple(findings)
+
+
+def _expect(holds: object, what: str) -> None:
+    if not holds:
+        raise AssertionError(what)
+
+
+async def agent_is_named(make_agent: Callable[[], Agent], _attempt: MakeAttempt) -> None:
+    """It has a name and says whether it needs a model."""
+    agent = make_agent()
+    _expect(isinstance(agent, Agent), "an agent has `name`, `needs_model` and `run`")
+    _expect(type(agent.name) is str and len(agent.name) > 0, "`name` is a text that is not empty")
+    _expect(type(agent.needs_model) is bool, "`needs_model` is True or False")
+
+
+async def agent_says_when_it_is_done(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
+    """It calls `finish`, or is stopped by a limit."""
+    attempt = make_attempt(1, _FREE)
+    try:
+        await make_agent().run(attempt)
+    except LimitReached:
+        return
+    _expect(attempt.ended is not None, "`run` returned without a call of `attempt.finish`")
+
+
+async def seed_decides(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
+    """Two attempts with one seed are the same, step by step."""
+    first, second = make_attempt(7, _FREE), make_attempt(7, _FREE)
+    await _run(make_agent(), first)
+    await _run(make_agent(), second)
+    _expect(first.steps == second.steps, "one seed gave two different attempts: use `attempt.seed` and nothing else")
+
+
+async def attempts_are_apart(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
+    """One object on two attempts at once does what two objects do one after the other."""
+    shared, together = make_agent(), [make_attempt(seed, _FREE) for seed in (1, 2)]
+    async with asyncio.TaskGroup() as group:
+        for attempt in together:
+            group.create_task(_run(shared, attempt))
+    for seed, attempt in zip((1, 2), together, strict=True):
+        alone = make_attempt(seed, _FREE)
+        await _run(make_agent(), alone)
+        _expect(attempt.steps == alone.steps, "attempts at once disturb each other: keep nothing of one on the agent")
+
+
+async def limits_stop_it(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
+    """`LimitReached` is let through: without a turn to spend, nothing is recorded, and the call returns."""
+    attempt = make_attempt(1, Limits(turns=0))
+    await _run(make_agent(), attempt)
+    _expect(not attempt.steps, "steps were recorded after the limit was met")
+
+
+async def _run(agent: Agent, attempt: FakeAttempt) -> None:
+    try:
+        await agent.run(attempt)
+    except LimitReached:
+        return
