@@ -254,6 +254,14 @@ async def test_options_reach_the_model() -> None:
     assert [t["function"]["name"] for t in request["tools"]] == ["add", "boom", "finish"]
 
 
+async def test_a_table_may_be_given_as_json() -> None:
+    attempt = attempt_with(DONE)
+    await LoopAgent(sampling='{"top_k": 3}').run(attempt)
+    assert attempt.calls[0].request["top_k"] == 3
+    with pytest.raises(UserError, match="correct the option"):
+        LoopAgent(sampling="{top_k: 3}")
+
+
 async def test_an_instruction_of_messages_is_sent_as_messages() -> None:
     task = fake_task()
     parts: Any = (Message("user", "a", name="ann"), Message("assistant", "b"), Message("user", [{"type": "text"}]))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,17 @@ def test_the_credential_goes_to_its_own_server_alone() -> None:
     environment = settings(OPENAI_BASE_URL="http://localhost:1/v1", OPENAI_API_KEY="k")
     own, other = (open_backend(f"http://{host}/v1#m", environment) for host in ("localhost:1", "localhost:2"))
     assert (vars(own)["_key"], vars(other)["_key"]) == ("k", None)
+
+
+def test_a_scripted_run_loads_no_http_client(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('["x"]')
+    code = (
+        "import sys; from assay.gateway.backends import open_backend; from assay.settings import Settings\n"
+        "open_backend('scripted:s.json', Settings.from_environment({})); import assay.agents.loop\n"
+        "print(*(m for m in ('aiohttp', 'numpy', 'scipy') if m in sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
 
 
 async def test_a_function_in_a_file(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,13 @@ def test_a_wrong_script_is_explained(tmp_path: Path, name: str, text: str, named
     file.write_text(text)
     with pytest.raises(UserError, match=named):
         load_script(file)
+
+
+@pytest.mark.skipif(find_spec("yaml") is not None, reason="PyYAML is installed here")
+def test_yaml_without_its_package_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("replies: [a]")
+    with pytest.raises(UserError, match="install it, or write the script as JSON or TOML"):
+        load_script(tmp_path / "s.yaml")
 
 
 def test_a_missing_script_is_explained(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 import msgspec
 
@@ -14,19 +14,27 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
-    """Reads `--agent-option key=value` pairs; a value may be of the right type or the text of one.
+    """Reads `--agent-option key=value` pairs; a value may be of the right type or the text of one (tables as JSON).
 
     Raises:
         TypeError: An option that the agent does not have; the message lists those that it has.
         UserError: A value of the wrong type or out of bounds; the message names it.
     """
-    known = [field.name for field in msgspec.structs.fields(kind)]
+    fields = msgspec.structs.fields(kind)
+    known = [field.name for field in fields]
     unknown = sorted(set(given) - set(known))
     if unknown:
         message = f"agent {agent!r} has no option {', '.join(unknown)}; known: {', '.join(known) or 'none'}"
         raise TypeError(message)
     try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as exc:
+        tables = {field.name for field in fields if get_origin(field.type) is dict}
+        plain = {name: _table(value) if name in tables else value for name, value in given.items()}
+        return msgspec.convert(plain, kind, strict=False)
+    except (msgspec.DecodeError, RecursionError) as exc:
         message = f"agent {agent!r}: {exc}; correct the option"
         raise UserError(message) from exc
+
+
+def _table(value: Any) -> Any:
+    """A table given as JSON text, as on a command line; anything else as it is."""
+    return msgspec.json.decode(value) if isinstance(value, str) else value
