@@ -1,18 +1,36 @@
 """Task folders and other task sources: read, validate, lint, write."""
 
+from .assay_config import AssayTable, CheckTable, LimitsTable, WorkspaceTable
+from .families import TaskFamily, family_tasks, load_family
 from .findings import Finding, InvalidTask
 from .folder import task_digest
+from .harbor_config import HarborTask
+from .lint import lint_task
 from .load import LoadedTask, TaskStep, load_task, load_tasks
+from .scaffold import init_task
 from .templates import resolve_env, variables_of
+from .write import TaskDraft, write_task
 
 __all__ = [
+    "AssayTable",
+    "CheckTable",
     "Finding",
+    "HarborTask",
     "InvalidTask",
+    "LimitsTable",
     "LoadedTask",
+    "TaskDraft",
+    "TaskFamily",
     "TaskStep",
+    "WorkspaceTable",
+    "family_tasks",
+    "init_task",
+    "lint_task",
+    "load_family",
     "load_task",
     "load_tasks",
     "resolve_env",
     "task_digest",
     "variables_of",
+    "write_task",
 ]

@@ -26,7 +26,18 @@ from assay.records import DIGEST_PREFIX
 
 from .findings import Finding, InvalidTask
 
-__all__ = ["FILES", "FOLDERS", "TEXT_LIMIT", "Entry", "Tree", "read_text", "scan", "task_digest"]
+__all__ = [
+    "FILES",
+    "FOLDERS",
+    "TEXT_LIMIT",
+    "Entry",
+    "Tree",
+    "file_digest",
+    "read_text",
+    "scan",
+    "task_digest",
+    "tree_digest",
+]
 
 FILES = ("README.md", "instruction.md", "task.toml", "trajectory.json")
 FOLDERS = ("environment", "solution", "steps", "tests")
@@ -174,13 +185,13 @@ def tree_digest(tree: Tree, where: str) -> str:
         raise InvalidTask(where, tree.findings)
     whole = blake3(b"assay task 1\n")
     for entry in tree.entries:
-        content = entry.target.encode() if entry.kind == "link" else _file_digest(tree.root / entry.path)
+        content = entry.target.encode() if entry.kind == "link" else file_digest(tree.root / entry.path)
         head = f"{entry.kind}\0{int(entry.executable)}\0{entry.path}\0{len(content)}\0"
         whole.update(head.encode() + content)
     return DIGEST_PREFIX + whole.hexdigest()
 
 
-def _file_digest(path: Path) -> bytes:
+def file_digest(path: Path) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:

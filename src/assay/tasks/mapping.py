@@ -1,8 +1,18 @@
 """Turns what a folder says into `records.Task`.
 
 Where Harbor's default is unsound, ours is the sound one, unless the task asks for the literal one by name (see
-`assay_config`). The keys of `environment.parameters` and of a check's `parameters` are listed in `docs/reference`;
-keys without a value are left out, so that a reader uses `.get`.
+`assay_config`). Parameters are plain JSON data; keys without a value are left out, so that a reader uses `.get`.
+
+`environment.parameters`: `folder` (`environment` where that has a Dockerfile), `docker_image`, `workdir`, `cpus`,
+`memory_mb`, `storage_mb`, `gpus`, `gpu_types`, `tpu`, `env` (templates unresolved), `healthcheck`, `mcp_servers`,
+`skills_dir`, `build_timeout_s`, `network_mode`, `network_stated` (the task itself stated it), `allowed_hosts`,
+`agent_user`, `verifier_user`, `artifacts`, `collect`, `trajectory`, and of a task with steps `steps` (their names) and
+`multi_step_reward_strategy`; from `[metadata.assay.environment]` `processes`, `file_mb`, `open_files`, `tmp_mb`,
+`masks`, `layers`, `requirements`.
+
+A `script` check's `parameters`: `script` (relative to the folder; absent where the verifier's image holds the tests),
+`interpreter`, `timeout_s`, `env`, `mode` (`shared` or `separate`), `literal`, `user`, `network_mode`,
+`network_stated`, `allowed_hosts`, `step`, and `environment` (the verifier's own, keys as above).
 """
 
 from __future__ import annotations

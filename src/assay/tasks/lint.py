@@ -1,0 +1,243 @@
+"""Advice on a task folder beyond whether it loads: what makes a verdict weak, a run irreproducible, or an answer leak.
+
+Everything that loading finds comes first; a key that loading tolerates is an error here. Nothing is executed, and
+scripts are read as text, so a rule can miss what a script composes at run time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from assay.errors import UserError
+
+from .findings import Finding
+from .folder import Entry, file_digest, read_text
+from .harbor_config import Artifact, HarborTask
+from .our_rules import is_pinned
+from .parts import Parts, StepParts, read_folder, verifier_of
+from .toml_source import line_of
+
+__all__ = ["lint_task"]
+
+_INSTALL = re.compile(r"\b(?:pip3?|uv|npm|apt|apt-get|apk|dnf|yum|conda)\s+(?:pip\s+)?(?:install|add|i)\b|\buvx\b")
+_DOWNLOAD = re.compile(r"\b(?:curl|wget)\b.*https?://|\bgit\s+clone\b")
+_PIP = re.compile(r"\b(?:pip3?|uv\s+pip)\s+install\s+([^;&|\n]*)")
+_REWARD = re.compile(r"reward\.(?:txt|json)")
+_LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
+Found = Iterator[Finding]
+
+
+def lint_task(folder: Path) -> tuple[Finding, ...]:
+    """Everything that is wrong, doubtful or worth knowing about a task folder, errors first.
+
+    Raises:
+        UserError: There is no such folder, or it cannot be read.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        message = f"{folder} is not a folder; name a task folder, which holds a task.toml"
+        raise UserError(message)
+    parts = read_folder(folder)
+    found = [_raised(finding) for finding in parts.findings]
+    if parts.config is not None:
+        for rule in _RULES:
+            found += rule(parts, parts.config)
+    order = {"error": 0, "warning": 1, "note": 2}
+    unique = dict.fromkeys(found)
+    return tuple(sorted(unique, key=lambda f: (order[f.severity], f.path, f.line or 0, f.field, f.rule)))
+
+
+def _raised(finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, severity="error") if finding.rule == "unknown-key" else finding
+
+
+def _scripts(parts: Parts) -> Iterator[tuple[str, str, StepParts]]:
+    """Path and text of every test script."""
+    for step in parts.steps:
+        if step.tests is not None:
+            text = read_text(parts.tree, f"{step.tests}/test.sh")
+            if isinstance(text, str):
+                yield f"{step.tests}/test.sh", text, step
+
+
+def _rewards(parts: Parts, _: HarborTask) -> Found:
+    for path, text, step in _scripts(parts):
+        names = [path, *(e.path for e in parts.tree.entries if e.path.startswith(f"{step.tests}/"))]
+        texts = [text, *(t for name in names if isinstance(t := read_text(parts.tree, name), str))]
+        if parts.assay.checks or any(_REWARD.search(t) for t in texts):
+            continue
+        message = "nothing here mentions reward.txt or reward.json"
+        yield Finding("no-reward", "warning", path, message, "write the reward to /logs/verifier/reward.txt")
+
+
+def _script_lines(parts: Parts, _: HarborTask) -> Found:
+    for path, text, _step in _scripts(parts):
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.lstrip().startswith("#"):
+                continue
+            if _INSTALL.search(line):
+                fix = "name it in [metadata.assay.environment].requirements, or install it in a Dockerfile"
+                message = "installs packages while judging, where there is no network by default"
+                yield Finding("verifier-install", "warning", path, message, fix, line=number)
+            elif _DOWNLOAD.search(line):
+                message = "downloads while judging; the verdict then depends on somebody else's server"
+                yield Finding("verifier-download", "warning", path, message, "put the file into tests/", line=number)
+
+
+def _line_ends(parts: Parts, _: HarborTask) -> Found:
+    for entry in parts.tree.entries:
+        if entry.kind == "file" and entry.path.endswith((".sh", "Dockerfile")) and entry.size <= 1 << 20:
+            with (parts.tree.root / entry.path).open("rb") as file:
+                if b"\r\n" in file.read():
+                    message = "has Windows line ends; shells read the carriage return as part of the command"
+                    yield Finding("line-ends", "error", entry.path, message, "save it with Unix line ends")
+
+
+def _oracle(parts: Parts, _: HarborTask) -> Found:
+    for step in parts.steps:
+        if step.solution is None:
+            at = f"steps/{step.name}/" if step.name else ""
+            message = "is missing, so nothing shows that the task can be solved"
+            yield Finding("no-oracle", "warning", f"{at}solution/solve.sh", message, "write a reference solution")
+
+
+def _limits(parts: Parts, config: HarborTask) -> Found:
+    text = _toml(parts)
+    for index, step in enumerate(config.steps or (None,)):
+        own = step.agent.timeout_sec if step else None
+        if own is None and config.agent.timeout_sec is None:
+            field = f"steps[{index}].agent.timeout_sec" if step else "agent.timeout_sec"
+            message = "is not given, so the agent may act for ever"
+            line = line_of(text, field)
+            yield Finding("no-timeout", "note", "task.toml", message, "write for example 600", field, line)
+    if config.environment.network_mode is None and config.agent.network_mode is None:
+        message = "is not given: Harbor gives the public network then, Assay none"
+        fix = 'write "no-network" or "public"; or ask for Harbor\'s with [metadata.assay] harbor_literal = ["network"]'
+        yield Finding("network-unstated", "note", "task.toml", message, fix, "environment.network_mode")
+
+
+def _toml(parts: Parts) -> str:
+    text = read_text(parts.tree, "task.toml")
+    return text if isinstance(text, str) else ""
+
+
+def _image(parts: Parts, config: HarborTask) -> Found:
+    image = config.environment.docker_image
+    built = parts.tree.has_file("environment/Dockerfile")
+    if image is None and "environment" not in parts.tree.folders:
+        message = "is missing, and no docker_image is named; Harbor refuses such a task"
+        yield Finding("no-environment", "warning", "environment", message, "add environment/Dockerfile")
+    if image is not None and built:
+        message = "is not used: docker_image comes first"
+        yield Finding("image-twice", "note", "environment/Dockerfile", message, "keep one of the two")
+    if image is not None and "@sha256:" not in image:
+        message = f"{image!r} may mean another image tomorrow"
+        fix = "add the digest, as in name@sha256:..."
+        yield Finding("unpinned-image", "note", "task.toml", message, fix, "environment.docker_image")
+
+
+def _dockerfiles(parts: Parts, _: HarborTask) -> Found:
+    for entry in parts.tree.entries:
+        if entry.path.rpartition("/")[2] != "Dockerfile":
+            continue
+        text = read_text(parts.tree, entry.path)
+        for number, line in enumerate(text.splitlines() if isinstance(text, str) else (), start=1):
+            loose = [w for w in _packages(line) if not is_pinned(w)]
+            if loose:
+                message = f"installs {', '.join(loose)} without a version"
+                fix = f"write {loose[0]}==VERSION"
+                yield Finding("unpinned-package", "warning", entry.path, message, fix, line=number)
+
+
+def _packages(line: str) -> list[str]:
+    """Names that a pip command of this line installs; none where it uses a file, an option with a value, or a path."""
+    found = _PIP.search(line)
+    words = found[1].replace("'", "").replace('"', "").split() if found else []
+    if any(word.startswith("-") and word != "--no-cache-dir" for word in words):
+        return []
+    return [w for w in words if re.fullmatch(r"[A-Za-z][A-Za-z0-9._\[\],<>=!~*-]*", w)]
+
+
+def _leaks(parts: Parts, _: HarborTask) -> Found:
+    """A file of the solution or the tests that the agent is given as well, byte for byte."""
+    hidden: dict[int, list[Entry]] = defaultdict(list)
+    for entry in parts.tree.entries:
+        if entry.kind == "file" and entry.size > 64 and not _given(entry.path) and "/" in entry.path:
+            hidden[entry.size].append(entry)
+    for entry in parts.tree.entries:
+        if entry.kind != "file" or not _given(entry.path) or entry.size not in hidden:
+            continue
+        digest = file_digest(parts.tree.root / entry.path)
+        for other in hidden[entry.size]:
+            if file_digest(parts.tree.root / other.path) == digest:
+                message = f"is the same file as {other.path}, which the agent must not see"
+                yield Finding("leak", "warning", entry.path, message, "remove it from what the agent is given")
+
+
+def _given(path: str) -> bool:
+    parts = path.split("/")
+    return parts[0] == "environment" or (parts[0] == "steps" and len(parts) > 2 and parts[2] == "workdir")
+
+
+def _leftovers(parts: Parts, _: HarborTask) -> Found:
+    for entry in parts.tree.entries:
+        name = entry.path.rpartition("/")[2]
+        if name.endswith((".pyc", ".pyo")):
+            message = "is compiled Python, which is executed in place of its source and changes the task's digest"
+            yield Finding("bytecode", "warning", entry.path, message, "remove it; find . -name __pycache__")
+        if name == ".harborignore":
+            message = "hides files from Harbor only; here all of the folder belongs to the task"
+            yield Finding("ignore-file", "warning", entry.path, message, "remove the files that it names")
+
+
+def _artifact_rules(parts: Parts, config: HarborTask) -> Found:
+    separate = verifier_of(config, config.steps[0] if config.steps else None)[0] == "separate"
+    listed = [(f"artifacts[{i}]", a) for i, a in enumerate(config.artifacts)]
+    for index, step in enumerate(config.steps):
+        listed += [(f"steps[{index}].artifacts[{i}]", a) for i, a in enumerate(step.artifacts)]
+    text = _toml(parts)
+    seen: dict[str, str] = {}
+    for field, entry in listed:
+        artifact = Artifact(entry) if isinstance(entry, str) else entry
+        source = PurePosixPath(artifact.source)
+        if separate and any(source.is_relative_to(p) or p.is_relative_to(source) for p in _LOGS):
+            message = f"{artifact.source!r} overlaps the logs, which are no artifacts"
+            line = line_of(text, field)
+            yield Finding("artifact-logs", "warning", "task.toml", message, "choose another folder", field, line)
+        target = (artifact.destination or artifact.source).strip("/")
+        if seen.setdefault(target, artifact.source) != artifact.source:
+            message = f"is kept as {target!r}, and so is {seen[target]!r}; only the first will be"
+            line = line_of(text, field)
+            yield Finding("artifact-overlap", "warning", "task.toml", message, "give it a destination", field, line)
+
+
+def _separate(parts: Parts, config: HarborTask) -> Found:
+    """A separate verifier sees artifacts alone."""
+    for index, step in enumerate(config.steps or (None,)):
+        mode, _ = verifier_of(config, step)
+        own = step.artifacts if step else ()
+        if mode == "separate" and not config.artifacts and not own:
+            field = f"steps[{index}].artifacts" if step else "artifacts"
+            message = "is empty, and a separate verifier sees artifacts and /logs/artifacts alone"
+            fix = "list what the tests look at"
+            yield Finding("no-artifacts", "note", "task.toml", message, fix, field, line_of(_toml(parts), field))
+
+
+_RULES: tuple[Callable[[Parts, HarborTask], Found], ...] = (
+    _rewards,
+    _script_lines,
+    _line_ends,
+    _oracle,
+    _limits,
+    _image,
+    _dockerfiles,
+    _leaks,
+    _leftovers,
+    _artifact_rules,
+    _separate,
+)

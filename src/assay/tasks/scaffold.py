@@ -1,0 +1,57 @@
+"""Writes the least task that is green as written: oracle passes, doing nothing fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .harbor_config import AgentTable, EnvironmentTable, HarborTask, VerifierTable
+from .load import LoadedTask
+from .write import TaskDraft, write_task
+
+__all__ = ["init_task"]
+
+_FILES = {
+    "instruction.md": """\
+Write the sum of the numbers in `/workspace/numbers.txt`, one number a line, to `/workspace/sum.txt`.
+""",
+    "environment/Dockerfile": """\
+FROM scratch
+WORKDIR /workspace
+COPY numbers.txt /workspace/numbers.txt
+""",
+    "environment/numbers.txt": "3\n14\n15\n",
+    "tests/test.sh": """\
+#!/bin/sh
+# Judges the final state. The reward goes to /logs/verifier/reward.txt; the exit code says the same.
+reward=0
+if [ "$(cat /workspace/sum.txt)" = 32 ]; then
+    reward=1
+fi
+echo "$reward" > /logs/verifier/reward.txt
+[ "$reward" = 1 ]
+""",
+    "solution/solve.sh": """\
+#!/bin/sh
+set -e
+total=0
+while read -r number; do
+    total=$((total + number))
+done < /workspace/numbers.txt
+echo "$total" > /workspace/sum.txt
+""",
+}
+
+
+def init_task(folder: Path) -> LoadedTask:
+    """Writes a task folder to start from.
+
+    Raises:
+        UserError: The folder exists, or cannot be written.
+    """
+    config = HarborTask(
+        agent=AgentTable(timeout_sec=300.0),
+        verifier=VerifierTable(timeout_sec=60.0, environment_mode="separate"),
+        environment=EnvironmentTable(network_mode="no-network", workdir="/workspace"),
+        artifacts=("/workspace/sum.txt",),
+    )
+    return write_task(folder, TaskDraft(files=_FILES, config=config))
