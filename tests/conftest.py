@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no failure of a property.
+settings.register_profile("assay", deadline=None)
+settings.load_profile("assay")
 
 ROOT = Path(__file__).parent.parent
 
