@@ -114,6 +114,16 @@ async def test_replay_does_not_execute_what_was_malformed() -> None:
     assert attempt.steps[0].observations[0].error
 
 
+@pytest.mark.parametrize("command", ["make && ls", ["make", "-k", "all"]])
+async def test_replay_types_the_commands_that_were_typed(command: Any) -> None:
+    before = FakeAttempt(workspace=FakeWorkspace(lambda command, files: ExecResult(2, "out", "err", 0.0)))
+    await before.shell(command, message="build")
+    again = FakeAttempt(workspace=before.workspace, prior=tuple(before.steps))
+    await ReplayAgent().run(again)
+    assert again.steps == before.steps
+    assert again.ended == "replayed 1 steps; 0 of 1 observations differ"
+
+
 async def test_replay_of_nothing_is_explained() -> None:
     with pytest.raises(UserError, match="nothing to replay"):
         await ReplayAgent().run(FakeAttempt())

@@ -39,11 +39,38 @@ class ReplayAgent:
             if not step.tool_calls:
                 attempt.say(step.message or "", reasoning=step.reasoning)
                 continue
-            seen = await attempt.act(step.tool_calls, message=step.message, reasoning=step.reasoning)
+            seen = await _again(attempt, step)
             compared += min(len(step.observations), len(seen))
             different += _differences(step, seen)
         attempt.note(_evidence(compared, different))
         attempt.finish(f"replayed {len(steps)} steps; {len(different)} of {compared} observations differ")
+
+
+async def _again(attempt: Attempt, step: Step) -> tuple[Observation, ...]:
+    command = _own_command(step)
+    if command is None:
+        return await attempt.act(step.tool_calls, message=step.message, reasoning=step.reasoning)
+    result = await attempt.shell(command, message=step.message)
+    return (
+        Observation(
+            content=result.stdout,
+            exit_code=result.exit_code,
+            error=result.exit_code != 0,
+            stderr=result.stderr,
+            timed_out=result.timed_out,
+        ),
+    )
+
+
+def _own_command(step: Step) -> str | list[str] | None:
+    """The command of a step that an agent took through `attempt.shell`, which takes more than a model's tool does."""
+    call = step.tool_calls[0]
+    if step.call is not None or len(step.tool_calls) != 1 or call.name != "shell" or call.error is not None:
+        return None
+    command = call.parsed.get("command") if call.parsed is not None and len(call.parsed) == 1 else None
+    if isinstance(command, list):
+        return command if all(isinstance(word, str) for word in command) else None
+    return command if isinstance(command, str) else None
 
 
 def _differences(step: Step, seen: tuple[Observation, ...]) -> list[dict[str, Any]]:
