@@ -50,6 +50,11 @@ class Instruction(msgspec.Struct, frozen=True):
     flags: tuple[tuple[str, str], ...] = ()
     heredocs: tuple[Heredoc, ...] = ()
 
+    @property
+    def before_documents(self) -> str:
+        """The arguments without the marks of here-documents."""
+        return _HERE.sub("", self.text).strip() if self.heredocs else self.text
+
 
 class Stage(msgspec.Struct, frozen=True):
     """What stands between one FROM and the next. `base` is as written, variables unexpanded."""
@@ -244,17 +249,21 @@ def split_words(text: str, escape: str = "\\") -> list[str]:
     return [*words, current] if current else words
 
 
-def expand(word: str, variables: Mapping[str, str], escape: str = "\\") -> str:
-    """Takes quotes and escapes off a word and puts in its variables. Raises `ValueError` for a form it lacks."""
+def expand(word: str, variables: Mapping[str, str], escape: str = "\\", *, quotes: bool = True) -> str:
+    """Takes quotes and escapes off a word and puts in its variables. Raises `ValueError` for a form it lacks.
+
+    Without `quotes` (in a here-document) they are ordinary characters, and an escape guards a `$` or itself alone.
+    """
     out, quote, at = "", "", 0
+    marks = "\"'" if quotes else ""
     while at < len(word):
         char = word[at]
         if char == escape and quote != "'" and at + 1 < len(word):
             following = word[at + 1]
-            kept = quote == '"' and following not in f'"${escape}'
+            kept = (quote == '"' and following not in f'"${escape}') or (not quotes and following not in f"${escape}")
             out += (escape if kept else "") + following
             at += 2
-        elif char in "\"'" and quote in ("", char):
+        elif char in marks and quote in ("", char):
             quote = "" if quote else char
             at += 1
         elif char == "$" and quote != "'":

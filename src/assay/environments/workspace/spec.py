@@ -19,7 +19,7 @@ from assay.environments.interface import Image, ResourceLimits, WorkspaceSpec
 from assay.environments.workspace.toolchain import HOME, ToolLayer
 from assay.errors import UserError
 
-__all__ = ["WorkspaceParameters", "workspace_parameters", "workspace_spec"]
+__all__ = ["WorkspaceParameters", "environment", "workspace_parameters", "workspace_spec"]
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOTE_LIST = "the task asks for a list of allowed hosts; the whole network was open"
@@ -110,7 +110,7 @@ def workspace_spec(
     return WorkspaceSpec(
         image=image,
         workdir=posixpath.normpath(given.workdir or image.workdir),
-        env=_environment(given, image, tools=toolchain is not None),
+        env=environment(image, given.env, tools=toolchain is not None),
         limits=_limits(given),
         network=network,
         user=user,
@@ -148,8 +148,9 @@ def _spelt(pin: str) -> str:
     return f"{canonicalize_name(name.partition('[')[0])}=={version}"
 
 
-def _environment(given: WorkspaceParameters, image: Image, *, tools: bool) -> dict[str, str]:
-    env = {**image.env, **given.env}
+def environment(image: Image, added: dict[str, str], *, tools: bool) -> dict[str, str]:
+    """The variables of a sandbox on `image`, with the tool layer's programs on the PATH where it is mounted."""
+    env = {**image.env, **added}
     path = env.get("PATH", _SYSTEM_PATH)
     if tools and f"{HOME}/bin" not in path.split(":"):
         # A whole root file system has its own tools, which come first; the host's Python is no part of a task.

@@ -1,0 +1,288 @@
+"""Builds one stage of a Dockerfile into layers; `images` decides on what it starts and what becomes of it.
+
+File instructions gather in one pending layer, sealed when a RUN or the end needs it. The invariant is that of
+`images`: a layer is renamed into the cache when it is complete, under the digest of its content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+from blake3 import blake3
+
+from assay.environments.interface import Backend, Image
+from assay.environments.workspace import _layers
+from assay.environments.workspace._context import Context
+from assay.environments.workspace._run import BuildOptions, Command, execute, keep_layer
+from assay.environments.workspace.dockerfile import Heredoc, Instruction, Stage, expand, split_words
+from assay.environments.workspace.spec import environment
+from assay.errors import UserError
+
+__all__ = ["StageBuilder"]
+
+_HIDDEN = ("dev", "proc", "sys", "tmp", "opt/assay")
+_LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+
+
+class StageBuilder:
+    """A stage as it grows."""
+
+    def __init__(
+        self,
+        options: BuildOptions,
+        *,
+        layers: list[Path] | None = None,
+        root: bool = False,
+        notes: list[str] | None = None,
+    ) -> None:
+        self.options = options
+        self.layers = layers or []
+        self.root = root
+        self.notes = notes or []
+        self.env: dict[str, str] = {}
+        self.arguments: dict[str, str] = {}
+        self.given: dict[str, str] = {}
+        self.workdir = "/" if root else "/workspace"
+        self.shell: tuple[str, ...] = ("/bin/sh", "-c")
+        self.file, self.escape = "Dockerfile", "\\"
+        self.context: Path = Path()
+        self.work: Path = Path()
+        self.earlier: dict[str, StageBuilder] = {}
+        self._pending: Path | None = None
+
+    def fork(self) -> StageBuilder:
+        """Another stage that starts on what this one became."""
+        other = StageBuilder(self.options, layers=list(self.layers), root=self.root, notes=list(self.notes))
+        other.env, other.workdir, other.shell = dict(self.env), self.workdir, self.shell
+        return other
+
+    def image(self, notes: tuple[str, ...]) -> Image:
+        """The finished image."""
+        layers = tuple(str(layer.absolute()) for layer in self.layers)
+        named = [[Path(layer).name for layer in layers], sorted(self.env.items()), self.workdir, self.root]
+        plain = not layers and not self.env and self.workdir == "/workspace"
+        digest = "host-tools" if plain else blake3(msgspec.json.encode(named)).hexdigest()[:32]
+        return Image(layers, digest, dict(self.env), self.workdir, self.root, (*notes, *self.notes))
+
+    async def run(self, stage: Stage, backend: Backend | None) -> None:
+        """Executes every instruction. Raises `UserError` with file and line."""
+        settings = {
+            "ENV": self._env,
+            "ARG": self._arg,
+            "USER": self._user,
+            "SHELL": self._shell,
+            "WORKDIR": self._workdir,
+        }
+        for instruction in stage.instructions:
+            try:
+                if instruction.name == "RUN":
+                    await asyncio.to_thread(self._seal)
+                    await self._command(instruction, backend)
+                elif instruction.name in ("COPY", "ADD"):
+                    await asyncio.to_thread(self._copy, instruction)
+                else:
+                    settings[instruction.name](instruction)
+            except (ValueError, OSError) as exc:
+                message = f"{self.file}:{instruction.line}: {instruction.name}: {exc}"
+                raise UserError(message) from exc
+        await asyncio.to_thread(self._seal)
+
+    def _variables(self) -> dict[str, str]:
+        return {**self.arguments, **self.env}
+
+    def _words(self, instruction: Instruction) -> list[str]:
+        if instruction.words is not None:
+            return [expand(word, self._variables(), "\0") for word in instruction.words]
+        words = split_words(instruction.before_documents, self.escape)
+        return [expand(word, self._variables(), self.escape) for word in words]
+
+    def _env(self, instruction: Instruction) -> None:
+        words = split_words(instruction.text, self.escape)
+        if words and "=" not in words[0]:
+            name, _, value = instruction.text.partition(" ")
+            pairs = [(name, value.strip())]
+        else:
+            pairs = [(name, value) for name, _, value in (word.partition("=") for word in words)]
+        variables, added = self._variables(), {}
+        for name, value in pairs:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name):
+                message = f"{name!r} is no name of a variable; write NAME=value"
+                raise ValueError(message)
+            added[name] = expand(value, variables, self.escape)
+        self.env.update(added)
+
+    def _arg(self, instruction: Instruction) -> None:
+        for word in split_words(instruction.text, self.escape):
+            name, has_default, default = word.partition("=")
+            value = expand(default, self._variables(), self.escape) if has_default else self.given.get(name)
+            value = self.options.args.get(name, value)
+            if value is not None:
+                self.arguments[name] = value
+
+    def _user(self, instruction: Instruction) -> None:
+        user = "".join(self._words(instruction))
+        self.notes.append(f"{self.file}:{instruction.line}: USER {user}: commands run as the sandbox's own user")
+
+    def _shell(self, instruction: Instruction) -> None:
+        if not instruction.words:
+            message = 'write it as a list, for example ["/bin/bash", "-c"]'
+            raise ValueError(message)
+        self.shell = instruction.words
+
+    def _workdir(self, instruction: Instruction) -> None:
+        path = expand(instruction.text, self._variables(), self.escape)
+        self.workdir = posixpath.normpath(posixpath.join(self.workdir, path))
+        if self.workdir not in ("/", "/workspace"):
+            self._make_folder(self._place(self.workdir))
+
+    def _below(self) -> _layers.Layers:
+        folders = [*self.layers, self._pending] if self._pending is not None else self.layers
+        return _layers.Layers(tuple(folders), None if self.root else _base_links())
+
+    def _place(self, path: str) -> str:
+        """Where an absolute path of the image leads, relative to its root; refuses what a sandbox covers."""
+        place = self._below().resolve(path).path
+        covered = [hidden for hidden in _HIDDEN if place == hidden or place.startswith(hidden + "/")]
+        if covered:
+            message = f"{path}: /{covered[0]} is made anew in every sandbox; choose another place"
+            raise ValueError(message)
+        return place
+
+    def _layer(self) -> Path:
+        if self._pending is None:
+            self._pending = Path(tempfile.mkdtemp(dir=self.work))
+            self._pending.chmod(0o755)
+        return self._pending
+
+    def _make_folder(self, place: str) -> None:
+        if place and not self._is_folder(place):
+            with tempfile.TemporaryDirectory(dir=self.work) as empty:
+                Path(empty).chmod(0o755)
+                _layers.install(self._layer(), self._below(), Path(empty), place)
+
+    def _is_folder(self, place: str) -> bool:
+        host = self._below().find(place) if self.layers or self._pending else None
+        return host is not None and host.is_dir() and not host.is_symlink()
+
+    def _copy(self, instruction: Instruction) -> None:
+        flags = dict(instruction.flags)
+        mode = self._check_flags(instruction, flags)
+        words = self._words(instruction)
+        if not words or (len(words) < 2 and not instruction.heredocs):
+            message = "it takes at least a source and a destination"
+            raise ValueError(message)
+        *sources, target = words
+        found = self._sources(flags.get("from"), sources, instruction)
+        into = target.endswith("/") or posixpath.basename(target) in (".", "..")
+        if len(found) > 1 and not into:
+            message = f"several files are copied to {target}: end it with / to make it a folder"
+            raise ValueError(message)
+        for source in found:
+            absolute = posixpath.join(self.workdir, target)
+            self._install(source, absolute, mode, into=into, unpack=instruction.name == "ADD")
+
+    def _check_flags(self, instruction: Instruction, flags: dict[str, str]) -> int | None:
+        unknown = set(flags) - {"from", "chown", "chmod", "link"}
+        if unknown or (instruction.name == "ADD" and "from" in flags):
+            message = f"--{sorted(unknown or {'from'})[0]} is not supported"
+            raise ValueError(message)
+        if "chown" in flags:
+            self.notes.append(f"{self.file}:{instruction.line}: --chown is ignored: files are the sandbox user's")
+        if "chmod" not in flags:
+            return None
+        if not re.fullmatch(r"0?[0-7]{3}", flags["chmod"]):
+            message = f"--chmod={flags['chmod']} is not supported: give three octal digits"
+            raise ValueError(message)
+        return int(flags["chmod"], 8)
+
+    def _sources(self, stage: str | None, patterns: list[str], instruction: Instruction) -> list[Path]:
+        if stage is not None:
+            earlier = self.earlier.get(stage.lower())
+            if earlier is None:
+                message = f"--from={stage}: there is no earlier stage of that name; other images cannot be read"
+                raise ValueError(message)
+            return [earlier.gather(pattern, self.work) for pattern in patterns]
+        context = Context(self.context)
+        found = [path for pattern in patterns for path in context.find(pattern, self.work)]
+        for document in instruction.heredocs:
+            place = Path(tempfile.mkdtemp(dir=self.work)) / document.word
+            place.write_text(self._document(document), encoding="utf-8")
+            found.append(place)
+        return found
+
+    def _document(self, document: Heredoc) -> str:
+        return document.text if document.quoted else expand(document.text, self._variables(), quotes=False)
+
+    def gather(self, path: str, work: Path) -> Path:
+        """Copies a file or folder of this finished stage out of its layers, for a later stage."""
+        place = self._below().resolve(posixpath.join("/", path))
+        if place.host is None:
+            message = f"{path} is not in the layers of that stage"
+            raise ValueError(message)
+        copy = Path(tempfile.mkdtemp(dir=work)) / (posixpath.basename(place.path) or "root")
+        self._gather(place.path, place.host, copy)
+        return copy
+
+    def _gather(self, path: str, host: Path, copy: Path) -> None:
+        if host.is_dir() and not host.is_symlink():
+            copy.mkdir()
+            copy.chmod(host.stat().st_mode & 0o777)
+            for name in self._below().children(path):
+                inner = f"{path}/{name}" if path else name
+                found = self._below().find(inner)
+                if found is not None:
+                    self._gather(inner, found, copy / name)
+        else:
+            shutil.copy2(host, copy, follow_symlinks=False)
+
+    def _install(self, source: Path, target: str, mode: int | None, *, into: bool, unpack: bool) -> None:
+        """One source of a COPY or ADD: a folder's content goes into the target, a file to it or into it."""
+        place = self._place(target)
+        if unpack and source.is_file() and source.name.endswith(_ARCHIVES):
+            folder = Path(tempfile.mkdtemp(dir=self.work))
+            self.notes += _layers.extract(source, folder)
+            folder.chmod(0o755)
+            source = folder
+        is_folder = source.is_dir() and not source.is_symlink()
+        if is_folder:
+            self._make_folder(place)
+        elif into or self._is_folder(place):
+            self._make_folder(place)
+            place = f"{place}/{source.name}".lstrip("/")
+        for entry in _layers.walk(source):
+            if not (is_folder and not entry.path):
+                inner = self._place(f"/{place}/{entry.path}") if is_folder else place
+                wanted = None if entry.host.is_symlink() else mode
+                _layers.install(self._layer(), self._below(), entry.host, inner, wanted)
+
+    def _seal(self) -> None:
+        """Moves the pending layer into the cache, under its content address."""
+        if self._pending is None:
+            return
+        self.layers.append(keep_layer(self._pending, self.options.cache / "images"))
+        self._pending = None
+
+    async def _command(self, instruction: Instruction, backend: Backend | None) -> None:
+        tools = self.options.toolchain
+        image = self.image(())
+        command = Command(
+            instruction=instruction,
+            image=image,
+            workdir=self.workdir,
+            env=environment(image, {**self.arguments, **self.env}, tools=tools is not None),
+            shell=self.shell,
+            options=self.options,
+        )
+        self.layers += await execute(command, backend, self.work)
+
+
+def _base_links() -> dict[str, str]:
+    """The links at the top of the host-tools base: `/bin` may be `usr/bin`, as on the host."""
+    return {name: str(Path("/", name).readlink()) for name in _LINKED if Path("/", name).is_symlink()}

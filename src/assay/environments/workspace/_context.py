@@ -1,0 +1,133 @@
+"""The build context: the files that COPY and ADD may take, less what `.dockerignore` names.
+
+Invariant: no pattern and no link leads outside the folder, and what is ignored cannot be copied by naming it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from assay.environments.workspace import _layers
+
+__all__ = ["Context", "ignore_rules", "is_ignored"]
+
+Rule = tuple[bool, re.Pattern[str]]
+
+
+class Context:
+    """A folder to copy from."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        ignore = self._folder / ".dockerignore"
+        self._rules = ignore_rules(ignore.read_text(encoding="utf-8")) if ignore.is_file() else []
+
+    def find(self, pattern: str, work: Path) -> list[Path]:
+        """The files and folders that a source pattern of COPY means; folders without what is ignored.
+
+        Raises:
+            ValueError: Nothing matches, it is ignored, or it leads outside.
+        """
+        if "://" in pattern or pattern.startswith("git@"):
+            message = f"{pattern} is not a local file: fetch it with RUN, or put it into the folder"
+            raise ValueError(message)
+        parts = [part for part in pattern.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            message = f"{pattern} leads outside the folder"
+            raise ValueError(message)
+        found = [self._folder]
+        for part in parts:
+            found = [inner for outer in found for inner in _named(outer, part)]
+        kept = [path for path in found if not self._is_hidden(path)]
+        if not kept:
+            reason = "is left out by .dockerignore" if found else "is not in the folder"
+            message = f"{pattern} {reason}"
+            raise ValueError(message)
+        return [self._filtered(self._real(path, pattern), work) for path in kept]
+
+    def _is_hidden(self, path: Path) -> bool:
+        name = path.relative_to(self._folder).as_posix()
+        return name != "." and not path.is_dir() and is_ignored(name, self._rules)
+
+    def _real(self, path: Path, pattern: str) -> Path:
+        real = path.resolve()
+        if self._folder not in (real, *real.parents):
+            message = f"{pattern} is a link that leads outside the folder"
+            raise ValueError(message)
+        if not real.exists():
+            message = f"{pattern} is a link to nothing"
+            raise ValueError(message)
+        return real
+
+    def _filtered(self, path: Path, work: Path) -> Path:
+        """The path itself, or a copy of the folder without what is ignored."""
+        if not path.is_dir() or not self._rules:
+            return path
+        copy = Path(tempfile.mkdtemp(dir=work)) / (path.name or "context")
+        for source in _layers.walk(path):
+            name = source.host.relative_to(self._folder).as_posix()
+            if source.host.is_dir() and not source.host.is_symlink():
+                if not source.path or not is_ignored(name, self._rules):
+                    _copy_folder(source.host, copy / source.path)
+            elif not is_ignored(name, self._rules):
+                _make_parents(path, copy, source.path)
+                shutil.copy2(source.host, copy / source.path, follow_symlinks=False)
+        return copy
+
+
+def _copy_folder(source: Path, copy: Path) -> None:
+    copy.mkdir(parents=True, exist_ok=True)
+    copy.chmod(source.stat().st_mode & 0o777)
+
+
+def _make_parents(source: Path, copy: Path, inner: str) -> None:
+    for parent in reversed(Path(inner).parents):
+        if not (copy / parent).exists():
+            _copy_folder(source / parent, copy / parent)
+
+
+def _named(folder: Path, part: str) -> list[Path]:
+    if not any(char in part for char in "*?["):
+        return [folder / part] if (folder / part).exists() or (folder / part).is_symlink() else []
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if fnmatch.fnmatchcase(path.name, part))
+
+
+def ignore_rules(text: str) -> list[Rule]:
+    """Reads a `.dockerignore`: one pattern a line, `!` brings back, `**` is any number of folders; the last wins."""
+    rules: list[Rule] = []
+    for line in text.splitlines():
+        pattern = line.strip()
+        if not pattern or pattern.startswith("#"):
+            continue
+        kept = pattern.startswith("!")
+        parts = [part for part in pattern.removeprefix("!").strip().split("/") if part not in ("", ".")]
+        if parts:
+            rules.append((not kept, re.compile(_expression(parts))))
+    return rules
+
+
+def _expression(parts: list[str]) -> str:
+    out = ""
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if part == "**":
+            out += ".*" if last else "(?:[^/]+/)*"
+        else:
+            body = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z").replace(".*", "[^/]*")
+            out += body + ("" if last else "/")
+    return f"(?s:{out})(?:/.*)?\\Z"
+
+
+def is_ignored(name: str, rules: list[Rule]) -> bool:
+    """Whether a path relative to the context is left out."""
+    ignored = False
+    for hides, expression in rules:
+        if expression.match(name):
+            ignored = hides
+    return ignored

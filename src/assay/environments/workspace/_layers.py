@@ -1,0 +1,301 @@
+"""Image layers as host folders, seen as the sandbox will see them: one on top of another, links followed inside only.
+
+Used when an image is built, never on what an agent left: nobody else writes to these folders meanwhile. Sources are
+hostile all the same (a task's folder, an archive): no name and no link in them leads outside, sizes are bounded,
+devices and set-user-id bits do not come in.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from blake3 import blake3
+
+__all__ = ["MAX_BYTES", "MAX_FILES", "Layers", "Place", "Source", "content_digest", "extract", "install", "walk"]
+
+MAX_FILES = 500_000
+MAX_BYTES = 16 * 1024**3
+_MAX_LINKS = 40
+_FOLDER_MODES = {"tmp": 0o1777, "var/tmp": 0o1777}
+
+
+class Place(NamedTuple):
+    """Where a path leads: its name without links, relative to the root, and the host file that is there, if any."""
+
+    path: str
+    host: Path | None
+
+
+class Source(NamedTuple):
+    """Something to be installed at `path` (relative to where it goes, `""` for itself)."""
+
+    path: str
+    host: Path
+
+
+class Layers:
+    """A stack of layers, the lowest first, with the links of the base that no layer holds."""
+
+    def __init__(self, folders: tuple[Path, ...], links: dict[str, str] | None = None) -> None:
+        self.folders = folders
+        self._links = links or {}
+
+    def find(self, path: str) -> Path | None:
+        """The topmost host file for a path whose parents are no links; None where it is absent or removed."""
+        parts = path.split("/") if path else []
+        lowest, found = 0, None
+        for count in range(len(parts) + 1):
+            found, lowest = self._topmost("/".join(parts[:count]), lowest)
+            if found is None:
+                return None
+        return found
+
+    def _topmost(self, partial: str, lowest: int) -> tuple[Path | None, int]:
+        """The topmost host file for a path, and the lowest layer that still counts for what is below it."""
+        found = None
+        for index in range(len(self.folders) - 1, lowest - 1, -1):
+            host = self.folders[index] / partial
+            mode = _mode(host)
+            if mode is None:
+                continue
+            if stat.S_ISCHR(mode):
+                return found, index + 1
+            found = found or host
+            if not stat.S_ISDIR(mode) or _is_opaque(host):
+                return found, index
+        return found, lowest
+
+    def resolve(self, path: str) -> Place:
+        """Follows every link of an absolute path, also the last, as the sandbox would. Raises `ValueError`."""
+        todo = [p for p in reversed(path.split("/")) if p not in ("", ".")]
+        done: list[str] = []
+        links = 0
+        while todo:
+            part = todo.pop()
+            if part == "..":
+                done = done[:-1]
+                continue
+            name = "/".join([*done, part])
+            target = self._link(name)
+            if target is None:
+                done.append(part)
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                message = f"{path}: too many links"
+                raise ValueError(message)
+            done = [] if target.startswith("/") else done
+            todo += [p for p in reversed(target.split("/")) if p not in ("", ".")]
+        found = "/".join(done)
+        return Place(found, self.find(found) if self.folders else None)
+
+    def _link(self, name: str) -> str | None:
+        host = self.find(name) if self.folders else None
+        if host is None:
+            return self._links.get(name)
+        return str(host.readlink()) if host.is_symlink() else None
+
+    def children(self, path: str) -> list[str]:
+        """The names in a folder, over all layers."""
+        names = {
+            entry.name for folder in self.folders if _is_folder(folder / path) for entry in (folder / path).iterdir()
+        }
+        return sorted(name for name in names if self.find(f"{path}/{name}" if path else name) is not None)
+
+    def mode(self, path: str) -> int:
+        """The permission bits that a folder has, or gets when it is made."""
+        host = self.find(path) if self.folders else None
+        return stat.S_IMODE(host.lstat().st_mode) if host is not None else _FOLDER_MODES.get(path, 0o755)
+
+
+def _mode(host: Path) -> int | None:
+    try:
+        return host.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_folder(host: Path) -> bool:
+    mode = _mode(host)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
+def _is_opaque(host: Path) -> bool:
+    try:
+        return os.getxattr(host, "user.overlay.opaque", follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+def walk(host: Path) -> Iterator[Source]:
+    """A file, or a folder and all that is in it, parents first, bounded. Raises `ValueError` for anything special."""
+    count = size = 0
+    pending = [Source("", host)]
+    while pending:
+        source = pending.pop()
+        status = source.host.lstat()
+        count, size = count + 1, size + (status.st_size if stat.S_ISREG(status.st_mode) else 0)
+        if count > MAX_FILES or size > MAX_BYTES:
+            message = f"{host.name} is too large: at most {MAX_FILES} files and {MAX_BYTES >> 30} GiB"
+            raise ValueError(message)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+            message = f"{source.path or host.name} is neither file, folder nor link"
+            raise ValueError(message)
+        yield source
+        if stat.S_ISDIR(status.st_mode):
+            for name in sorted((entry.name for entry in source.host.iterdir()), reverse=True):
+                pending.append(Source(f"{source.path}/{name}" if source.path else name, source.host / name))
+
+
+def install(layer: Path, below: Layers, source: Path, path: str, mode: int | None = None) -> None:
+    """Puts one file, link or (empty) folder into a layer at a path whose parents are no links.
+
+    Parents keep the mode that they have below. A folder that is there already keeps its mode, too.
+    """
+    _parents(layer, below, path)
+    target = layer / path
+    status = source.lstat()
+    present = _mode(target)
+    if stat.S_ISDIR(status.st_mode):
+        if present is None or not stat.S_ISDIR(present):
+            _drop(target)
+            target.mkdir()
+            target.chmod(mode or _plain(below.mode(path) if below.find(path) else status.st_mode))
+        return
+    if present is not None and stat.S_ISDIR(present):
+        message = f"/{path} is a folder"
+        raise ValueError(message)
+    _drop(target)
+    if stat.S_ISLNK(status.st_mode):
+        target.symlink_to(source.readlink())
+        return
+    shutil.copyfile(source, target, follow_symlinks=False)
+    target.chmod(mode or _plain(status.st_mode))
+
+
+def _parents(layer: Path, below: Layers, path: str) -> None:
+    parts = path.split("/")[:-1]
+    for count in range(1, len(parts) + 1):
+        partial = "/".join(parts[:count])
+        if _mode(layer / partial) is None:
+            (layer / partial).mkdir()
+            (layer / partial).chmod(below.mode(partial))
+
+
+def _plain(mode: int) -> int:
+    """Permission bits without set-user-id and set-group-id; the sticky bit of shared folders stays."""
+    return stat.S_IMODE(mode) & 0o1777
+
+
+def _drop(target: Path) -> None:
+    if _mode(target) is not None:
+        shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
+
+
+def extract(archive: Path, target: Path) -> tuple[str, ...]:
+    """Unpacks a tar archive into the empty folder `target`; returns what was left out, in words.
+
+    Raises:
+        ValueError: A member would land or lead outside, or the archive is too large or damaged.
+    """
+    left_out, count, size = [], 0, 0
+    try:
+        with tarfile.open(archive) as file:
+            for member in file:
+                count, size = count + 1, size + max(member.size, 0)
+                if count > MAX_FILES or size > MAX_BYTES:
+                    message = f"{archive.name}: at most {MAX_FILES} files and {MAX_BYTES >> 30} GiB are unpacked"
+                    raise ValueError(message)
+                if not _unpack(file, member, target):
+                    left_out.append(f"{member.name[:200]} was left out: it is a device, pipe or unknown kind")
+    except (tarfile.TarError, EOFError, OSError, UnicodeError) as exc:
+        message = f"{archive.name} cannot be unpacked: {exc}"
+        raise ValueError(message) from exc
+    return tuple(left_out)
+
+
+def _unpack(file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> bool:
+    name = _inside(member.name)
+    if not name:
+        return True
+    place = _real_parent(target, name)
+    if member.isdir():
+        if _mode(place) is None or not stat.S_ISDIR(place.lstat().st_mode):
+            _drop(place)
+            place.mkdir()
+        place.chmod(_plain(member.mode) | 0o700)
+        return True
+    if not (member.isreg() or member.issym() or member.islnk()):
+        return False
+    _drop(place)
+    if member.issym():
+        place.symlink_to(member.linkname)
+    elif member.islnk():
+        origin = _real_parent(target, _inside(member.linkname))
+        if not stat.S_ISREG(_mode(origin) or 0):
+            message = f"{member.name[:200]} links to {member.linkname[:200]}, which is no file of the archive"
+            raise ValueError(message)
+        shutil.copy(origin, place, follow_symlinks=False)
+    else:
+        data = file.extractfile(member)
+        with place.open("xb") as out:
+            shutil.copyfileobj(data, out)  # type: ignore[arg-type]
+        place.chmod(_plain(member.mode) | 0o400)
+    return True
+
+
+def _inside(name: str) -> str:
+    clean = posixpath.normpath("/" + name).lstrip("/")
+    if "\0" in name or ".." in name.split("/"):
+        message = f"the archive's member {name[:200]!r} leads outside"
+        raise ValueError(message)
+    return "" if clean == "." else clean
+
+
+def _real_parent(target: Path, name: str) -> Path:
+    """The host path for a member; its parents are made, and links among them are followed inside `target` only."""
+    head, _, last = name.rpartition("/")
+    place = Layers((target,)).resolve("/" + head)
+    folder = target / place.path
+    current = target
+    for part in place.path.split("/") if place.path else []:
+        current = current / part
+        mode = _mode(current)
+        if mode is None:
+            current.mkdir(mode=0o755)
+        elif not stat.S_ISDIR(mode):
+            message = f"the archive's member {name[:200]!r} lies below a file"
+            raise ValueError(message)
+    return folder / last
+
+
+def content_digest(layer: Path) -> str:
+    """Content address of a layer: paths, kinds, permission bits, bytes and link targets; no times, no owners."""
+    hasher = blake3()
+    for source in sorted(walk_sealed(layer)):
+        status = source.host.lstat()
+        entry: list[object] = [source.path, stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode)]
+        if stat.S_ISREG(status.st_mode):
+            entry.append(blake3(max_threads=1).update_mmap(source.host).hexdigest())
+        elif stat.S_ISLNK(status.st_mode):
+            entry = [source.path, stat.S_IFLNK, str(source.host.readlink())]
+        elif stat.S_ISDIR(status.st_mode):
+            entry.append(_is_opaque(source.host))
+        hasher.update(msgspec.json.encode(entry))
+    return hasher.hexdigest()[:32]
+
+
+def walk_sealed(layer: Path) -> Iterator[Source]:
+    """Everything in a finished layer, the marks of removed files (character devices 0:0) included."""
+    for parent, folders, files in os.walk(layer):
+        for name in (*folders, *files):
+            host = Path(parent) / name
+            yield Source(host.relative_to(layer).as_posix(), host)

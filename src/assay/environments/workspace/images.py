@@ -1,0 +1,217 @@
+"""Images without a container engine: a Dockerfile becomes layers, cached by content, for the overlay of a sandbox.
+
+COPY, ADD and WORKDIR are done here, on plain folders, and need no sandbox. RUN is done in a sandbox of the given
+backend; what it changed becomes a layer, found again by what it ran and on what it ran. `FROM scratch` is the
+host-tools base, a name given to `import_root` is that root file system; any other base must be mapped.
+
+Invariants: a layer is complete or absent, and never changes; the image's digest covers base, layers, variables and
+working directory; whatever an engine would have done otherwise is in the image's notes or is an error with its line.
+
+Covered: paths and archives that lead out of the task's folder or the layer, devices, set-user-id files, endless input.
+Not covered: what a RUN command does with the network once it was allowed; owners and times are not kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from blake3 import blake3
+
+from assay.environments.interface import Backend, Image
+from assay.environments.workspace import _layers
+from assay.environments.workspace._build import StageBuilder
+from assay.environments.workspace._run import BuildOptions
+from assay.environments.workspace.dockerfile import Dockerfile, Stage, expand, parse, split_words
+from assay.errors import UserError
+
+__all__ = ["BuildOptions", "build_image", "import_root", "task_image"]
+
+HOST_TOOLS = ("scratch", "host-tools")
+
+
+async def build_image(folder: Path, options: BuildOptions, *, backend: Backend | None = None) -> Image:
+    """Builds the Dockerfile in `folder`; an image that was built before is found in the cache.
+
+    Args:
+        folder: The build context; its `.dockerignore` is honoured.
+        options: Cache, bases and permissions.
+        backend: Where RUN is executed; not needed, and not used, for an image without RUN.
+
+    Raises:
+        UserError: Anything that cannot be built; the message names file and line.
+        EnvironmentFailure: The sandbox of a RUN broke.
+    """
+    path = folder / "Dockerfile"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as exc:
+        message = f"{path} cannot be read: {exc}"
+        raise UserError(message) from exc
+    file = parse(text, f"{folder.name}/Dockerfile")
+    (options.cache / "images").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=options.cache / "images", prefix=".making-") as work:
+        built: dict[str, StageBuilder] = {}
+        for index, stage in enumerate(file.stages):
+            builder = _begin(file, stage, built, options)
+            builder.context, builder.work, builder.earlier = folder, Path(work), dict(built)
+            await builder.run(stage, backend)
+            built[str(index)] = builder
+            if stage.name:
+                built[stage.name] = builder
+        last = built[str(len(file.stages) - 1)]
+        return last.image(file.notes)
+
+
+async def task_image(
+    parameters: Mapping[str, object], task: Path | None, options: BuildOptions, *, backend: Backend | None = None
+) -> Image:
+    """The image that a task's environment parameters ask for: its folder's Dockerfile, a mapped name, or the tools.
+
+    Args:
+        parameters: `Task.environment.parameters`; `folder` and `docker_image` are used.
+        task: The task's folder, where `folder` is relative to.
+        options: See `build_image`.
+        backend: See `build_image`.
+
+    Raises:
+        UserError: The folder is missing or leads outside the task, or the named image is not mapped.
+    """
+    folder, named = parameters.get("folder"), parameters.get("docker_image")
+    if isinstance(folder, str) and task is not None:
+        place = (task / folder).resolve()
+        if task.resolve() not in (place, *place.parents):
+            message = f"environment: folder {folder!r} leads outside the task"
+            raise UserError(message)
+        if (place / "Dockerfile").exists():
+            return await build_image(place, options, backend=backend)
+        if not isinstance(named, str) and place.is_dir() and any(place.iterdir()):
+            message = f"{folder}: there is no Dockerfile; compose files are not supported here"
+            raise UserError(message)
+    if not isinstance(named, str):
+        return Image()
+    builder = _on_base(named, "docker_image", options)
+    return builder.image(())
+
+
+def import_root(name: str, source: Path, cache: Path) -> str:
+    """Imports a root file system (a folder or a tar archive) under a name for FROM; returns its content address.
+
+    Owners are not kept; devices, pipes and sockets are left out. A name that is taken now means the new one.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9._-]+)?", name) or ".." in name or name in HOST_TOOLS:
+        message = f"{name!r} is no name for a root file system: use a-z, 0-9, '.', '_', '-', '/' and a ':tag'"
+        raise UserError(message)
+    images = cache / "images"
+    (images / "roots").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=images, prefix=".making-") as work:
+        root = Path(work) / "root"
+        root.mkdir(mode=0o755)
+        try:
+            if source.is_dir():
+                _copy_root(source, root)
+            else:
+                _layers.extract(source, root)
+        except (OSError, ValueError) as exc:
+            message = f"{source} cannot be imported as a root file system: {exc}"
+            raise UserError(message) from exc
+        if (
+            not (root / "bin" / "sh").is_symlink()
+            and not (root / "bin").is_symlink()
+            and not (root / "bin/sh").exists()
+        ):
+            message = f"{source} is no root file system: it has no /bin/sh"
+            raise UserError(message)
+        digest = _layers.content_digest(root)
+        if not (images / digest).exists():
+            root.rename(images / digest)
+        record = Path(work) / "record"
+        record.write_bytes(msgspec.json.encode({"name": name, "digest": digest}))
+        record.rename(_root_record(images, name))
+    return digest
+
+
+def _copy_root(source: Path, root: Path) -> None:
+    below = _layers.Layers(())
+    for entry in _walk_plain(source):
+        if entry.path:
+            _layers.install(root, below, entry.host, entry.path)
+
+
+def _walk_plain(source: Path) -> list[_layers.Source]:
+    """Everything but devices, pipes and sockets, parents first."""
+    kept = [_layers.Source("", source)]
+    for parent, folders, files in os.walk(source):
+        for name in (*folders, *files):
+            host = Path(parent) / name
+            if host.is_symlink() or host.is_file() or host.is_dir():
+                kept.append(_layers.Source(host.relative_to(source).as_posix(), host))
+    if len(kept) > _layers.MAX_FILES:
+        message = f"more than {_layers.MAX_FILES} files"
+        raise ValueError(message)
+    return kept
+
+
+def _root_record(images: Path, name: str) -> Path:
+    return images / "roots" / f"{blake3(name.encode()).hexdigest()[:32]}.json"
+
+
+def _begin(file: Dockerfile, stage: Stage, built: Mapping[str, StageBuilder], options: BuildOptions) -> StageBuilder:
+    where = f"{file.file}:{stage.line}"
+    try:
+        given = _global_arguments(file, options)
+        base = expand(stage.base, given, file.escape)
+    except ValueError as exc:
+        message = f"{where}: {exc}"
+        raise UserError(message) from exc
+    if not base:
+        message = f"{where}: FROM {stage.base} names nothing: give the variable a value with ARG or as a build argument"
+        raise UserError(message)
+    earlier = built.get(base.lower())
+    builder = earlier.fork() if earlier is not None else _on_base(base, where, options)
+    builder.file, builder.escape, builder.given = file.file, file.escape, given
+    return builder
+
+
+def _global_arguments(file: Dockerfile, options: BuildOptions) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for argument in file.arguments:
+        for word in split_words(argument.text, file.escape):
+            name, has_default, default = word.partition("=")
+            if name in options.args:
+                given[name] = options.args[name]
+            elif has_default:
+                given[name] = expand(default, given, file.escape)
+    return given
+
+
+def _on_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
+    mapped = _mapped(base, options)
+    wanted = mapped if mapped is not None else base
+    notes = (f"{where}: {base} was mapped to {wanted}",) if mapped is not None and mapped != base else ()
+    if wanted in HOST_TOOLS:
+        return StageBuilder(options, notes=list(notes))
+    images = options.cache / "images"
+    try:
+        record = msgspec.json.decode(_root_record(images, wanted).read_bytes(), type=dict[str, str])
+        root = images / record["digest"]
+        if not root.is_dir():
+            raise FileNotFoundError(root)
+    except (OSError, KeyError, msgspec.MsgspecError) as exc:
+        message = (
+            f"{where}: there is no base {wanted!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
+            f"(the host's tools), or import a root file system under that name"
+        )
+        raise UserError(message) from exc
+    return StageBuilder(options, layers=[root], root=True, notes=list(notes))
+
+
+def _mapped(base: str, options: BuildOptions) -> str | None:
+    untagged = base.partition("@")[0]
+    if ":" in untagged.rpartition("/")[2]:
+        untagged = untagged.rpartition(":")[0]
+    return next((options.bases[name] for name in (base, untagged, "*") if name in options.bases), None)
