@@ -2,6 +2,8 @@
 
 It asks no model. What came out differently from the record is noted as evidence, so that an environment that is not
 deterministic is seen; it is no failure of the replay.
+
+Not replayed: what an agent did to `attempt.workspace` beside its steps, such as the oracle's upload of the solution.
 """
 
 from __future__ import annotations
