@@ -1,0 +1,55 @@
+"""Puts a chain's events together into a trajectory. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.errors import StoreError
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    EvidenceAdded,
+    ModelCalled,
+    Noted,
+    StepTaken,
+    Trajectory,
+    VerdictGiven,
+)
+
+from .rows import worst_outcome
+
+__all__ = ["assemble"]
+
+
+def assemble(events: Sequence[Event]) -> Trajectory:
+    """The trajectory of one chain. Raises `StoreError` where the chain does not begin as every chain must."""
+    first = events[0].body if events else None
+    if not isinstance(first, AttemptStarted):
+        message = f"chain {events[0].chain if events else '?'} does not begin with attempt_started: run assay verify"
+        raise StoreError(message)
+    bodies = [e.body for e in events]
+    verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictGiven))
+    return Trajectory(
+        run=first.run,
+        attempt=first.attempt,
+        chain=events[0].chain,
+        task=first.task,
+        task_digest=first.task_digest,
+        agent=first.agent,
+        model=first.model,
+        seed=first.seed,
+        number=first.number,
+        retry=first.retry,
+        started=first,
+        finished=next((b for b in reversed(bodies) if isinstance(b, AttemptEnded)), None),
+        isolation=first.isolation,
+        steps=tuple(b.step for b in bodies if isinstance(b, StepTaken)),
+        calls=tuple(b.call for b in bodies if isinstance(b, ModelCalled)),
+        evidence=tuple(b.evidence for b in bodies if isinstance(b, EvidenceAdded)),
+        verdicts=verdicts,
+        notes=tuple(b for b in bodies if isinstance(b, Noted)),
+        head=events[-1].digest,
+        length=len(events),
+        outcome=worst_outcome(verdicts),
+    )

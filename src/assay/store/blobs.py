@@ -1,0 +1,151 @@
+"""Content-addressed bytes: `blobs/ab/<hex>`, shared by all runs of a store.
+
+Invariant: a file under its address is complete, because it is written elsewhere and renamed, and read-only. A blob is
+flushed to the page cache, not to the disk: a killed process loses nothing, a power cut may, and `verify` finds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from assay.errors import StoreError
+from assay.records import DIGEST_PREFIX, digest_bytes
+
+__all__ = ["BlobStore"]
+
+_ADDRESS = re.compile(r"blake3:[0-9a-f]{64}")
+
+
+class BlobStore:
+    """A folder of blobs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, digest: str) -> Path:
+        """Where a blob is kept, whether it exists or not. Raises `StoreError` for what is no content address."""
+        if not _ADDRESS.fullmatch(digest):
+            message = f"{digest[:80]!r} is not a content address (blake3: and 64 hexadecimal digits)"
+            raise StoreError(message)
+        name = digest.removeprefix(DIGEST_PREFIX)
+        return self.root / name[:2] / name
+
+    def has(self, digest: str) -> bool:
+        """Whether the blob is here."""
+        return self.path(digest).is_file()
+
+    def put(self, data: bytes) -> str:
+        """Keeps bytes and returns their address."""
+        digest = digest_bytes(data)
+        if not self.has(digest):
+            self._write(digest, (data,))
+        return digest
+
+    def put_stream(self, chunks: Iterable[bytes]) -> str:
+        """Keeps a stream in bounded memory."""
+        from blake3 import blake3
+
+        self.root.mkdir(parents=True, exist_ok=True)
+        hasher = blake3()
+        with _store_errors("write a blob"), tempfile.NamedTemporaryFile(dir=self.root, delete=False) as file:
+            try:
+                for chunk in chunks:
+                    hasher.update(chunk)
+                    file.write(chunk)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+        return self._adopt(Path(file.name), DIGEST_PREFIX + hasher.hexdigest())
+
+    def put_file(self, path: Path) -> str:
+        """Takes over a finished file (it is moved away) and returns its address."""
+        from blake3 import blake3
+
+        with _store_errors(f"read {path.name}"):
+            hasher = blake3()
+            hasher.update_mmap(path)
+        return self._adopt(path, DIGEST_PREFIX + hasher.hexdigest())
+
+    def get(self, digest: str, *, limit: int | None = None) -> bytes:
+        """The bytes, or the first `limit` of them."""
+        with self.open(digest) as file:
+            return file.read() if limit is None else file.read(limit)
+
+    def open(self, digest: str) -> BinaryIO:
+        """Opens a blob for reading. Raises `StoreError` when it is not here."""
+        try:
+            return self.path(digest).open("rb")
+        except FileNotFoundError as exc:
+            message = f"blob {digest} is missing from {self.root}"
+            raise StoreError(message) from exc
+
+    def intact(self, digest: str) -> bool:
+        """Whether the bytes under an address still hash to it."""
+        from blake3 import blake3
+
+        path = self.path(digest)
+        if not path.is_file():
+            return False
+        hasher = blake3()
+        hasher.update_mmap(path)
+        return DIGEST_PREFIX + hasher.hexdigest() == digest
+
+    def addresses(self) -> Iterator[str]:
+        """Every blob that is here."""
+        for folder in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
+            for path in sorted(folder.iterdir()):
+                if len(path.name) == 64:
+                    yield DIGEST_PREFIX + path.name
+
+    def remove(self, digest: str) -> None:
+        """Drops a blob. Only `gc` decides which."""
+        self.path(digest).unlink(missing_ok=True)
+
+    def _write(self, digest: str, chunks: Iterable[bytes]) -> None:
+        target = self.path(digest)
+        with _store_errors("write a blob"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # The process id and the address make the name unique; two writers write the same bytes.
+            temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+            try:
+                with temporary.open("wb") as file:
+                    file.writelines(chunks)
+                temporary.chmod(0o444)
+                temporary.replace(target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+
+    def _adopt(self, path: Path, digest: str) -> str:
+        target = self.path(digest)
+        with _store_errors("keep a blob"):
+            if target.is_file():
+                path.unlink()
+                return digest
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.chmod(0o444)
+            if path.stat().st_dev == target.parent.stat().st_dev:
+                path.replace(target)
+                return digest
+            temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+            shutil.copyfile(path, temporary)
+            temporary.chmod(0o444)
+            temporary.replace(target)
+            path.unlink()
+        return digest
+
+
+@contextlib.contextmanager
+def _store_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        message = f"cannot {what}: {exc.strerror or exc}; free space or choose another folder with --store"
+        raise StoreError(message) from exc

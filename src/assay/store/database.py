@@ -1,0 +1,122 @@
+"""The SQLite file of a live run: its schema, its migrations and its lock.
+
+WAL with `synchronous=NORMAL`: a killed process loses no commit; a power cut may lose the last ones but never
+corrupts. One writer a run, held by a file lock that the kernel releases when its process dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from assay.errors import StoreError
+from assay.records import SCHEMA_VERSION
+
+__all__ = ["WriterLock", "connect", "store_errors"]
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, chain TEXT NOT NULL, idx INTEGER NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL,
+    previous TEXT NOT NULL, digest TEXT NOT NULL
+);
+CREATE UNIQUE INDEX events_by_chain ON events (chain, idx);
+CREATE TABLE attempts (chain TEXT PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+def _from_0(connection: sqlite3.Connection) -> None:
+    """Version 0 kept no summary rows; they are folded from the events."""
+    from .migrate import fold_rows
+
+    connection.execute("CREATE TABLE attempts (chain TEXT PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID")
+    fold_rows(connection)
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _from_0}
+"""From version to the function that brings a file to the next one. Never removed: old stores stay readable."""
+
+
+def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3.Connection:
+    """Opens a run's file, made or migrated where needed.
+
+    Raises:
+        StoreError: It is missing, damaged, of a newer version, or needs a migration that a reader may not make.
+    """
+    if not create and not path.is_file():
+        message = f"{path.parent.name}: no run.sqlite there"
+        raise StoreError(message)
+    with store_errors(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA busy_timeout=10000")
+        if create:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+            return connection
+        found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if found > SCHEMA_VERSION:
+            message = (
+                f"{path.parent.name} was written by a newer Assay (schema {found}, this one knows {SCHEMA_VERSION})"
+            )
+            raise StoreError(message)
+        if found < SCHEMA_VERSION:
+            _migrate(connection, found)
+        connection.execute("PRAGMA synchronous=NORMAL")
+        if not write:
+            connection.execute("PRAGMA query_only=1")
+        return connection
+
+
+def _migrate(connection: sqlite3.Connection, found: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for version in range(found, SCHEMA_VERSION):
+            MIGRATIONS[version](connection)
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """SQLite's and the file system's errors become `StoreError` with what to do."""
+    try:
+        yield
+    except sqlite3.DatabaseError as exc:
+        hint = "free space and run `assay resume`" if "full" in str(exc) or "disk" in str(exc) else "see the message"
+        message = f"{path}: {exc} ({hint})"
+        raise StoreError(message) from exc
+    except OSError as exc:
+        message = f"{path}: {exc.strerror or exc}"
+        raise StoreError(message) from exc
+
+
+class WriterLock:
+    """One writer a run. The kernel drops the lock when its process dies, so that none is ever stale."""
+
+    def __init__(self, path: Path) -> None:
+        with store_errors(path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._fd)
+            message = f"run {path.parent.name} is being written by process {holder}: wait for it or stop it"
+            raise StoreError(message) from exc
+        with contextlib.suppress(OSError):  # a full disk must not keep a run from being resumed
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        """Gives the lock back. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,74 @@
+"""Where everything lies in a store.
+
+<root>/blobs/ab/<hex>                 content-addressed bytes, shared by all runs
+<root>/runs/<run>/manifest.json       what was run, readable without us
+<root>/runs/<run>/run.sqlite          the live run
+<root>/runs/<run>/lock                held by its writer
+<root>/runs/<run>/sealed/*.parquet    the sealed run, with seal.json beside
+<root>/runs/<run>/addenda/<n>.json    what was learnt after sealing, one chained segment a file
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from assay.errors import StoreError, UserError
+
+from .blobs import BlobStore
+
+__all__ = ["RUN_NAME", "Layout", "list_runs", "newest_run"]
+
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+
+
+class Layout:
+    """Paths of one run of a store."""
+
+    def __init__(self, root: Path, run: str) -> None:
+        if not RUN_NAME.fullmatch(run):
+            message = f"{run[:120]!r} cannot name a run: use letters, digits, dot, dash and underscore (120 at most)"
+            raise UserError(message)
+        self.root = root
+        self.run = run
+        self.folder = root / "runs" / run
+        self.sqlite = self.folder / "run.sqlite"
+        self.lock = self.folder / "lock"
+        self.manifest = self.folder / "manifest.json"
+        self.sealed = self.folder / "sealed"
+        self.seal = self.sealed / "seal.json"
+        self.addenda = self.folder / "addenda"
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The store's blobs."""
+        return BlobStore(self.root / "blobs")
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the sealed form is complete."""
+        return self.seal.is_file()
+
+    def require(self) -> None:
+        """Raises `StoreError` with the known runs when this one is not here."""
+        if not self.sqlite.is_file() and not self.is_sealed:
+            known = ", ".join(list_runs(self.root)[-5:]) or "none"
+            message = f"no run is called {self.run!r} in {self.root} (newest: {known})"
+            raise StoreError(message)
+
+
+def list_runs(root: Path) -> list[str]:
+    """Names of all runs, oldest first."""
+    folders = [
+        p for p in (root / "runs").glob("*") if (p / "run.sqlite").is_file() or (p / "sealed" / "seal.json").is_file()
+    ]
+    return [p.name for p in sorted(folders, key=lambda p: ((p / "manifest.json").stat().st_mtime_ns, p.name))]
+
+
+def newest_run(root: Path) -> str:
+    """The run made last. Raises `StoreError` where there is none."""
+    runs = list_runs(root)
+    if not runs:
+        message = f"no runs in {root}: make one with `assay run`, or name the folder with --store"
+        raise StoreError(message)
+    return runs[-1]

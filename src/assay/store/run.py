@@ -1,0 +1,248 @@
+"""A run: append while it is live, read it live or sealed through the same calls.
+
+Invariant: what `append` returned for is committed, whole, with its links; a failed append leaves the chain as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from assay.errors import StoreError, UserError
+from assay.records import GENESIS, SCHEMA_VERSION, Body, Event, Noted, Trajectory, canonical_bytes
+
+from .assemble import assemble
+from .chain import link_digest
+from .database import WriterLock, connect, store_errors
+from .layout import Layout
+from .rows import AttemptRow, RowBuilder
+from .sealed import SealedRun
+
+__all__ = ["RunStore"]
+
+_INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
+_UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
+_BODY = msgspec.json.Decoder(Body)
+_ROW = msgspec.json.Decoder(AttemptRow)
+
+
+class RunStore:
+    """One run of a store. Use as a context manager, or call `close`."""
+
+    def __init__(self, layout: Layout, connection: sqlite3.Connection | None, lock: WriterLock | None) -> None:
+        self.layout = layout
+        self.run = layout.run
+        self.blobs = layout.blobs
+        self._connection = connection
+        self._lock = lock
+        self._sealed = SealedRun(layout) if connection is None else None
+        self._builders: dict[str, RowBuilder] = {}
+
+    @classmethod
+    def create(cls, root: Path, run: str, manifest: dict[str, Any]) -> Self:
+        """Makes a run and becomes its writer.
+
+        Args:
+            root: The store's folder; made where it is missing.
+            run: Its name.
+            manifest: What was asked for, as plain JSON data; kept for ever and readable without us.
+
+        Raises:
+            UserError: A run of that name exists, or the name cannot be one.
+            StoreError: It cannot be written.
+        """
+        layout = Layout(root, run)
+        if layout.sqlite.exists() or layout.is_sealed:
+            message = (
+                f"run {run!r} exists in {root}: go on with `assay resume {run}`, or choose another name with --run"
+            )
+            raise UserError(message)
+        with store_errors(layout.folder):
+            layout.folder.mkdir(parents=True, exist_ok=True)
+        lock = WriterLock(layout.lock)
+        try:
+            whole = {"run": run, "schema_version": SCHEMA_VERSION, "created": time.time(), **manifest}
+            with store_errors(layout.manifest):
+                layout.manifest.write_bytes(msgspec.json.format(canonical_bytes(whole), indent=2))
+            connection = connect(layout.sqlite, create=True)
+            pairs = [("run", run), ("manifest", canonical_bytes(whole).decode())]
+            with store_errors(layout.sqlite):
+                connection.executemany("INSERT INTO meta VALUES (?, ?)", pairs)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(layout, connection, lock)
+
+    @classmethod
+    def open(cls, root: Path, run: str, *, write: bool = False) -> Self:
+        """Opens a run. Any number of readers; one writer, which a sealed run no longer takes.
+
+        Raises:
+            StoreError: It is not here, is damaged, is being written by another process, or is sealed.
+        """
+        layout = Layout(root, run)
+        layout.require()
+        if layout.is_sealed:
+            if write:
+                message = f"run {run!r} is sealed and cannot be appended to"
+                raise StoreError(message)
+            return cls(layout, None, None)
+        lock = WriterLock(layout.lock) if write else None
+        try:
+            return cls(layout, connect(layout.sqlite, write=write), lock)
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    def append(self, chain: str, bodies: Sequence[Body]) -> str:
+        """Appends events to a chain in one transaction and returns its new head.
+
+        Raises:
+            StoreError: Nothing was appended (a full disk, for example); the same call may be made again.
+        """
+        connection = self._writable()
+        builder = self._builders.get(chain) or self._builder(chain)
+        before = dict(builder.fields)
+        rows, head, length = [], builder.fields["head"] or GENESIS, builder.fields["length"]
+        try:
+            for body in bodies:
+                raw = canonical_bytes(body)
+                digest = link_digest(chain, length, head, raw)
+                rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
+                builder.add(body)
+                head, length = digest, length + 1
+            builder.fields["head"], builder.fields["length"] = head, length
+            with store_errors(self.layout.sqlite):
+                self._commit(connection, rows, (chain, canonical_bytes(builder.row())))
+        except BaseException:
+            builder.fields = before
+            raise
+        if builder.fields["finished"] is not None:
+            self._builders.pop(chain, None)  # a finished chain takes no memory
+        return head
+
+    def _commit(self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], row: tuple[str, bytes]) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.executemany(_INSERT, rows)
+            connection.execute(_UPSERT, row)
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # a full disk has rolled back already
+                connection.execute("ROLLBACK")
+            raise
+
+    def _builder(self, chain: str) -> RowBuilder:
+        builder = RowBuilder(self.run, chain)
+        for event in self.events(chain):
+            builder.add(event.body)
+            builder.fields["head"], builder.fields["length"] = event.digest, event.index + 1
+        self._builders[chain] = builder
+        return builder
+
+    def mark_interrupted(self, chain: str) -> None:
+        """Notes that a chain was cut; what it holds stays."""
+        self.append(chain, [Noted("interrupted", {}, time.time())])
+        self._builders.pop(chain, None)
+
+    def attempts(self) -> list[AttemptRow]:
+        """One row a chain, in the order in which the chains began."""
+        if self._sealed is not None:
+            return self._sealed.attempts()
+        with store_errors(self.layout.sqlite):
+            found = self._open().execute("SELECT row FROM attempts").fetchall()
+        return sorted((_ROW.decode(r[0]) for r in found), key=lambda r: (r.started or 0.0, r.chain))
+
+    def interrupted(self) -> list[str]:
+        """Chains that began, have not ended, and are not marked yet."""
+        return [r.chain for r in self.attempts() if r.finished is None and not r.interrupted]
+
+    def events(self, chain: str) -> Iterator[Event]:
+        """The events of a chain, in order, exactly as they are stored."""
+        if self._sealed is not None:
+            yield from self._sealed.events(chain)
+            return
+        query = "SELECT idx, previous, body, digest FROM events WHERE chain = ? ORDER BY idx"
+        with store_errors(self.layout.sqlite):
+            for index, previous, body, digest in self._open().execute(query, (chain,)):
+                yield Event(chain, index, previous, _decode(chain, index, body), digest)
+
+    def trajectory(self, chain: str) -> Trajectory:
+        """The whole of one try. Raises `StoreError` where there is none."""
+        events = list(self.events(chain))
+        if not events:
+            message = f"run {self.run!r} has no chain {chain!r}"
+            raise StoreError(message)
+        return assemble(events)
+
+    def trajectories(self) -> Iterator[Trajectory]:
+        """Every try, one at a time."""
+        for row in self.attempts():
+            yield self.trajectory(row.chain)
+
+    def find(self, attempt: str) -> AttemptRow:
+        """The deciding (else the newest) try of an attempt, by its id, its chain, or a unique beginning of either."""
+        rows = self.attempts()
+        exact = [r for r in rows if attempt in (r.chain, r.attempt)]
+        near = exact or [r for r in rows if r.attempt.startswith(attempt)]
+        names = sorted({r.attempt for r in near})
+        if len(names) != 1:
+            some = ", ".join(names[:5] or sorted({r.attempt for r in rows})[:5])
+            what = "is the beginning of several attempts" if names else "is no attempt"
+            message = f"{attempt!r} {what} of run {self.run}: {some}, ..."
+            raise UserError(message)
+        return max(near, key=lambda r: (r.final, r.retry))
+
+    def manifest(self) -> dict[str, Any]:
+        """What was asked for."""
+        if self._sealed is not None:
+            return self._sealed.manifest()
+        with store_errors(self.layout.sqlite):
+            found = self._open().execute("SELECT value FROM meta WHERE key = 'manifest'").fetchone()
+        whole: dict[str, Any] = msgspec.json.decode(found[0])
+        return whole
+
+    def close(self) -> None:
+        """Closes the file and gives the lock back. Idempotent."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            message = f"run {self.run!r} is closed"
+            raise StoreError(message)
+        return self._connection
+
+    def _writable(self) -> sqlite3.Connection:
+        if self._lock is None:
+            message = f"run {self.run!r} is open for reading only"
+            raise StoreError(message)
+        return self._open()
+
+    def __enter__(self) -> Self:
+        """Opens a context that closes the run."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the run."""
+        self.close()
+
+
+def _decode(chain: str, index: int, body: bytes) -> Body:
+    try:
+        decoded: Body = _BODY.decode(body)
+    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+        message = f"event {index} of {chain} is damaged: {exc}"
+        raise StoreError(message) from exc
+    return decoded

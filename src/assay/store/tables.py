@@ -1,0 +1,204 @@
+"""Rows of the query tables: what a chain looks like as trajectories, steps, calls, verdicts, evidence and events.
+
+The column lists here are the public schema of the tables; docs and tests are checked against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from assay.records import (
+    Event,
+    Evidence,
+    EvidenceAdded,
+    ModelCall,
+    ModelCalled,
+    Step,
+    StepTaken,
+    Verdict,
+    VerdictGiven,
+    canonical_bytes,
+)
+
+from .rows import AttemptRow
+
+__all__ = ["TABLES", "arrow_schema", "chain_rows"]
+
+_KEYS = {"run": "string", "chain": "string", "attempt": "string", "task": "string", "agent": "string"}
+TABLES: dict[str, dict[str, str]] = {
+    "trajectories": {
+        **_KEYS,
+        "task_digest": "string",
+        "model": "string",
+        "seed": "int64",
+        "number": "int64",
+        "retry": "int64",
+        "isolation": "string",
+        "started": "double",
+        "finished": "double",
+        "ended": "string",
+        "stopped": "string",
+        "broke": "string",
+        "error": "string",
+        "outcome": "string",
+        "score": "double",
+        "final": "bool",
+        "interrupted": "bool",
+        "steps": "int64",
+        "prompt_tokens": "double",
+        "completion_tokens": "double",
+        "cost_usd": "double",
+        "wall_s": "double",
+        "head": "string",
+        "length": "int64",
+        "row": "binary",
+    },
+    "steps": {
+        **_KEYS,
+        "index": "int64",
+        "actor": "string",
+        "message": "string",
+        "reasoning": "string",
+        "tools": "list<string>",
+        "arguments": "list<string>",
+        "outputs": "list<string>",
+        "errors": "list<string>",
+        "exit_codes": "list<int64>",
+        "failed": "bool",
+        "call": "string",
+        "state": "string",
+        "started": "double",
+        "ended": "double",
+    },
+    "calls": {
+        **_KEYS,
+        "id": "string",
+        "model": "string",
+        "dialect": "string",
+        "prompt_tokens": "int64",
+        "completion_tokens": "int64",
+        "cached_tokens": "int64",
+        "cost_usd": "double",
+        "prompt_token_ids": "list<int64>",
+        "completion_token_ids": "list<int64>",
+        "logprobs": "list<double>",
+        "request": "string",
+        "response": "string",
+        "error": "string",
+        "started": "double",
+        "ended": "double",
+    },
+    "verdicts": {
+        **_KEYS,
+        "check": "string",
+        "kind": "string",
+        "status": "string",
+        "score": "double",
+        "reason": "string",
+        "evidence": "list<string>",
+        "marks": "list<string>",
+        "verifier": "string",
+        "duration_s": "double",
+    },
+    "evidence": {
+        **_KEYS,
+        "id": "string",
+        "channel": "string",
+        "kind": "string",
+        "data": "string",
+        "blobs": "list<string>",
+        "at": "double",
+    },
+    "events": {
+        "chain": "string",
+        "index": "int64",
+        "type": "string",
+        "previous": "string",
+        "body": "binary",
+        "digest": "string",
+    },
+}
+
+
+def arrow_schema(name: str) -> Any:
+    """The Arrow schema of a table."""
+    import pyarrow as pa
+
+    plain = {
+        "string": pa.string(),
+        "int64": pa.int64(),
+        "double": pa.float64(),
+        "bool": pa.bool_(),
+        "binary": pa.binary(),
+    }
+    types = plain | {f"list<{k}>": pa.list_(v) for k, v in plain.items()}
+    return pa.schema([(column, types[kind]) for column, kind in TABLES[name].items()])
+
+
+def chain_rows(row: AttemptRow, events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
+    """All table rows of one chain."""
+    keys = {"run": row.run, "chain": row.chain, "attempt": row.attempt, "task": row.task, "agent": row.agent}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    found["trajectories"].append(_trajectory(row))
+    for event in events:
+        raw = canonical_bytes(event.body)
+        tag = event.body.__struct_config__.tag
+        plain = {"chain": event.chain, "index": event.index, "type": tag, "previous": event.previous}
+        found["events"].append(plain | {"body": raw, "digest": event.digest})
+        match event.body:
+            case StepTaken(step):
+                found["steps"].append(keys | _step(step))
+            case ModelCalled(call):
+                found["calls"].append(keys | _call(call))
+            case VerdictGiven(verdict):
+                found["verdicts"].append(keys | _verdict(verdict))
+            case EvidenceAdded(evidence):
+                found["evidence"].append(keys | _evidence(evidence))
+            case _:
+                pass
+    return found
+
+
+def _trajectory(row: AttemptRow) -> dict[str, Any]:
+    metrics = {name: row.metrics.get(name) for name in ("prompt_tokens", "completion_tokens", "cost_usd", "wall_s")}
+    plain = {name: getattr(row, name) for name in TABLES["trajectories"] if name not in metrics and name != "row"}
+    return plain | metrics | {"row": canonical_bytes(row)}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    seen = step.observations
+    return {
+        "index": step.index,
+        "actor": step.actor,
+        "message": step.message,
+        "reasoning": step.reasoning,
+        "tools": [c.name for c in step.tool_calls],
+        "arguments": [c.arguments for c in step.tool_calls],
+        "outputs": [o.content for o in seen],
+        "errors": [o.stderr for o in seen],
+        "exit_codes": [o.exit_code for o in seen],
+        "failed": any(o.error for o in seen),
+        "call": step.call,
+        "state": step.state,
+        "started": step.started,
+        "ended": step.ended,
+    }
+
+
+def _call(call: ModelCall) -> dict[str, Any]:
+    names = ("id", "model", "dialect", "cost_usd", "prompt_token_ids", "completion_token_ids", "logprobs", "error")
+    usage = {name: getattr(call.usage, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
+    response = None if call.response is None else canonical_bytes(call.response).decode()
+    bodies = {"request": canonical_bytes(call.request).decode(), "response": response}
+    return {n: getattr(call, n) for n in (*names, "started", "ended")} | usage | bodies
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    names = ("check", "kind", "status", "score", "reason", "evidence", "marks", "verifier", "duration_s")
+    return {name: getattr(verdict, name) for name in names}
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    data = canonical_bytes(evidence.data).decode()
+    return {name: getattr(evidence, name) for name in ("id", "channel", "kind", "blobs", "at")} | {"data": data}
