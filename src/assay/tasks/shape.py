@@ -178,6 +178,9 @@ def _fits_bounds(kind: inspect.IntType | inspect.FloatType, value: float) -> boo
 def _misfit(kind: inspect.Type, value: object, at: str, report: Callable[[Misfit], None]) -> None:
     key = re.sub(r"\[\d+\]$", "", at).rpartition(".")[2]
     options = _alternatives(kind)
+    if isinstance(value, int) and abs(value) >= _INT64:
+        report(Misfit(at, f"is {shown(value)}, too large to be kept", f"write for example {key} = {_example(kind)}"))
+        return
     literal = next((o for o in options if isinstance(o, inspect.LiteralType)), None)
     near = nearest(value, [str(v) for v in literal.values]) if literal and isinstance(value, str) else None
     in_list = at.endswith("]")

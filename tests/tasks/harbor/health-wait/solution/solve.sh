@@ -1,0 +1,2 @@
+#!/bin/sh
+mv /workspace/ready /workspace/done

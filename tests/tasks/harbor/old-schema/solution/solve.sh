@@ -1,0 +1,2 @@
+#!/bin/sh
+chmod +x /workspace/run.sh

@@ -1,0 +1,17 @@
+import sys
+
+sys.path.insert(0, "/workspace")
+
+from words import plural
+
+
+def test_plain() -> None:
+    assert plural("tree") == "trees"
+
+
+def test_ends_in_y() -> None:
+    assert plural("city") == "cities"
+
+
+def test_vowel_before_y() -> None:
+    assert plural("day") == "days"

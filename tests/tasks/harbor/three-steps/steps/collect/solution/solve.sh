@@ -1,0 +1,2 @@
+#!/bin/sh
+printf 'apple\ncherry\nfig\n' > /workspace/words.txt

@@ -1,0 +1,115 @@
+"""Advice on folders that load."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assay.errors import UserError
+from assay.tasks import Finding, lint_task
+
+pytestmark = pytest.mark.quick
+Make = Callable[..., Path]
+TIMED = "[agent]\ntimeout_sec = 60\n[environment]\nnetwork_mode = 'no-network'\n"
+SOLVED = {"solution/solve.sh": "#!/bin/sh\n"}
+SEPARATE = "[verifier]\nenvironment_mode = 'separate'\n"
+LONG = "the answer is in here, and it is long enough to be told from an empty file by its bytes"
+CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
+    "unknown-key": (
+        f"{TIMED}cpu = 2\n",
+        SOLVED,
+        "error task.toml:5: environment.cpu: is not a known key; did you mean cpus?",
+    ),
+    "no-oracle": (TIMED, {}, "warning solution/solve.sh: is missing, so nothing shows that the task can be solved"),
+    "no-timeout": ("", SOLVED, "note task.toml: agent.timeout_sec: is not given, so the agent may act for ever"),
+    "network-unstated": ("", SOLVED, "note task.toml: environment.network_mode: is not given: Harbor gives the public"),
+    "no-reward": (
+        TIMED,
+        {**SOLVED, "tests/test.sh": "exit 0"},
+        "warning tests/test.sh: nothing here mentions reward.txt",
+    ),
+    "verifier-install": (
+        TIMED,
+        {**SOLVED, "tests/test.sh": "# reward.txt\n\npip install pytest==8.0.0\n"},
+        "warning tests/test.sh:3: installs packages while judging, where there is no network by default; name it in",
+    ),
+    "verifier-download": (
+        TIMED,
+        {**SOLVED, "tests/test.sh": "curl -s https://example.com/data > /logs/verifier/reward.txt"},
+        "warning tests/test.sh:1: downloads while judging; the verdict then depends on somebody else's server",
+    ),
+    "line-ends": (
+        TIMED,
+        {"solution/solve.sh": "#!/bin/sh\r\n"},
+        "error solution/solve.sh: has Windows line ends; shells",
+    ),
+    "leak": (
+        TIMED,
+        {**SOLVED, "tests/key.txt": LONG, "environment/notes.txt": LONG},
+        "warning environment/notes.txt: is the same file as tests/key.txt, which the agent must not see; remove it",
+    ),
+    "bytecode": (TIMED, {**SOLVED, "tests/x.pyc": b"x"}, "warning tests/x.pyc: is compiled Python, which is executed"),
+    "ignore-file": (
+        TIMED,
+        {**SOLVED, "tests/.harborignore": "a"},
+        "warning tests/.harborignore: hides files from Harbor",
+    ),
+    "unpinned-package": (
+        TIMED,
+        {**SOLVED, "environment/Dockerfile": "FROM scratch\nRUN pip install --no-cache-dir numpy toolz==1.0.0\n"},
+        "warning environment/Dockerfile:2: installs numpy without a version; write numpy==VERSION",
+    ),
+    "unpinned-image": (
+        f"{TIMED}docker_image = 'python:3.12'\n",
+        {**SOLVED, "environment/Dockerfile": None},
+        "note task.toml: environment.docker_image: 'python:3.12' may mean another image tomorrow; add the digest",
+    ),
+    "image-twice": (
+        f"{TIMED}docker_image = 'x@sha256:0'\n",
+        SOLVED,
+        "note environment/Dockerfile: is not used: docker_image comes",
+    ),
+    "no-environment": (
+        TIMED,
+        {**SOLVED, "environment/Dockerfile": None},
+        "warning environment: is missing, and no docker",
+    ),
+    "no-artifacts": (TIMED + SEPARATE, SOLVED, "note task.toml: artifacts: is empty, and a separate verifier sees"),
+    "artifact-logs": (
+        f"artifacts = ['/logs']\n{TIMED}{SEPARATE}",
+        SOLVED,
+        "warning task.toml:1: artifacts[0]: '/logs' overlaps the logs, which are no artifacts; choose another folder",
+    ),
+    "artifact-overlap": (
+        f"artifacts = ['/a', {{ source = '/b', destination = 'a' }}]\n{TIMED}",
+        SOLVED,
+        "warning task.toml:1: artifacts[1]: is kept as 'a', and so is '/a'; only the first will be",
+    ),
+}
+
+
+def shown(finding: Finding) -> str:
+    return f"{finding.severity} {finding}"
+
+
+def test_nothing_to_say_about_a_good_task(make: Make) -> None:
+    assert lint_task(make(TIMED, SOLVED)) == ()
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_rule_finds_its_case_and_no_other(rule: str, make: Make) -> None:
+    toml, files, expected = CASES[rule]
+    found = lint_task(make(toml, files))
+    said = [shown(f) for f in found if f.rule == rule]
+    assert any(expected in line for line in said), found
+    assert {f.rule for f in found} <= {rule, "no-timeout", "network-unstated"}
+
+
+def test_lint_of_a_broken_task_says_why_it_does_not_load(make: Make) -> None:
+    (finding,) = lint_task(make("[agent"))
+    assert (finding.rule, finding.severity, finding.line) == ("invalid-toml", "error", 1)
+
+
+def test_lint_of_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a folder; name a task folder"):
+        lint_task(tmp_path / "none")
