@@ -1,0 +1,145 @@
+"""The host's end of a message socket: many requests under way on one event loop, each answered by its id.
+
+Serves the launcher's socket and every sandbox's. Answers from a sandbox are untrusted: what does not decode or names
+no open request is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from assay.environments.workspace.launcher.protocol import receive, send
+from assay.errors import EnvironmentFailure
+
+__all__ = ["Answer", "Channel"]
+
+
+class Answer(NamedTuple):
+    """A message and the descriptors that came with it, which the caller now owns."""
+
+    body: dict[str, Any]
+    fds: list[int]
+
+    def close(self) -> None:
+        """Closes the descriptors."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds.clear()
+
+
+class Channel:
+    """Sends requests and gives back answers. Made and used on one running event loop.
+
+    Args:
+        sock: A connected SOCK_SEQPACKET socket; this object owns it.
+        what: What is at the other end, for messages.
+    """
+
+    def __init__(self, sock: socket.socket, what: str) -> None:
+        self._sock = sock
+        self._what = what
+        self._next = 0
+        self._open: dict[int, asyncio.Future[Answer]] = {}
+        self._first: asyncio.Future[Answer] | None = None
+        self._on_end: list[Callable[[], None]] = []
+        self.ended = False
+        self._loop = asyncio.get_running_loop()
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
+        self._loop.add_reader(sock.fileno(), self._read)
+
+    async def first(self, timeout_s: float) -> Answer:
+        """The one message that carries no id: the greeting. Raises `EnvironmentFailure` when it does not come."""
+        self._first = self._loop.create_future()
+        try:
+            return await asyncio.wait_for(self._first, timeout_s)
+        except TimeoutError as exc:
+            message = f"{self._what} did not start within {timeout_s:g} s"
+            raise EnvironmentFailure(message) from exc
+
+    def post(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> asyncio.Future[Answer]:
+        """Sends a request; the future gives its answer. Raises `OSError` when it is too large to send."""
+        if self.ended:
+            text = f"{self._what} is gone"
+            raise EnvironmentFailure(text)
+        self._next += 1
+        future = self._loop.create_future()
+        self._open[self._next] = future
+        try:
+            send(self._sock, {**message, "id": self._next}, fds)
+        except BlockingIOError as exc:
+            del self._open[self._next]
+            text = f"{self._what} does not read its messages"
+            raise EnvironmentFailure(text) from exc
+        except OSError as exc:
+            del self._open[self._next]
+            if exc.errno == 90:
+                raise
+            self._finish()
+            text = f"{self._what} is gone"
+            raise EnvironmentFailure(text) from exc
+        return future
+
+    async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float = 30.0) -> Answer:
+        """Sends a request and waits for its answer. An answer with `errno` raises `OSError`."""
+        future = self.post(message, fds)
+        try:
+            answer = await asyncio.wait_for(future, timeout_s)
+        except TimeoutError as exc:
+            text = f"{self._what} did not answer {message.get('op')!r} within {timeout_s:g} s"
+            raise EnvironmentFailure(text) from exc
+        if "errno" in answer.body or "error" in answer.body:
+            answer.close()
+            number = answer.body.get("errno")
+            raise OSError(number if isinstance(number, int) else 5, str(answer.body.get("error"))[:500])
+        return answer
+
+    def when_ended(self, call: Callable[[], None]) -> None:
+        """Calls back once, when the other end is gone."""
+        self._on_end.append(call)
+
+    def close(self) -> None:
+        """Ends the conversation; the other end sees it. Idempotent."""
+        self._finish()
+
+    def _read(self) -> None:
+        while not self.ended:
+            try:
+                body, fds = receive(self._sock)
+            except BlockingIOError:
+                return
+            except (OSError, ValueError):
+                body, fds = None, []
+            if body is None:
+                self._finish()
+                return
+            self._deliver(Answer(body, fds))
+
+    def _deliver(self, answer: Answer) -> None:
+        number = answer.body.get("id")
+        waiting = self._open.pop(number, None) if isinstance(number, int) else self._first
+        if waiting is None or waiting.done():
+            answer.close()
+        else:
+            waiting.set_result(answer)
+
+    def _finish(self) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        self._loop.remove_reader(self._sock.fileno())
+        self._sock.close()
+        text = f"{self._what} is gone"
+        for future in (*self._open.values(), *([self._first] if self._first else [])):
+            if not future.done():
+                future.set_exception(EnvironmentFailure(text))
+                future.exception()  # nobody may be waiting any more
+        self._open.clear()
+        for call in self._on_end:
+            call()

@@ -1,0 +1,132 @@
+"""What one path of a tree is, read without ever following a link: kind, mode, size, content address.
+
+Used by `state` over trees that an agent shaped, so: names may be any bytes, folders may be deeper than a path can
+say, files may change or vanish while they are read, and pipes and devices are never opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from assay.environments.workspace.launcher.syscalls import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, openat2
+from assay.records import DIGEST_PREFIX, digest_bytes
+
+__all__ = ["Entry", "HashCache", "Opener", "describe", "is_opaque", "is_whiteout", "name_of", "open_below", "text_of"]
+
+Opener = Callable[[str], int]
+"""Opens a path below one tree for reading, where the caller's own rights do not suffice."""
+RACY_NS = 50_000_000
+_CHUNK = 1 << 20
+_ESCAPE = "\ufffd"
+
+
+class Entry(NamedTuple):
+    """What counts of a path. Times and owners do not."""
+
+    type: Literal["file", "directory", "symlink", "other"]
+    mode: int | None = None
+    size: int | None = None
+    digest: str | None = None
+
+
+def text_of(name: str) -> str:
+    """A file name as text that UTF-8 can hold: each byte that it cannot, as U+FFFD and two hexadecimal digits."""
+    if name.isascii():
+        return name
+    escaped = name.replace(_ESCAPE, "".join(f"{_ESCAPE}{byte:02x}" for byte in _ESCAPE.encode()))
+    return re.sub("[\udc80-\udcff]", lambda match: f"{_ESCAPE}{ord(match[0]) - 0xDC00:02x}", escaped)
+
+
+def name_of(text: str) -> str:
+    """The inverse of `text_of`, as the file system functions take it."""
+    if _ESCAPE not in text:
+        return text
+    raw = re.sub(
+        rb"\xef\xbf\xbd([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "surrogateescape")
+    )
+    return os.fsdecode(raw)
+
+
+def is_whiteout(status: os.stat_result) -> bool:
+    """Whether an entry of an overlay layer says that the name is gone."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def is_opaque(folder: int) -> bool:
+    """Whether a folder of an overlay layer hides what is below it in lower layers."""
+    try:
+        return os.getxattr(folder, "user.overlay.opaque") == b"y"
+    except OSError:
+        return False
+
+
+def open_below(top: int, path: str, flags: int, fallback: Opener | None = None) -> int:
+    """Opens `path` below the open folder `top` without following links."""
+    resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS
+    if not flags & os.O_PATH:
+        flags |= os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        return openat2(top, path or ".", flags, resolve)
+    except PermissionError:
+        if fallback is None:
+            raise
+        return fallback(path or ".")
+
+
+class HashCache:
+    """Content addresses by inode, size and times.
+
+    A file whose times are younger than the clock is fine is hashed again each time: it may change within one tick
+    (the rule that version control systems use).
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[int, int, int, str]] = {}
+
+    def digest(self, fd: int) -> str:
+        """The content address of an open regular file."""
+        status = os.fstat(fd)
+        key = (status.st_dev, status.st_ino)
+        stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        known = self._known.get(key)
+        if known is not None and known[:3] == stamp:
+            return known[3]
+        started = time.time_ns()
+        value = _hash(fd)
+        if started - max(status.st_ctime_ns, status.st_mtime_ns) > RACY_NS:
+            self._known[key] = (*stamp, value)
+        return value
+
+
+def _hash(fd: int) -> str:
+    from blake3 import blake3  # late: importing this module costs nothing
+
+    hasher = blake3()
+    while chunk := os.read(fd, _CHUNK):
+        hasher.update(chunk)
+    return DIGEST_PREFIX + hasher.hexdigest()
+
+
+def describe(folder: int, name: str, status: os.stat_result, cache: HashCache, fallback: Opener | None) -> Entry | None:
+    """What `name` in an open folder is; None when it went away meanwhile. `fallback` opens the name."""
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISDIR(status.st_mode):
+        return Entry("directory", mode)
+    if stat.S_ISLNK(status.st_mode):
+        target = os.fsencode(os.readlink(name, dir_fd=folder))
+        return Entry("symlink", None, len(target), digest_bytes(target))
+    if not stat.S_ISREG(status.st_mode):
+        return Entry("other", mode)
+    try:
+        fd = open_below(folder, name, os.O_RDONLY, fallback)
+    except FileNotFoundError:
+        return None
+    try:
+        return Entry("file", mode, status.st_size, cache.digest(fd))
+    finally:
+        os.close(fd)

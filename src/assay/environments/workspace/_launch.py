@@ -1,0 +1,165 @@
+"""The launcher process, from the host: started once a backend, asked over its socket, gone with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assay.environments.workspace._channel import Answer, Channel
+from assay.errors import EnvironmentFailure
+
+__all__ = ["Launcher", "LauncherFacts", "gone"]
+
+_FOLDER = Path(__file__).parent
+_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from launcher.__main__ import main; main()"
+START_S = 30.0
+_SCRATCH = re.compile(r"^assay-sandboxes-(\d+)-(\d+)-")
+
+
+class LauncherFacts(NamedTuple):
+    """What the launcher found that it can do."""
+
+    separate_users: bool
+    tmpfs_layers: bool
+    cgroup: int
+    """The version whose limits it can set; 0 for none."""
+    controllers: tuple[str, ...]
+    owner: int
+    """The host's id that owns an agent's files."""
+
+
+def _start_time(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _remove_stale(folder: Path) -> None:
+    """Removes folders that killed hosts left behind."""
+    for path in folder.glob("assay-sandboxes-*"):
+        match = _SCRATCH.match(path.name)
+        if match and _start_time(int(match[1])) != match[2]:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    def force(function: Any, name: str, _: object) -> None:
+        with contextlib.suppress(OSError):
+            Path(name).parent.chmod(0o700)
+            Path(name).chmod(0o700)
+            function(name)
+
+    shutil.rmtree(path, onerror=force)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+async def gone(pidfd: int, timeout_s: float) -> bool:
+    """Waits until the process behind a pidfd has ended; False when it has not in time."""
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def on_end() -> None:
+        if not ended.done():
+            ended.set_result(True)
+
+    loop.add_reader(pidfd, on_end)
+    try:
+        return bool(await asyncio.wait_for(ended, timeout_s))
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(pidfd)
+
+
+class Launcher:
+    """A running launcher.
+
+    Use `Launcher.start`. `skeleton` is an open folder: the lowest layer of every host-tools image.
+    """
+
+    def __init__(self, pid: int, channel: Channel, scratch: Path, greeting: Answer) -> None:
+        self._pid = pid
+        self._channel = channel
+        self._scratch = scratch
+        self.skeleton = greeting.fds[0]
+        hello = greeting.body["hello"]
+        owner = 101_000 if hello["separate"] else scratch.stat().st_uid
+        controllers = tuple(hello["controllers"])
+        self.facts = LauncherFacts(hello["separate"], hello["tmpfs"], hello["cgroup"], controllers, owner)
+
+    @classmethod
+    async def start(cls, run_as: int | None, scratch_parent: Path | None = None) -> Launcher:
+        """Starts one. Raises `EnvironmentFailure` saying what the kernel refused."""
+        parent = scratch_parent or Path(tempfile.gettempdir())
+        _remove_stale(parent)
+        prefix = f"assay-sandboxes-{os.getpid()}-{_start_time(os.getpid())}-"
+        scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        if run_as is not None:
+            os.chown(scratch, run_as, run_as)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            pid = _spawn(theirs.fileno(), scratch, run_as)
+        finally:
+            theirs.close()
+        channel = Channel(ours, "the sandbox launcher")
+        try:
+            greeting = _greeting(await channel.first(START_S))
+        except EnvironmentFailure:
+            channel.close()
+            _remove(scratch)
+            await asyncio.to_thread(os.waitpid, pid, 0)
+            raise
+        return cls(pid, channel, scratch, greeting)
+
+    async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> Answer:
+        """Sends a request. What the launcher could not do raises `EnvironmentFailure`."""
+        try:
+            return await self._channel.ask(message, fds, timeout_s=120.0)
+        except OSError as exc:
+            text = f"the sandbox launcher could not {message['op']}: {exc.strerror or exc}"
+            raise EnvironmentFailure(text) from exc
+
+    async def close(self) -> None:
+        """Ends the launcher and every sandbox of it, and removes its scratch folder. Idempotent."""
+        if self._channel.ended and self._pid < 0:
+            return
+        self._channel.close()
+        pid, self._pid = self._pid, -1
+        if pid > 0:
+            pidfd = os.pidfd_open(pid)
+            try:
+                if not await gone(pidfd, 20.0):
+                    os.kill(pid, 9)
+            finally:
+                os.close(pidfd)
+            await asyncio.to_thread(os.waitpid, pid, 0)
+        os.close(self.skeleton)
+        await asyncio.to_thread(_remove, self._scratch)
+
+
+def _greeting(answer: Answer) -> Answer:
+    if "hello" not in answer.body:
+        text = f"this machine does not let us make sandboxes: {answer.body.get('error')}"
+        raise EnvironmentFailure(text)
+    return answer
+
+
+def _spawn(fd: int, scratch: Path, run_as: int | None) -> int:
+    """Starts the launcher with its socket as descriptor 3 and nothing else of ours."""
+    argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(_FOLDER), "3", str(scratch)]
+    argv.append(str(-1 if run_as is None else run_as))
+    actions = [
+        (os.POSIX_SPAWN_DUP2, fd, 3),
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
+    ]
+    return os.posix_spawn(sys.executable, argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions, setsid=True)

@@ -1,0 +1,90 @@
+"""From the limits that a caller asks for to what the kernel is told, and what the record says of each."""
+
+from __future__ import annotations
+
+import msgspec
+
+from assay.environments.interface import ResourceLimits, WorkspaceSpec
+from assay.environments.workspace._launch import LauncherFacts
+from assay.records import Hold, Isolation, LimitHold
+
+__all__ = ["MIB", "Budget", "budget_for", "isolation_of", "rlimits_of"]
+
+MIB = 1024 * 1024
+WATCHDOG_S = 0.2
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """How one sandbox is held."""
+
+    memory_group: int | None
+    """Bytes held by a cgroup."""
+    memory_watch: int | None
+    """Bytes above which a watchdog kills, where there is no cgroup."""
+    cpus: float | None
+    disk: int | None
+    """Size of the writable layer's tmpfs; None: on disk."""
+    disk_watch: int | None
+
+
+def budget_for(limits: ResourceLimits, facts: LauncherFacts, *, memory_total: int, prefer_disk: bool) -> Budget:
+    """Chooses the strongest way that this machine has for each limit."""
+    memory = limits.memory_mib * MIB if limits.memory_mib is not None else None
+    grouped = "memory" in facts.controllers
+    disk = limits.disk_mib * MIB if limits.disk_mib is not None else None
+    in_memory = facts.tmpfs_layers and disk is not None and not prefer_disk and disk <= memory_total // 2
+    return Budget(
+        memory_group=memory if grouped else None,
+        memory_watch=None if grouped else memory,
+        cpus=limits.cpus if "cpu" in facts.controllers else None,
+        disk=disk if in_memory else None,
+        disk_watch=None if in_memory else disk,
+    )
+
+
+def rlimits_of(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
+    """Resource limits of every process in the sandbox. NPROC counts within its own user namespace."""
+    given = {
+        "NPROC": limits.processes + 1 if limits.processes is not None else None,
+        "NOFILE": limits.open_files,
+        "FSIZE": limits.file_mib * MIB if limits.file_mib is not None else None,
+        "DATA": budget.memory_watch,
+        "CORE": 0,
+        "MEMLOCK": 64 * 1024,
+        "MSGQUEUE": 819_200,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def isolation_of(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> Isolation:
+    """The record of what is held, and by what."""
+    limits = spec.limits
+    watch = f"watchdog {WATCHDOG_S * 1000:.0f} ms"
+    rows: list[LimitHold] = []
+
+    def row(name: str, value: float | None, unit: str, hold: Hold, by: str) -> None:
+        if value is not None:
+            rows.append(LimitHold(name, hold, float(value), unit, by))
+
+    group = f"cgroup v{facts.cgroup}"
+    if budget.memory_group is not None:
+        row("memory", limits.memory_mib, "MiB", "hard", group)
+    else:
+        row("memory", limits.memory_mib, "MiB", "soft", f"{watch}; RLIMIT_DATA for each process")
+    row("processes", limits.processes, "", "hard", "RLIMIT_NPROC in its user namespace")
+    row("cpu", limits.cpus, "cores", "hard" if budget.cpus else "none", group if budget.cpus else "")
+    if budget.disk is not None:
+        row("disk", limits.disk_mib, "MiB", "hard", "tmpfs size and inodes")
+    else:
+        row("disk", limits.disk_mib, "MiB", "soft", watch)
+    row("tmp", limits.tmp_mib, "MiB", "hard", "tmpfs size and inodes")
+    row("file_size", limits.file_mib, "MiB", "hard", "RLIMIT_FSIZE")
+    row("open_files", limits.open_files, "", "hard", "RLIMIT_NOFILE")
+    row("wall_time", 0, "s", "hard", "given with each exec; all processes are killed")
+    row("output", limits.output_mib, "MiB", "hard", "the reader stops the command")
+    return Isolation(
+        name="namespaces",
+        limits=tuple(rows),
+        network="none" if spec.network == "none" else "host",
+        users="separate" if facts.separate_users else "same",
+    )

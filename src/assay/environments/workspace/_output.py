@@ -1,0 +1,139 @@
+"""What a command writes, read as it comes: bounded memory, the whole in a file only where somebody wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import struct
+import tempfile
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from assay.environments.interface import SpillTarget
+
+__all__ = ["Output"]
+
+CHUNK = 64 * 1024
+
+
+class Output:
+    """One stream of a command: keeps `show_bytes`, spills the rest, and says when there is too much.
+
+    Args:
+        show_bytes: How much is kept in memory, first half and last half.
+        spill: Whether everything is also written to a file once it is more than that.
+        grown: Called with the number of new bytes; it may stop the command.
+    """
+
+    def __init__(self, show_bytes: int, *, spill: bool, grown: Callable[[int], None]) -> None:
+        read, self.write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(read, False)
+        self._read = read
+        self._half = max(1, show_bytes // 2)
+        self._show = max(2, show_bytes)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._spill = spill
+        self._file: BinaryIO | None = None
+        self._path = ""
+        self._grown = grown
+        self.total = 0
+        self._open = True
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(read, self._on_readable)
+
+    def close_write_end(self) -> None:
+        """Once it was handed over."""
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def _on_readable(self) -> None:
+        try:
+            data = os.read(self._read, CHUNK)
+        except BlockingIOError:
+            return
+        if data:
+            self._take(data)
+        else:
+            self.stop()
+
+    def _take(self, data: bytes) -> None:
+        size = len(data)
+        self.total += size
+        if self._file is None and self._spill and self.total > self._show:
+            fd, self._path = tempfile.mkstemp(prefix="assay-output-")
+            self._file = os.fdopen(fd, "wb")
+            self._file.write(self._head + self._tail)
+        if self._file is not None:
+            self._file.write(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * self._show + CHUNK or (self._file is not None and len(self._tail) > self._show):
+            keep = self._half if self.total > self._show else self._show
+            del self._tail[:-keep]
+        self._grown(size)
+
+    def pause(self) -> None:
+        """Reads no more for now: the writer blocks, and memory stays bounded while it is being killed."""
+        if self._open:
+            self._loop.remove_reader(self._read)
+
+    def drain(self) -> None:
+        """Takes what is in the pipe now, at most its capacity, and stops."""
+        while self._open:
+            ready = fcntl.ioctl(self._read, termios.FIONREAD, b"\0\0\0\0")
+            (waiting,) = struct.unpack("i", ready)
+            if waiting <= 0:
+                break
+            data = os.read(self._read, min(waiting, 1 << 20))
+            if not data:
+                break
+            self._take(data)
+            break
+        self.stop()
+
+    def stop(self) -> None:
+        """Reads no more. Idempotent."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._read)
+            os.close(self._read)
+        self.close_write_end()
+
+    def text(self) -> str:
+        """What is shown: all of it, or the halves with a line between."""
+        if self.total <= self._show:
+            return (self._head + self._tail).decode(errors="replace")
+        tail = self._tail[-self._half :]
+        cut = self.total - len(self._head) - len(tail)
+        head = self._head.decode(errors="replace")
+        return f"{head}\n... {cut} bytes cut ...\n{tail.decode(errors='replace')}"
+
+    def store(self, target: SpillTarget | None) -> str | None:
+        """Hands the whole over, if there is more than is shown; returns its content address."""
+        if self._file is None:
+            return None
+        self._file.close()
+        path = Path(self._path)
+        self._file = None
+        digest = None
+        try:
+            if target is not None:
+                digest = target.put_file(path)
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        return digest
+
+    def discard(self) -> None:
+        """Stops and removes the file, where an exec ended in an exception."""
+        self.stop()
+        self.store(None)

@@ -1,0 +1,338 @@
+"""One sandbox of the `namespaces` backend, and the workspace that outlives it.
+
+A `Sandbox` is one set of namespaces over one writable layer. A `NamespacesWorkspace` has one at a time: a snapshot
+ends it, seals its layer and starts the next one above.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
+from assay.environments.workspace._entries import open_below
+from assay.environments.workspace._launch import Launcher, gone
+from assay.environments.workspace._limits import WATCHDOG_S, Budget
+from assay.environments.workspace.session import ExecDefaults, InitSession
+from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
+from assay.errors import EnvironmentFailure
+from assay.records import Isolation
+
+if TYPE_CHECKING:
+    from assay.environments.workspace.namespaces import NamespacesBackend
+
+__all__ = ["Layers", "NamespacesWorkspace", "Sandbox", "SandboxRequest", "start_sandbox"]
+
+START_S, END_S = 30.0, 15.0
+MOST_SEALED = 40
+PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Layers(NamedTuple):
+    """What a sandbox stands on."""
+
+    image: Image
+    sealed: tuple[str, ...]
+    """Highest first."""
+    image_places: tuple[str, ...]
+    """Highest first."""
+    view: StackedImage
+
+
+class SandboxRequest(NamedTuple):
+    """What the launcher is asked, and how the limits in it are held."""
+
+    message: dict[str, Any]
+    budget: Budget
+    isolation: Isolation
+
+
+class Sandbox:
+    """A set of namespaces that lives."""
+
+    def __init__(self, launcher: Launcher, session: InitSession, body: dict[str, Any], fds: list[int]) -> None:
+        self.session = session
+        self.upper, self._pidfd = fds
+        self.place: str = body["place"]
+        self.pid: int = body["pid"]
+        self.made = frozenset(str(path) for path in body.get("made", ()))
+        self._oom_file: str | None = body["oom"]
+        self._launcher = launcher
+        self._ooms = self.count_ooms()
+
+    def count_ooms(self) -> int:
+        """How many processes the kernel killed for memory so far, where a cgroup counts them."""
+        if self._oom_file is None:
+            return 0
+        with contextlib.suppress(OSError, ValueError):
+            for line in Path(self._oom_file).read_text(encoding="utf-8").splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+        return 0
+
+    def memory_killed(self) -> bool:
+        """Whether the kernel killed for memory since this was last asked."""
+        before, self._ooms = self._ooms, self.count_ooms()
+        return self._ooms > before
+
+    async def end(self) -> None:
+        """Ends everything in it; returns when nothing of it runs. The writable layer stays. Idempotent."""
+        self.session.close()
+        if self._pidfd < 0:
+            return
+        pidfd, self._pidfd = self._pidfd, -1
+        try:
+            if not await gone(pidfd, END_S):
+                await self._launcher.ask({"op": "kill", "pid": self.pid})
+                if not await gone(pidfd, END_S):
+                    text = f"sandbox process {self.pid} cannot be killed"
+                    raise EnvironmentFailure(text)
+        finally:
+            os.close(pidfd)
+
+
+async def start_sandbox(launcher: Launcher, request: SandboxRequest) -> Sandbox:
+    """Makes a sandbox and waits until it serves."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    session = InitSession(ours, ExecDefaults({}, "/"))
+    ready = asyncio.ensure_future(session.channel.first(START_S))
+    await asyncio.sleep(0)
+    try:
+        answer = await launcher.ask(request.message, (theirs.fileno(),))
+    except EnvironmentFailure:
+        ready.cancel()
+        session.close()
+        raise
+    finally:
+        theirs.close()
+    try:
+        first = _readiness((await ready).body)
+    except EnvironmentFailure:
+        session.close()
+        answer.close()
+        await launcher.ask({"op": "kill", "pid": answer.body["pid"]})
+        await launcher.ask({"op": "drop", "places": [answer.body["place"]]})
+        raise
+    return Sandbox(launcher, session, {**answer.body, **first}, answer.fds)
+
+
+def _readiness(body: dict[str, Any]) -> dict[str, Any]:
+    if not body.get("ready"):
+        text = f"the sandbox could not be set up: {str(body.get('error'))[:500]}"
+        raise EnvironmentFailure(text)
+    return body
+
+
+class NamespacesWorkspace:
+    """See `interface.Workspace`. Made by `NamespacesBackend.open`."""
+
+    def __init__(
+        self, backend: NamespacesBackend, spec: WorkspaceSpec, layers: Layers, before: Snapshot | None
+    ) -> None:
+        self.spec = spec
+        self._backend = backend
+        self._layers = layers
+        self._opened_on = before.changes if before is not None else ()
+        self._before = {change.path: change for change in self._opened_on}
+        self._closed = False
+        self._changing = asyncio.Lock()
+        self._watchdog: asyncio.Task[None] | None = None
+        self._hit: str | None = None
+
+    async def start(self) -> None:
+        """Starts a sandbox over the present layers."""
+        launcher = await self._backend.launcher()
+        request = await self._backend.request_for(self.spec, self._layers)
+        sandbox = await start_sandbox(launcher, request)
+        self.isolation = request.isolation
+        self._budget = request.budget
+        self._sandbox, self._session = sandbox, sandbox.session
+        defaults = ExecDefaults(self._environment(), self.spec.workdir, self.spec.limits.output_mib)
+        self._session.configure(defaults, self._killed_by)
+        covered = [mount.target for mount in self.spec.mounts] + list(self.spec.tmpfs)
+        self._state = OverlayState(self._layers.view, self._before, sandbox.upper)
+        self._state.hidden = frozenset(path.rstrip("/") for path in covered)
+        self._state.made = sandbox.made
+
+    def _environment(self) -> dict[str, str]:
+        agent = self.spec.user == "agent"
+        home, name = ("/home/agent", "agent") if agent else ("/root", "root")
+        basic = {"PATH": PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8", "TERM": "dumb"}
+        return {**basic, **self._layers.image.env, **self.spec.env}
+
+    @property
+    def sealed_places(self) -> tuple[str, ...]:
+        """The sealed layers that it stands on."""
+        return self._layers.sealed
+
+    def _live(self) -> InitSession:
+        if self._closed:
+            text = "the workspace is closed"
+            raise EnvironmentFailure(text)
+        return self._session
+
+    # Session
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """See `interface.Session.exec`."""
+        session = self._live()
+        self._watch()
+        return await session.exec(
+            command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, show_bytes=show_bytes, spill=spill
+        )
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """See `interface.Session.processes`."""
+        return await self._live().processes()
+
+    async def kill_all(self) -> None:
+        """See `interface.Session.kill_all`."""
+        await self._live().kill_all()
+
+    async def listen(self, port: int) -> socket.socket:
+        """A TCP listener on the sandbox's own 127.0.0.1, accepted by the host: the one way in or out."""
+        return await self._live().listen(port)
+
+    async def close(self) -> None:
+        """See `interface.Session.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._backend.forget(self)
+        await self._sandbox.end()
+        os.close(self._sandbox.upper)
+        launcher = await self._backend.launcher()
+        await launcher.ask({"op": "drop", "places": [self._sandbox.place]})
+        await self._backend.drop_unused()
+
+    # Files
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        """See `interface.Files.read`."""
+        return await self._live().read(path, limit=limit)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """See `interface.Files.write`."""
+        await self._live().write(path, data, mode=mode)
+
+    async def upload(self, source: Path, target: str) -> None:
+        """See `interface.Files.upload`."""
+        await self._live().upload(source, target)
+
+    async def download(self, source: str, target: Path) -> None:
+        """See `interface.Files.download`."""
+        await self._live().download(source, target)
+
+    # State
+
+    async def _changes(self) -> tuple[Change, ...]:
+        return await asyncio.to_thread(self._state.changes)
+
+    async def digest(self) -> str:
+        """See `interface.State.digest`."""
+        self._live()
+        return state_digest(self._layers.image.digest, await self._changes())
+
+    async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
+        """See `interface.State.diff`."""
+        self._live()
+        base = self._opened_on if since is None else since.changes
+        return changes_between(self._layers.view, base, await self._changes())
+
+    async def snapshot(self) -> Snapshot:
+        """See `interface.State.snapshot`."""
+        async with self._changing:
+            self._live()
+            await self._sandbox.end()
+            changes = await self._changes()
+            snapshot = self._backend.seal(self._sandbox, self._layers, changes)
+            self._layers = self._layers._replace(sealed=(self._sandbox.place, *self._layers.sealed))
+            self._before = {change.path: change for change in changes}
+            await self.start()
+            return snapshot
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> NamespacesWorkspace:
+        """See `interface.State.fork`."""
+        snapshot = await self.snapshot()
+        try:
+            return await self._backend.open(spec or self.spec, state=snapshot)
+        finally:
+            await self._backend.release(snapshot)
+
+    # Limits that the kernel does not hold
+
+    def _killed_by(self, signal_number: int) -> str | None:
+        if self._hit is not None:
+            hit, self._hit = self._hit, None
+            return hit
+        if signal_number == signal.SIGKILL and self._sandbox.memory_killed():
+            return "memory"
+        return "disk" if signal_number == signal.SIGXFSZ else None
+
+    def _watch(self) -> None:
+        needed = self._budget.memory_watch is not None or self._budget.disk_watch is not None
+        if needed and (self._watchdog is None or self._watchdog.done()):
+            self._watchdog = asyncio.get_running_loop().create_task(self._keep_watch())
+
+    async def _keep_watch(self) -> None:
+        """Kills everything when a soft limit is met; ends when nothing runs any more."""
+        idle = 0
+        while idle < 2:
+            await asyncio.sleep(WATCHDOG_S)
+            with contextlib.suppress(EnvironmentFailure, OSError):
+                self._hit = await self._over_limit() or self._hit
+                if self._hit is not None:
+                    await self._session.kill_all()
+                busy = self._session.running or await self._session.processes()
+                idle = 0 if busy else idle + 1
+            if self._session.channel.ended:
+                return
+
+    async def _over_limit(self) -> str | None:
+        memory, disk = self._budget.memory_watch, self._budget.disk_watch
+        if memory is not None and await self._session.memory_bytes() > memory:
+            return "memory"
+        if disk is not None and await asyncio.to_thread(disk_usage, self._sandbox.upper) > disk:
+            return "disk"
+        return None
+
+
+def disk_usage(top: int) -> int:
+    """Bytes allocated below an open folder. Blocking."""
+    total = 0
+    todo = [""]
+    while todo:
+        path = todo.pop()
+        try:
+            folder = open_below(top, path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            continue
+        try:
+            for name in os.listdir(folder):  # noqa: PTH208, an open folder
+                with contextlib.suppress(OSError):
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    total += status.st_blocks * 512
+                    if stat.S_ISDIR(status.st_mode):
+                        todo.append(f"{path}/{name}" if path else name)
+        finally:
+            os.close(folder)
+    return total

@@ -1,0 +1,163 @@
+"""States as data: out of sealed layers into (manifest, bytes), and back into a layer.
+
+Blocking. A manifest is as untrusted as the agent that made the state: a layer is only ever written below its own
+folder, never through a link, and every file's bytes are checked against the content address that the manifest names.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BytesIO
+from typing import BinaryIO, NamedTuple
+
+from assay.environments.interface import Change
+from assay.environments.workspace._entries import name_of, open_below
+from assay.environments.workspace.launcher import frames
+from assay.environments.workspace.launcher.syscalls import set_file_user
+from assay.environments.workspace.state import StackedImage
+from assay.records import digest_bytes
+
+__all__ = ["BlobReader", "Packed", "pack_layers", "write_layer"]
+
+BlobReader = Callable[[str], bytes]
+
+
+class Packed(NamedTuple):
+    """A state to be stored."""
+
+    manifest: tuple[Change, ...]
+    tops: tuple[int, ...]
+    """Open folders of the sealed layers, highest first; owned by the backend."""
+
+    def files(self) -> Iterator[tuple[Change, BinaryIO]]:
+        """Each file and link of the manifest with its bytes; a link's are its target. Blocking."""
+        for change in self.manifest:
+            if change.kind == "removed" or change.type not in ("file", "symlink"):
+                continue
+            with self._open(change) as handle:
+                yield change, handle
+
+    def _open(self, change: Change) -> BinaryIO:
+        path = name_of(change.path).lstrip("/")
+        folder, _, name = path.rpartition("/")
+        for top in self.tops:
+            try:
+                parent = open_below(top, folder, os.O_PATH | os.O_DIRECTORY)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            try:
+                if change.type == "symlink":
+                    return BytesIO(os.fsencode(os.readlink(name, dir_fd=parent)))
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+                return os.fdopen(fd, "rb")
+            except FileNotFoundError:
+                continue
+            finally:
+                os.close(parent)
+        problem = f"{change.path} is in the manifest and in no layer of the snapshot"
+        raise ValueError(problem)
+
+
+def pack_layers(tops: Sequence[int], changes: Iterable[Change]) -> Packed:
+    """A snapshot's manifest with access to its bytes."""
+    return Packed(tuple(changes), tuple(tops))
+
+
+def write_layer(top: int, changes: Iterable[Change], read_blob: BlobReader, image: StackedImage, owner: int) -> None:
+    """Writes an overlay layer that turns `image` into the state that `changes` describe.
+
+    Args:
+        top: The layer's open, empty folder.
+        changes: Relative to `image`.
+        read_blob: Bytes by content address; wrong bytes raise `ValueError`.
+        image: Gives modes and owners of folders that the layer must repeat.
+        owner: The host id that owns what is written, set where it is not ours.
+    """
+    own = os.geteuid()
+    as_owner = own == 0 and os.fstat(top).st_uid == owner  # the layer's file system may know no other id
+    if as_owner:
+        set_file_user(owner)
+    try:
+        _write_entries(top, changes, read_blob, image, own if as_owner else owner)
+    finally:
+        if as_owner:
+            set_file_user(own)
+
+
+def _write_entries(top: int, changes: Iterable[Change], read_blob: BlobReader, image: StackedImage, owner: int) -> None:
+    modes: list[tuple[str, int]] = []
+    for change in sorted(changes, key=lambda item: item.path):
+        path = name_of(change.path).lstrip("/")
+        if not path or not change.path.startswith("/") or not frames.safe_path(path):
+            problem = f"a manifest path that is not below the root: {change.path!r}"
+            raise ValueError(problem)
+        _repeat_parents(top, path, image, owner)
+        parent = frames.open_parent(top, path)
+        try:
+            name = path.rpartition("/")[2]
+            _write_entry(parent, name, change, read_blob)
+            _own(parent, name, change, owner)
+        finally:
+            os.close(parent)
+        if change.type == "directory" and change.kind != "removed":
+            modes.append((path, change.mode or 0))
+    for path, mode in reversed(modes):
+        parent = frames.open_parent(top, path)
+        os.chmod(path.rpartition("/")[2], mode & 0o7777, dir_fd=parent)
+        os.close(parent)
+
+
+def _own(parent: int, name: str, change: Change, owner: int) -> None:
+    if change.kind != "removed" and owner != os.geteuid():
+        os.chown(name, owner, owner, dir_fd=parent, follow_symlinks=False)
+        if change.type == "file":
+            os.chmod(name, (change.mode or 0) & 0o7777, dir_fd=parent)
+
+
+def _write_entry(parent: int, name: str, change: Change, read_blob: BlobReader) -> None:
+    if change.kind == "removed":
+        os.mknod(name, stat.S_IFCHR, 0, dir_fd=parent)
+    elif change.type == "directory":
+        os.mkdir(name, 0o700, dir_fd=parent)
+    elif change.type in ("file", "symlink"):
+        data = read_blob(change.digest or "")
+        if digest_bytes(data) != change.digest:
+            problem = f"{change.path}: the stored bytes are not those of {change.digest}"
+            raise ValueError(problem)
+        if change.type == "symlink":
+            os.symlink(os.fsdecode(data), name, dir_fd=parent)
+            return
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent)
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+            os.fchmod(handle.fileno(), (change.mode or 0) & 0o7777)
+
+
+def _repeat_parents(top: int, path: str, image: StackedImage, owner: int) -> None:
+    """Makes the folders above `path` that the image has, as the image has them."""
+    current, layers = "", image.all
+    for part in path.split("/")[:-1]:
+        opened = image.folders(current, layers)
+        try:
+            found = image.find(opened, part)
+        finally:
+            for _, folder in opened:
+                os.close(folder)
+        parent = frames.open_parent(top, f"{current}/{part}" if current else part)
+        try:
+            os.mkdir(part, 0o700, dir_fd=parent)
+        except FileExistsError:
+            pass
+        else:
+            if found is None or not stat.S_ISDIR(found.status.st_mode):
+                problem = f"the manifest has {path!r} but not its folder"
+                raise ValueError(problem)
+            if owner != os.geteuid():
+                os.chown(part, found.status.st_uid, found.status.st_gid, dir_fd=parent, follow_symlinks=False)
+            os.chmod(part, stat.S_IMODE(found.status.st_mode), dir_fd=parent)
+        finally:
+            os.close(parent)
+        layers = found.layers if found is not None else ()
+        current = f"{current}/{part}" if current else part

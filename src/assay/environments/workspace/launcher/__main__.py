@@ -1,0 +1,149 @@
+"""The launcher's loop: `python -I -S -c BOOT FD SCRATCH USER`. One request, one answer, in order.
+
+It lives exactly as long as the host's end of its socket: at its end it kills every sandbox, removes their groups and
+exits, also when the host process was killed with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from . import syscalls as sys_
+from .boxes import Boxes, take_root
+from .protocol import receive, send
+
+
+class Launcher:
+    """Answers requests until the host is gone."""
+
+    def __init__(self, host: socket.socket, boxes: Boxes) -> None:
+        self._host = host
+        self._boxes = boxes
+
+    def greet(self) -> None:
+        """Says what this launcher can do, with a descriptor of the skeleton."""
+        boxes = self._boxes
+        skeleton = os.open("/s", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        facts = {
+            "separate": boxes.separate, "tmpfs": boxes.tmpfs, "cgroup": boxes.control.version,
+            "controllers": boxes.control.controllers,
+        }  # fmt: skip
+        send(self._host, {"hello": facts}, (skeleton,))
+        os.close(skeleton)
+
+    def serve(self) -> None:
+        """The loop; never returns."""
+        poller = select.poll()
+        poller.register(self._host, select.POLLIN)
+        while True:
+            ready = poller.poll(1000 if self._boxes.alive else None)
+            self._boxes.reap()
+            if not ready:
+                continue
+            message, fds = receive(self._host)
+            if message is None:
+                self._boxes.end()
+                os._exit(0)
+            self._answer(message, fds)
+
+    def _answer(self, message: dict[str, Any], fds: list[int]) -> None:
+        given: tuple[int, ...] = ()
+        try:
+            answer, given = getattr(self, "_do_" + message["op"])(message, fds)
+        except OSError as exc:
+            answer = {"error": str(exc), "errno": exc.errno}
+        send(self._host, {**answer, "id": message["id"]}, given)
+        for fd in (*given, *fds):
+            os.close(fd)
+
+    def _do_layer(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        place = self._boxes.layer(message["source"], message["kind"])
+        if message["kind"] == "mount":
+            return {"place": place}, ()
+        return {"place": place}, (os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),)
+
+    def _do_upper(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        place = self._boxes.upper(message["size"], message["inodes"])
+        return {"place": place}, (os.open(place + "/u", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),)
+
+    def _do_open(self, message: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        place = self._boxes.upper(message["size"], message["inodes"])
+        control = socket.socket(fileno=os.dup(fds[0]))
+        try:
+            with control:
+                box = self._boxes.open({**message, "upper": place}, control)
+        except OSError:
+            self._boxes.drop_upper(place)
+            raise
+        oom = box.group.oom_file if box.group is not None else None
+        answer = {"pid": box.pid, "oom": oom.removeprefix("/host") if oom else None, "place": place}
+        upper = os.open(place + "/u", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return answer, (upper, os.pidfd_open(box.pid))
+
+    def _do_drop(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        self._boxes.reap()
+        for place in message["places"]:
+            self._boxes.drop_upper(place)
+        return {}, ()
+
+    def _do_kill(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        if message["pid"] in self._boxes.alive:
+            os.kill(message["pid"], signal.SIGKILL)
+        return {}, ()
+
+    def _do_peek(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Opens below a writable layer what an ordinary host user may not (an agent took the rights away)."""
+        resolve = sys_.RESOLVE_BENEATH | sys_.RESOLVE_NO_SYMLINKS
+        top = os.open(message["place"] + "/u", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return {}, (sys_.openat2(top, message["path"], os.O_RDONLY | os.O_NONBLOCK, resolve),)
+        finally:
+            os.close(top)
+
+
+def _enter_namespaces(run_as: int) -> bool:
+    """Becomes the launcher's user in its own mount namespace; returns whether it is real root."""
+    if run_as >= 0:
+        os.setgroups([])
+        os.setresgid(run_as, run_as, run_as)
+        os.setresuid(run_as, run_as, run_as)
+        sys_.prctl(sys_.PR_SET_DUMPABLE, 1)
+    if os.geteuid() == 0:
+        sys_.unshare(sys_.NEWNS)
+        return True
+    user, group = os.geteuid(), os.getegid()
+    sys_.unshare(sys_.NEWUSER | sys_.NEWNS)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="utf-8") as handle:
+            handle.write(text)
+    return False
+
+
+def main() -> None:
+    """Sets up and serves; on failure the host is told why."""
+    fd, scratch, run_as = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    host = socket.socket(fileno=fd)
+    host.set_inheritable(False)
+    os.umask(0o022)
+    try:
+        sys_.hide_arguments(b"assay sandbox")
+        if not sys_.NUMBERS:
+            raise OSError(38, f"no system call table for {sys_.MACHINE}")
+        separate = _enter_namespaces(run_as)
+        take_root()
+        boxes = Boxes(scratch, separate=separate)
+    except OSError as exc:
+        send(host, {"error": str(exc), "errno": exc.errno})
+        os._exit(1)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    launcher = Launcher(host, boxes)
+    launcher.greet()
+    launcher.serve()

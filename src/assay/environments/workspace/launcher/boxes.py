@@ -1,0 +1,337 @@
+"""What the launcher keeps for each sandbox and layer, and how it makes one.
+
+The launcher's own tree (its root after `take_root`): `/host` is the machine's, `/s` the skeleton, `/l/N` layers and
+mounts, `/t/N` writable layers, `/blank` what masks are made of, `/n` where a sandbox's tree is built.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import stat
+from typing import Any, NamedTuple
+
+from . import init, mounts, privileges, seccomp
+from . import syscalls as sys_
+from .base import write_skeleton
+from .cgroups import Control, Group
+from .points import UNCHANGED, Owner
+from .protocol import send
+
+FIRST_ID, IDS = 100_000, 65_536
+AGENT, ROOT = Owner(1000, 1000), Owner(0, 0)
+SPACES = sys_.NEWUSER | sys_.NEWNS | sys_.NEWPID | sys_.NEWIPC | sys_.NEWUTS | sys_.NEWCGROUP
+
+
+class Box(NamedTuple):
+    """A living sandbox."""
+
+    pid: int
+    group: Group | None
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def take_root(work: str = "/tmp") -> None:
+    """Moves this process into a mount tree of its own, with the machine's at /host."""
+    sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_PRIVATE)
+    sys_.mount("tmpfs", work, "tmpfs", sys_.MS_NOSUID | sys_.MS_NODEV, "mode=755")
+    os.chdir(work)
+    for name in ("host", "proc", "s", "l", "t", "n", "k", "blank", "blank/folder"):
+        os.mkdir(name)
+    os.close(os.open("blank/file", os.O_CREAT | os.O_WRONLY, 0o444))
+    sys_.pivot_root(".", "host")
+    os.chdir("/")
+    sys_.mount("/host/proc", "/proc", None, sys_.MS_BIND | sys_.MS_REC)
+    sys_.mount("/blank", "/blank", None, sys_.MS_BIND)
+    sys_.restrict_tree("/blank", 1 | 2 | 4)
+
+
+class Boxes:
+    """Everything the launcher holds."""
+
+    def __init__(self, scratch: str, *, separate: bool) -> None:
+        self.separate = separate
+        """Whether many ids are mapped (the launcher is root)."""
+        self.control = Control("/host/sys/fs/cgroup")
+        self.alive: dict[int, Box] = {}
+        self._layers: dict[tuple[str, str], str] = {}
+        self._count = 0
+        self._map: int | None = None
+        self._filter = seccomp.program()
+        write_skeleton("/s", "/host")
+        self.base = FIRST_ID if separate else 0
+        if separate:
+            for folder, _, names in os.walk("/s"):
+                for name in (".", *names):
+                    os.chown(f"{folder}/{name}", FIRST_ID, FIRST_ID, follow_symlinks=False)
+        for name in ("/s/workspace", "/s/home/agent"):
+            self._give(name)
+        sys_.mount("/host" + scratch, "/k", None, sys_.MS_BIND)
+        self.tmpfs = self._tmpfs_holds_marks()
+
+    def _give(self, path: str, owner: Owner = AGENT) -> None:
+        """Makes the sandbox's user the owner."""
+        if self.separate:
+            os.chown(path, FIRST_ID + owner.user, FIRST_ID + owner.group, follow_symlinks=False)
+
+    @staticmethod
+    def _tmpfs_holds_marks() -> bool:
+        try:
+            os.setxattr("/s", "user.assay", b"1")
+            os.removexattr("/s", "user.assay")
+        except OSError:
+            return False
+        return True
+
+    def _number(self) -> int:
+        self._count += 1
+        return self._count
+
+    # Layers and mounts
+
+    def layer(self, source: str, kind: str) -> str:
+        """Makes a host folder or file usable in sandboxes; `kind` is `layer` (owned by the agent) or `mount`."""
+        place = self._layers.get((source, kind))
+        if place is None:
+            place = f"/l/{self._number()}"
+            real = "/host" + source
+            if os.path.isdir(real):
+                os.mkdir(place)
+            else:
+                os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+            if kind == "layer" and self.separate:
+                self._bring_layer(real, place)
+            else:
+                sys_.mount(real, place, None, sys_.MS_BIND | sys_.MS_REC)
+            if kind == "mount":
+                sys_.restrict_tree(place, 1 | 2 | 4)
+            self._layers[source, kind] = place
+        return place
+
+    def _bring_layer(self, real: str, place: str) -> None:
+        """As root: shown with the agent as the owner through an id-mapped mount, or copied where that cannot be."""
+        if _all_owned_by_root(real):
+            try:
+                tree = sys_.clone_mount(real)
+                sys_.map_mount(tree, self._agent_map())
+                sys_.attach_mount(tree, place)
+                os.close(tree)
+            except OSError:
+                pass
+            else:
+                return
+        copy = f"/k/l{self._number()}"
+        _copy_tree(real, copy, FIRST_ID + AGENT.user)
+        sys_.mount(copy, place, None, sys_.MS_BIND)
+
+    def _agent_map(self) -> int:
+        """A user namespace in which the host's root is the agent, for id-mapped mounts."""
+        if self._map is None:
+            read, write = os.pipe()
+            pid = sys_.clone(sys_.NEWUSER)
+            if pid == 0:
+                os.close(write)
+                os.read(read, 1)
+                os._exit(0)
+            for name in ("uid_map", "gid_map"):
+                _write(f"/proc/{pid}/{name}", f"0 {FIRST_ID + AGENT.user} 1")
+            self._map = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+            os.close(write)
+            os.close(read)
+            os.waitpid(pid, 0)
+        return self._map
+
+    # Writable layers
+
+    def upper(self, size: int | None, inodes: int | None) -> str:
+        """Makes a writable layer: a tmpfs of that size, or for None a folder on disk."""
+        number = self._number()
+        place = f"/t/{number}"
+        if size is None:
+            place = f"/k/u{number}"
+            os.mkdir(place)
+        else:
+            os.mkdir(place)
+            sys_.mount("tmpfs", place, "tmpfs", sys_.MS_NOSUID | sys_.MS_NODEV, f"size={size},nr_inodes={inodes}")
+        for name in ("", "/u", "/w"):
+            if name:
+                os.mkdir(place + name)
+            os.chmod(place + name, 0o755)
+            self._give(place + name, ROOT)
+        return place
+
+    def drop_upper(self, place: str) -> None:
+        """Lets go of a writable or sealed layer; its memory is free once nobody has it mounted."""
+        if place.startswith("/t/"):
+            sys_.unmount(place)
+            os.rmdir(place)
+        elif place.startswith("/k/"):
+            shutil.rmtree(place, onerror=_force)
+
+    # Sandboxes
+
+    def open(self, request: dict[str, Any], control: socket.socket) -> Box:
+        """Clones a sandbox; its own answer (`ready` or `error`) comes over `control`."""
+        memory, cpus = request.get("memory"), request.get("cpus")
+        group = self.control.make(memory, cpus) if memory is not None or cpus is not None else None
+        flags = SPACES | (sys_.NEWNET if request["network"] == "none" else 0)
+        read, write = os.pipe2(os.O_CLOEXEC)
+        pid = sys_.clone(flags)
+        if pid == 0:
+            os.close(write)
+            _become(self, request, control, read)
+        os.close(read)
+        try:
+            if group is not None:
+                group.add(pid)
+            self._map_ids(pid, request["user"])
+            os.write(write, b"g")
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+        finally:
+            os.close(write)
+        box = Box(pid, group)
+        self.alive[pid] = box
+        return box
+
+    def _map_ids(self, pid: int, user: str) -> None:
+        inside = AGENT.user if user == "agent" else 0
+        for name in ("uid_map", "gid_map"):
+            _write(f"/proc/{pid}/{name}", f"0 {FIRST_ID} {IDS}" if self.separate else f"{inside} 0 1")
+
+    def reap(self) -> None:
+        """Collects sandboxes that have ended and removes their groups."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            box = self.alive.pop(pid, None)
+            if box is not None and box.group is not None:
+                self._remove_group(box.group)
+
+    @staticmethod
+    def _remove_group(group: Group) -> None:
+        for _ in range(50):
+            if group.remove():
+                return
+            select.select([], [], [], 0.002)
+
+    def end(self) -> None:
+        """Ends every sandbox, and what they hold outside their namespaces."""
+        for pid in list(self.alive):
+            os.kill(pid, signal.SIGKILL)
+        for pid, box in list(self.alive.items()):
+            os.waitpid(pid, 0)
+            if box.group is not None:
+                self._remove_group(box.group)
+
+
+def _all_owned_by_root(top: str) -> bool:
+    for folder, folders, names in os.walk(top):
+        for name in (".", *folders, *names):
+            status = os.lstat(f"{folder}/{name}")
+            if status.st_uid or status.st_gid:
+                return False
+    return True
+
+
+def _copy_tree(source: str, target: str, owner: int) -> None:
+    """Copies a layer with its marks (whiteouts, opaque folders), owned by `owner`."""
+    status = os.lstat(source)
+    if stat.S_ISDIR(status.st_mode):
+        os.mkdir(target)
+        for name in os.listdir(source):
+            _copy_tree(f"{source}/{name}", f"{target}/{name}", owner)
+    elif stat.S_ISLNK(status.st_mode):
+        os.symlink(os.readlink(source), target)
+    elif stat.S_ISREG(status.st_mode):
+        shutil.copyfile(source, target)
+    elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+        os.mknod(target, stat.S_IFCHR | 0o000, 0)
+    else:
+        return
+    os.chown(target, owner, owner, follow_symlinks=False)
+    if not stat.S_ISLNK(status.st_mode):
+        os.chmod(target, stat.S_IMODE(status.st_mode))
+        for mark in os.listxattr(source):
+            if mark.startswith("user."):
+                os.setxattr(target, mark, os.getxattr(source, mark))
+
+
+def _force(function: Any, path: str, _: object) -> None:
+    """For rmtree: overlay and agents leave folders without rights."""
+    os.chmod(os.path.dirname(path), 0o700)
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.chmod(path, 0o700)
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        function(path)
+
+
+def _become(boxes: Boxes, request: dict[str, Any], control: socket.socket, gate: int) -> None:
+    """In the child: waits until it is mapped, builds its world, gives up privileges, serves. Never returns."""
+    try:
+        if os.read(gate, 1) != b"g":
+            os._exit(1)
+        _build_and_serve(boxes, request, control)
+    except (OSError, ValueError) as exc:
+        send(control, {"error": str(exc)})
+    finally:
+        os._exit(1)
+
+
+def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.socket) -> None:
+    user = AGENT if request["user"] == "agent" else ROOT
+    if boxes.separate:
+        os.setgroups([])
+        os.setresgid(0, 0, 0)
+        os.setresuid(0, 0, 0)
+    os.umask(0o022)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setsid()
+    made = mounts.build(_plan(request, user, separate=boxes.separate))
+    mounts.enter()
+    sys_.set_hostname(request["hostname"])
+    if request["network"] == "none":
+        privileges.loopback_up()
+    oom = init.OomScore()
+    privileges.close_all_but([fd for fd in (control.fileno(), oom.fileno()) if fd >= 0])
+    privileges.set_limits(request["rlimits"])
+    keep = privileges.VERIFIER_KEEPS if request["user"] == "verifier" else 0
+    change_user = boxes.separate and user != ROOT
+    privileges.drop(user, boxes._filter, keep=keep, change_user=change_user)
+    send(control, {"ready": True, "made": made})
+    init.Server(control, oom).serve()
+
+
+def _plan(request: dict[str, Any], user: Owner, *, separate: bool) -> mounts.Plan:
+    whole = bool(request["whole_root"])
+    lowers = (*request["lowers"], *(() if whole else ("/s",)))
+    return mounts.Plan(
+        lowers=lowers,
+        upper=request["upper"],
+        system=None if whole else "/host",
+        skeleton="/s",
+        image=tuple(request["image"]),
+        mounts=tuple((str(source), str(target)) for source, target in request["mounts"]),
+        masks=tuple(request["masks"]),
+        tmpfs=tuple(request["tmpfs"]),
+        folders=tuple(request["folders"]),
+        tmp_bytes=request["tmp"],
+        owner=user if separate else UNCHANGED,
+        root=ROOT if separate else UNCHANGED,
+    )

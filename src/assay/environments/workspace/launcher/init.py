@@ -1,0 +1,199 @@
+"""The exec server: the first process of a sandbox, and all that the host ever talks to inside it.
+
+Single threaded. It spawns commands (posix_spawn, so nothing is copied), reaps everything, reports exit codes, opens
+files as the sandbox's user would, and exits when its socket ends, with which the kernel ends the whole PID namespace.
+It also serves outside a PID namespace (`assay`'s other backends): then it is a subreaper and kills descendants.
+
+Its own memory, environment and descriptors hold nothing of the host's, and it is not dumpable. Everything it answers
+is untrusted to the host all the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from . import files, processes
+from .protocol import receive, send
+from .syscalls import PR_SET_CHILD_SUBREAPER, prctl
+
+OOM_COMMAND = 500
+DEFAULT_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM]
+
+
+class OomScore:
+    """Makes the kernel take a command before init when memory ends: commands inherit a higher score."""
+
+    def __init__(self) -> None:
+        self._fd: int | None
+        try:
+            self._fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+            self._own = int(os.pread(self._fd, 16, 0))
+        except (OSError, ValueError):
+            self._fd = None
+
+    def __enter__(self) -> None:
+        if self._fd is not None:
+            os.pwrite(self._fd, str(min(1000, self._own + OOM_COMMAND)).encode(), 0)
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd is not None:
+            os.pwrite(self._fd, str(self._own).encode(), 0)
+
+    def fileno(self) -> int:
+        """The descriptor to keep open, or -1."""
+        return -1 if self._fd is None else self._fd
+
+
+def find_program(name: str, path: str) -> str:
+    """What a shell's search would find; raises `FileNotFoundError` or `PermissionError`."""
+    if "/" in name:
+        return name
+    refused = False
+    for folder in path.split(":"):
+        candidate = f"{folder or '.'}/{name}"
+        if os.path.isfile(candidate):
+            if os.access(candidate, os.X_OK):
+                return candidate
+            refused = True
+    number = errno.EACCES if refused else errno.ENOENT
+    raise OSError(number, os.strerror(number), name)
+
+
+class Server:
+    """The loop and its table of running commands (process id to the host's id)."""
+
+    def __init__(self, control: socket.socket, oom: OomScore | None = None) -> None:
+        self._control = control
+        self._oom = oom
+        self._running: dict[int, int] = {}
+        self._ignored: set[int] = set()
+
+    def serve(self) -> None:
+        """Serves until the socket ends; never returns."""
+        read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        poller = select.poll()
+        poller.register(self._control, select.POLLIN)
+        poller.register(read, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poller.poll()}
+            if read in ready:
+                os.read(read, 4096)
+                self._reap()
+            if self._control.fileno() in ready:
+                message, fds = receive(self._control)
+                if message is None:
+                    self._end()
+                else:
+                    self._handle(message, fds)
+
+    def _end(self) -> None:
+        if os.getpid() != 1:
+            processes.kill_all()
+        os._exit(0)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            number = self._running.pop(pid, None)
+            if number is not None:
+                cpu = usage.ru_utime + usage.ru_stime
+                code = os.waitstatus_to_exitcode(status)
+                self._answer({"id": number, "exit": code, "cpu_s": cpu, "max_kib": usage.ru_maxrss})
+
+    def _answer(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        try:
+            send(self._control, message, fds)
+        except OSError as exc:
+            if exc.errno == errno.EMSGSIZE:
+                send(self._control, {"id": message.get("id"), "errno": errno.EMSGSIZE, "error": "answer too large"})
+            else:
+                self._end()
+
+    def _handle(self, message: dict[str, Any], fds: list[int]) -> None:
+        operation = getattr(self, "_do_" + str(message.get("op")), None)
+        try:
+            if operation is None:
+                raise OSError(errno.ENOSYS, "unknown operation")
+            operation(message, fds)
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            self._answer({"id": message.get("id"), "errno": exc.errno or errno.EIO, "error": reason})
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _spawn(self, message: dict[str, Any], fds: list[int]) -> int:
+        env = {str(k): str(v) for k, v in message["env"].items()}
+        arguments = [str(part) for part in message["argv"]]
+        os.chdir(message["cwd"])
+        try:
+            program = find_program(arguments[0], env.get("PATH", "/usr/bin:/bin"))
+            actions = [(os.POSIX_SPAWN_DUP2, fd, index) for index, fd in enumerate(fds[:3])]
+            return os.posix_spawn(
+                program, arguments, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULT_SIGNALS
+            )
+        finally:
+            os.chdir("/")
+
+    def _do_exec(self, message: dict[str, Any], fds: list[int]) -> None:
+        if self._oom is None:
+            pid = self._spawn(message, fds)
+        else:
+            with self._oom:
+                pid = self._spawn(message, fds)
+        self._running[pid] = message["id"]
+
+    def _do_kill(self, message: dict[str, Any], _: list[int]) -> None:
+        left = processes.kill_all()
+        self._reap()
+        self._answer({"id": message["id"], "left": left})
+
+    def _do_ps(self, message: dict[str, Any], _: list[int]) -> None:
+        self._answer({"id": message["id"], "processes": processes.table()})
+
+    def _do_usage(self, message: dict[str, Any], _: list[int]) -> None:
+        self._answer({"id": message["id"], "bytes": processes.memory()})
+
+    def _do_open(self, message: dict[str, Any], _: list[int]) -> None:
+        fd = files.open_file(message)
+        self._answer({"id": message["id"]}, (fd,))
+        os.close(fd)
+
+    def _do_listen(self, message: dict[str, Any], _: list[int]) -> None:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", message["port"]))
+            listener.listen(128)
+            port = listener.getsockname()[1]
+            self._answer({"id": message["id"], "port": port}, (listener.fileno(),))
+
+    def _do_stream(self, message: dict[str, Any], fds: list[int]) -> None:
+        """Moves a tree in a child of its own, so that commands go on meanwhile."""
+        pid = os.fork()
+        if pid == 0:
+            files.stream_and_exit(message, fds[0])
+        self._running[pid] = message["id"]
+
+    def _do_ping(self, message: dict[str, Any], _: list[int]) -> None:
+        self._answer({"id": message["id"]})
+
+
+def main() -> None:
+    """Serves on the inherited socket whose number is the first argument; for backends without the launcher."""
+    control = socket.socket(fileno=int(sys.argv[-1]))
+    control.set_inheritable(False)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    Server(control, OomScore()).serve()

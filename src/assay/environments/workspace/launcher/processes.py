@@ -1,0 +1,91 @@
+"""The processes of a sandbox, seen from its init: list them, sum their memory, kill them all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+SHOWN, COMMAND_BYTES = 512, 200
+
+
+def _stat(pid: int) -> tuple[str, str, int] | None:
+    """(name, state, parent) of a process, or None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as handle:
+            text = handle.read().decode(errors="replace")
+    except OSError:
+        return None
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    return head.partition("(")[2], fields[0], int(fields[1])
+
+
+def others() -> dict[int, tuple[str, str, int]]:
+    """Every process but this one: all in our PID namespace, or all our descendants when it is not our own."""
+    own = os.getpid()
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != own:
+            status = _stat(int(name))
+            if status is not None:
+                found[int(name)] = status
+    if own == 1:
+        return found
+    family = {own}
+    grew = True
+    while grew:
+        more = {pid for pid, (_, _, parent) in found.items() if parent in family} - family
+        family |= more
+        grew = bool(more)
+    return {pid: status for pid, status in found.items() if pid in family}
+
+
+def table() -> list[dict[str, Any]]:
+    """At most `SHOWN` processes, with their command lines cut."""
+    rows = []
+    for pid, (name, state, parent) in sorted(others().items())[:SHOWN]:
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as handle:
+                line = handle.read(COMMAND_BYTES).replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            line = ""
+        rows.append({"pid": pid, "parent": parent, "state": state, "command": line or f"[{name}]"})
+    return rows
+
+
+def memory() -> int:
+    """Bytes resident in all processes but this one, shared memory counted once for each."""
+    total = 0
+    for pid in others():
+        try:
+            with open(f"/proc/{pid}/statm", "rb") as handle:
+                total += int(handle.read().split()[1]) * PAGE
+        except (OSError, IndexError):
+            continue
+    return total
+
+
+def kill_all(limit_s: float = 5.0) -> int:
+    """Kills every other process until none is left alive; returns how many are (0, unless the kernel is stuck)."""
+    end = time.monotonic() + limit_s
+    while True:
+        if os.getpid() == 1:
+            try:
+                os.kill(-1, signal.SIGKILL)
+            except ProcessLookupError:
+                return 0
+        alive = [pid for pid, (_, state, _) in others().items() if state not in "ZX"]
+        if not alive:
+            return 0
+        if os.getpid() != 1:
+            for pid in alive:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
+        if time.monotonic() > end:
+            return len(alive)
+        time.sleep(0.001)

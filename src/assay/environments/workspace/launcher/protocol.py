@@ -1,0 +1,32 @@
+"""Messages between the host, the launcher and a sandbox's init: one JSON object a datagram, with file descriptors.
+
+The sockets are SOCK_SEQPACKET, so a message is whole or absent, and an empty one is the peer's end. What comes out of
+a sandbox is never trusted: the host checks every field that it uses.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+MESSAGE_BYTES = 192 * 1024
+"""A larger message is refused by its sender; the kernel's default socket buffer is just above it."""
+MAX_FDS = 8
+
+
+def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+    """Sends one message; raises `OSError` when the peer is gone or the message too large."""
+    data = json.dumps(message).encode()
+    if len(data) > MESSAGE_BYTES:
+        raise OSError(90, f"message of {len(data)} bytes; at most {MESSAGE_BYTES}")
+    socket.send_fds(sock, [data], list(fds))
+
+
+def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Receives one message and its descriptors (close-on-exec); None at the peer's end."""
+    data, fds, _, _ = socket.recv_fds(sock, MESSAGE_BYTES + 1, MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+    if not data:
+        return None, fds
+    message = json.loads(data)
+    return (message if isinstance(message, dict) else {}), fds

@@ -1,0 +1,222 @@
+"""The `namespaces` backend: sandboxes out of the kernel's own parts, nothing to install, root or not.
+
+This is the host's side: it asks the launcher (`launcher/`, whose docstring lists what is covered and what is not) for
+sandboxes and layers, talks to each sandbox through `session.InitSession`, and reads the writable layers through
+`state.OverlayState`. A snapshot seals the writable layer and goes on above it, so a fork costs what an open costs.
+
+Not part of a state: /tmp, /dev/shm, /dev, /proc, the read-only system folders (/usr, /etc, ...), and what a mount,
+mask or fresh folder of the spec covers.
+
+The invariant: a sealed layer never changes, and nothing outside `spec` decides what a sandbox sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from assay.environments.interface import Change, Image, Snapshot, WorkspaceSpec
+from assay.environments.workspace._launch import Launcher
+from assay.environments.workspace._limits import budget_for, isolation_of, rlimits_of
+from assay.environments.workspace._sandbox import Layers, NamespacesWorkspace, Sandbox, SandboxRequest
+from assay.environments.workspace.archive import BlobReader, Packed, pack_layers, write_layer
+from assay.environments.workspace.state import HashCache, StackedImage, state_digest
+
+__all__ = ["NamespacesBackend"]
+
+INODES_A_MIB = 256
+
+
+class NamespacesBackend:
+    """Opens workspaces in namespaces of their own.
+
+    Args:
+        run_as: As root, the ordinary user id that the launcher becomes: the tier of a user without rights.
+        writable: Where writable layers live: `auto` is a sized tmpfs where the kernel can and the size is at most half
+            of the memory (the disk limit is then hard), else a folder on disk.
+        scratch: Where folders on disk are made; default the temporary folder.
+    """
+
+    name = "namespaces"
+
+    def __init__(
+        self,
+        *,
+        run_as: int | None = None,
+        writable: Literal["auto", "disk"] = "auto",
+        scratch: Path | None = None,
+    ) -> None:
+        self._run_as = run_as
+        self._writable = writable
+        self._scratch = scratch
+        self._launcher: Launcher | None = None
+        self._starting = asyncio.Lock()
+        self._cache = HashCache()
+        self._images: dict[str, tuple[str, int]] = {}
+        self._mounts: dict[str, str] = {}
+        self._sealed: dict[str, int] = {}
+        self._snapshots: set[tuple[str, ...]] = set()
+        self._open: weakref.WeakSet[NamespacesWorkspace] = weakref.WeakSet()
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        self._memory_total = pages * size
+
+    async def launcher(self) -> Launcher:
+        """The launcher, started at the first need."""
+        async with self._starting:
+            if self._launcher is None:
+                self._launcher = await Launcher.start(self._run_as, self._scratch)
+            return self._launcher
+
+    async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> NamespacesWorkspace:
+        """See `interface.Backend.open`."""
+        image = state.image if state is not None else spec.image
+        sealed = state.layers if state is not None else ()
+        layers = await self._layers(image, sealed)
+        workspace = NamespacesWorkspace(self, spec, layers, state)
+        self._open.add(workspace)
+        try:
+            await workspace.start()
+        except BaseException:
+            self._open.discard(workspace)
+            raise
+        return workspace
+
+    async def _layers(self, image: Image, sealed: tuple[str, ...]) -> Layers:
+        launcher = await self.launcher()
+        places, tops = [], []
+        for source in reversed(image.layers):
+            place, top = await self._image_layer(source)
+            places.append(place)
+            tops.append(top)
+        if not image.root:
+            tops.append(launcher.skeleton)
+        return Layers(image, tuple(reversed(sealed)), tuple(places), StackedImage(tops, self._cache))
+
+    async def _image_layer(self, source: str) -> tuple[str, int]:
+        real = str(Path(source).resolve(strict=True))
+        if real not in self._images:
+            launcher = await self.launcher()
+            answer = await launcher.ask({"op": "layer", "source": real, "kind": "layer"})
+            self._images.setdefault(real, (answer.body["place"], answer.fds[0]))
+        return self._images[real]
+
+    async def _mount(self, source: str) -> str:
+        real = str(Path(source).resolve(strict=True))
+        if real not in self._mounts:
+            launcher = await self.launcher()
+            answer = await launcher.ask({"op": "layer", "source": real, "kind": "mount"})
+            self._mounts[real] = answer.body["place"]
+        return self._mounts[real]
+
+    async def request_for(self, spec: WorkspaceSpec, layers: Layers) -> SandboxRequest:
+        """Everything that the launcher must know to make one sandbox."""
+        launcher = await self.launcher()
+        prefer_disk = self._writable == "disk"
+        budget = budget_for(spec.limits, launcher.facts, memory_total=self._memory_total, prefer_disk=prefer_disk)
+        home = "/home/agent" if spec.user == "agent" else "/root"
+        message = {
+            "op": "open",
+            "lowers": [*(f"{place}/u" for place in layers.sealed), *layers.image_places],
+            "image": list(layers.image_places),
+            "whole_root": layers.image.root,
+            "size": budget.disk,
+            "inodes": budget.disk // (1 << 20) * INODES_A_MIB + 4096 if budget.disk else None,
+            "mounts": [[await self._mount(mount.source), mount.target] for mount in spec.mounts],
+            "masks": list(spec.masks),
+            "tmpfs": list(spec.tmpfs),
+            "folders": [spec.workdir, home],
+            "tmp": spec.limits.tmp_mib * (1 << 20) if spec.limits.tmp_mib is not None else None,
+            "user": spec.user,
+            "network": spec.network,
+            "hostname": spec.hostname,
+            "rlimits": rlimits_of(spec.limits, budget),
+            "memory": budget.memory_group,
+            "cpus": budget.cpus,
+        }
+        return SandboxRequest(message, budget, isolation_of(spec, budget, launcher.facts))
+
+    def seal(self, sandbox: Sandbox, layers: Layers, changes: tuple[Change, ...]) -> Snapshot:
+        """Takes over an ended sandbox's writable layer as a layer of a new snapshot."""
+        self._sealed[sandbox.place] = sandbox.upper
+        return self.snapshot_of(layers.image, (*reversed(layers.sealed), sandbox.place), changes)
+
+    def snapshot_of(self, image: Image, sealed: tuple[str, ...], changes: Iterable[Change]) -> Snapshot:
+        """Names a state made of sealed layers (lowest first)."""
+        kept = tuple(changes)
+        self._snapshots.add(sealed)
+        return Snapshot(state_digest(image.digest, kept), image, sealed, self.name, kept)
+
+    async def pack(self, snapshot: Snapshot) -> Packed:
+        """The state as a manifest and the bytes that it names, to be kept outside of this backend.
+
+        `for change, handle in packed.files()` gives each file and link once with an open binary handle, valid until
+        the next step. The snapshot must not be released meanwhile.
+        """
+        tops = [self._sealed[place] for place in reversed(snapshot.layers)]
+        return pack_layers(tops, snapshot.changes)
+
+    async def unpack(
+        self, manifest: Iterable[Change], read_blob: BlobReader, *, image: Image | None = None
+    ) -> Snapshot:
+        """Rebuilds a state from its manifest over `image` (default: host tools alone).
+
+        Args:
+            manifest: As `Snapshot.changes`; trusted no more than any stored data: no path can leave the layer.
+            read_blob: Gives the bytes of a content address; called in a thread; what it returns is checked.
+            image: What the manifest is relative to.
+        """
+        changes = tuple(manifest)
+        launcher = await self.launcher()
+        layers = await self._layers(image or Image(), ())
+        size = sum(change.size or 0 for change in changes)
+        pages = sum((change.size or 0) // 4096 + 1 for change in changes)
+        room = max(size, pages * 4096) + (1 << 20) if launcher.facts.tmpfs_layers and self._writable != "disk" else None
+        message = {"op": "upper", "size": room, "inodes": len(changes) * 8 + 4096}
+        answer = await launcher.ask(message)
+        owner = launcher.facts.owner
+        try:
+            await asyncio.to_thread(write_layer, answer.fds[0], changes, read_blob, layers.view, owner)
+        except (OSError, ValueError):
+            os.close(answer.fds[0])
+            await launcher.ask({"op": "drop", "places": [answer.body["place"]]})
+            raise
+        self._sealed[answer.body["place"]] = answer.fds[0]
+        return self.snapshot_of(layers.image, (answer.body["place"],), changes)
+
+    async def release(self, snapshot: Snapshot) -> None:
+        """See `interface.Backend.release`. Layers that an open workspace stands on go when it closes."""
+        self._snapshots.discard(snapshot.layers)
+        await self.drop_unused()
+
+    async def drop_unused(self) -> None:
+        """Drops sealed layers that no snapshot and no open workspace names."""
+        used = {place for layers in self._snapshots for place in layers}
+        used |= {place for workspace in self._open for place in workspace.sealed_places}
+        unused = [place for place in self._sealed if place not in used]
+        if not unused or self._launcher is None:
+            return
+        for place in unused:
+            os.close(self._sealed.pop(place))
+        await self._launcher.ask({"op": "drop", "places": unused})
+
+    def forget(self, workspace: NamespacesWorkspace) -> None:
+        """A workspace has closed."""
+        self._open.discard(workspace)
+
+    async def close(self) -> None:
+        """See `interface.Backend.close`."""
+        for workspace in list(self._open):
+            await workspace.close()
+        self._snapshots.clear()
+        for top in (*self._sealed.values(), *(top for _, top in self._images.values())):
+            os.close(top)
+        self._sealed.clear()
+        self._images.clear()
+        self._mounts.clear()
+        launcher, self._launcher = self._launcher, None
+        if launcher is not None:
+            await launcher.close()

@@ -1,0 +1,294 @@
+"""A sandbox seen from the host: exec, files and processes over the socket of its exec server (`launcher.init`).
+
+For any backend that can start that server: give `InitSession` a connected SEQPACKET socket and what to run with. It
+knows nothing of how the sandbox was made and keeps no state of the world. Everything the sandbox answers is untrusted:
+output is bounded, lists are cut, paths in downloads are checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from assay.environments.interface import ExecResult, ProcessInfo, SpillTarget
+from assay.environments.workspace._channel import Answer, Channel
+from assay.environments.workspace._output import Output
+from assay.environments.workspace._transfer import receive_path, send_path
+from assay.errors import EnvironmentFailure
+
+__all__ = ["ExecDefaults", "InitSession"]
+
+STDIN_BYTES = 16 * 1024 * 1024
+KILL_S = 15.0
+
+
+class ExecDefaults(msgspec.Struct, frozen=True):
+    """What every exec starts from."""
+
+    env: dict[str, str]
+    workdir: str
+    output_mib: int = 64
+
+
+class InitSession:
+    """Runs commands and moves bytes through an exec server.
+
+    Args:
+        sock: Connected to the server; this object owns it. Make it on the running event loop.
+        defaults: Environment, working directory and output limit.
+        killed_by: Asked after a command died of a signal (the number, positive): which limit ended it, if known.
+    """
+
+    def __init__(
+        self, sock: socket.socket, defaults: ExecDefaults, killed_by: Callable[[int], str | None] | None = None
+    ) -> None:
+        self.channel = Channel(sock, "the sandbox's first process")
+        self.running = 0
+        self._defaults = defaults
+        self._killed_by = killed_by or (lambda _: None)
+
+    def configure(self, defaults: ExecDefaults, killed_by: Callable[[int], str | None]) -> None:
+        """Sets what later execs start from, and who knows which limit killed."""
+        self._defaults = defaults
+        self._killed_by = killed_by
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """See `interface.Session.exec`."""
+        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        if not argv or any("\0" in part for part in argv):
+            problem = "a command needs at least one word and no NUL"
+            raise ValueError(problem)
+        request: dict[str, Any] = {
+            "op": "exec",
+            "argv": argv,
+            "cwd": cwd or self._defaults.workdir,
+            "env": {**self._defaults.env, **(env or {})},
+        }
+        call = _Call(self, show_bytes, spill, self._defaults.output_mib * 1024 * 1024)
+        self.running += 1
+        try:
+            return await call.run(request, stdin, timeout_s)
+        finally:
+            self.running -= 1
+            call.close()
+
+    def limit_that_killed(self, signal_number: int) -> str | None:
+        """Which limit ended a command that died of a signal, where known."""
+        return self._killed_by(signal_number)
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        """See `interface.Files.read`."""
+        try:
+            answer = await self.channel.ask({"op": "open", "path": path})
+        except OSError as exc:
+            _raise_for(exc, path)
+        with os.fdopen(answer.fds[0], "rb") as handle:
+            data = await asyncio.to_thread(handle.read, limit + 1)
+        if len(data) > limit:
+            problem = f"{path} is longer than {limit} bytes"
+            raise ValueError(problem)
+        return data
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """See `interface.Files.write`."""
+        try:
+            answer = await self.channel.ask({"op": "open", "path": path, "write": True, "mode": mode})
+        except OSError as exc:
+            _raise_for(exc, path)
+        with os.fdopen(answer.fds[0], "wb", buffering=0) as handle:
+            await asyncio.to_thread(_write_all, handle.fileno(), data)
+
+    async def upload(self, source: Path, target: str) -> None:
+        """See `interface.Files.upload`."""
+        read, write = os.pipe2(os.O_CLOEXEC)
+        await self._stream(target, read, write, write=True, work=lambda: send_path(source, write))
+
+    async def download(self, source: str, target: Path) -> None:
+        """See `interface.Files.download`."""
+        read, write = os.pipe2(os.O_CLOEXEC)
+        await self._stream(source, write, read, write=False, work=lambda: receive_path(read, target))
+
+    async def _stream(self, path: str, given: int, own: int, *, write: bool, work: Callable[[], None]) -> None:
+        """Runs the other half of a tree's move in a thread; `given` goes to the sandbox, `work` owns `own`."""
+        try:
+            future = self.channel.post({"op": "stream", "path": path, "write": write}, (given,))
+        except (OSError, EnvironmentFailure):
+            os.close(own)
+            raise
+        finally:
+            os.close(given)
+        try:
+            await asyncio.to_thread(work)
+        except BrokenPipeError:
+            pass  # the other side says why
+        except EOFError as exc:
+            problem = f"the copy of {path} ended early"
+            raise OSError(5, problem) from exc
+        answer = await asyncio.wait_for(future, 60.0)
+        number = answer.body.get("exit", answer.body.get("errno", 5))
+        if number:
+            code = abs(int(number))
+            raise OSError(code, f"{path}: {os.strerror(code)}")
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """See `interface.Session.processes`. At most 512."""
+        answer = await self.channel.ask({"op": "ps"})
+        rows = answer.body.get("processes", [])
+        return msgspec.convert(rows, tuple[ProcessInfo, ...])
+
+    async def memory_bytes(self) -> int:
+        """Resident bytes of all processes, as the sandbox's init counts them."""
+        answer = await self.channel.ask({"op": "usage"})
+        return int(answer.body.get("bytes", 0))
+
+    async def kill_all(self) -> None:
+        """See `interface.Session.kill_all`."""
+        answer = await self.channel.ask({"op": "kill"}, timeout_s=KILL_S)
+        if answer.body.get("left"):
+            problem = f"{answer.body['left']} processes could not be killed"
+            raise EnvironmentFailure(problem)
+
+    async def listen(self, port: int) -> socket.socket:
+        """A listening TCP socket on the sandbox's own 127.0.0.1:`port`, accepted by the host; 0 picks a port."""
+        answer = await self.channel.ask({"op": "listen", "port": port})
+        return socket.socket(fileno=answer.fds[0])
+
+    def close(self) -> None:
+        """Ends the conversation, with which the exec server ends. Idempotent."""
+        self.channel.close()
+
+
+class _Call:
+    """One exec under way."""
+
+    def __init__(self, session: InitSession, show_bytes: int, spill: SpillTarget | None, most: int) -> None:
+        self._session = session
+        self._spill = spill
+        self._left = most
+        self._limited = asyncio.Event()
+        kept = spill is not None
+        self._out = Output(show_bytes, spill=kept, grown=self._grown)
+        self._err = Output(show_bytes, spill=kept, grown=self._grown)
+
+    def _grown(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            self._limited.set()
+            self._out.pause()
+            self._err.pause()
+
+    async def run(self, request: dict[str, Any], stdin: bytes, timeout_s: float | None) -> ExecResult:
+        source = _stdin(stdin)
+        started = time.monotonic()
+        try:
+            future = self._session.channel.post(request, (source, self._out.write_end, self._err.write_end))
+        except OSError as exc:
+            return ExecResult(126, "", f"cannot run: {exc.strerror}\n", 0.0)
+        finally:
+            os.close(source)
+            self._out.close_write_end()
+            self._err.close_write_end()
+        reason = await self._wait(future, timeout_s)
+        answer = await asyncio.wait_for(future, KILL_S)
+        duration = time.monotonic() - started
+        self._out.drain()
+        self._err.drain()
+        body = answer.body
+        if "exit" not in body:
+            number = int(body.get("errno", 5))
+            text = f"cannot run {_name(request)}: {body.get('error')}\n"
+            return ExecResult(127 if number == 2 else 126, "", text[:2000], duration)
+        return self._result(int(body["exit"]), reason, duration)
+
+    async def _wait(self, future: asyncio.Future[Answer], timeout_s: float | None) -> str | None:
+        """Waits for the end, the time limit or too much output; in the last two kills. Returns which."""
+        if timeout_s is None and self._left > 1 << 40:
+            await asyncio.shield(future)
+            return None
+        flood = asyncio.ensure_future(self._limited.wait())
+        waiting: set[asyncio.Future[Any]] = {future, flood}
+        try:
+            done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            flood.cancel()
+        if future in done:
+            return None
+        await self._session.kill_all()
+        return "output" if flood in done else "timeout"
+
+    def _result(self, code: int, reason: str | None, duration: float) -> ExecResult:
+        dead_of_signal = code < 0 or code > 128
+        killed_by = reason
+        if reason is None and dead_of_signal:
+            killed_by = self._session.limit_that_killed(-code if code < 0 else code - 128)
+        out, err = self._out, self._err
+        return ExecResult(
+            exit_code=code,
+            stdout=out.text(),
+            stderr=err.text(),
+            duration_s=duration,
+            timed_out=reason == "timeout",
+            output_limited=reason == "output",
+            stdout_bytes=out.total,
+            stderr_bytes=err.total,
+            stdout_digest=out.store(self._spill),
+            stderr_digest=err.store(self._spill),
+            killed_by=killed_by,
+        )
+
+    def close(self) -> None:
+        self._out.discard()
+        self._err.discard()
+
+
+def _name(request: dict[str, Any]) -> str:
+    argv = request["argv"]
+    return repr(argv[0])[:200] if isinstance(argv, list) else "?"
+
+
+def _stdin(data: bytes) -> int:
+    """A descriptor to read `data` from."""
+    if not data:
+        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    if len(data) > STDIN_BYTES:
+        problem = f"stdin of {len(data)} bytes; at most {STDIN_BYTES}"
+        raise ValueError(problem)
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    try:
+        _write_all(fd, data)
+        return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _raise_for(exc: OSError, path: str) -> NoReturn:
+    if exc.errno == 22:
+        problem = f"{path} is not a regular file"
+        raise ValueError(problem) from exc
+    with contextlib.suppress(TypeError):
+        raise OSError(exc.errno, exc.strerror, path) from exc
+    raise exc

@@ -1,0 +1,341 @@
+"""What a world became: changes of a tree against what it started from, and their digest.
+
+Two kinds of tree: `OverlayState`, the writable layer of an overlay over image layers (cost in proportion to what was
+ever changed; file contents are hashed again only when they changed), and `scan_folder`/`compare_entries` for plain
+folders against a baseline. Blocking: run in a thread. The invariant: the same files give the same changes, in the
+same order, however they came to be; what is not visible inside the sandbox (marks, marks' leftovers) never counts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from assay.environments.interface import Change
+from assay.environments.workspace._entries import (
+    Entry,
+    HashCache,
+    Opener,
+    describe,
+    is_opaque,
+    is_whiteout,
+    open_below,
+    text_of,
+)
+from assay.records import digest_record
+
+__all__ = [
+    "HashCache",
+    "OverlayState",
+    "StackedImage",
+    "changes_between",
+    "compare_entries",
+    "scan_folder",
+    "state_digest",
+]
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+Lookup = Callable[[str], Entry | None]
+
+
+def state_digest(image_digest: str, changes: Iterable[Change]) -> str:
+    """The state's content address: the image and every path that differs, sorted."""
+    ordered = sorted(changes, key=lambda change: change.path)
+    return digest_record({"image": image_digest, "changes": ordered})
+
+
+def change_of(path: str, now: Entry | None, before: Entry | None) -> Change | None:
+    """The change from `before` to `now` at a path; None when there is none."""
+    if now == before:
+        return None
+    if now is None:
+        assert before is not None
+        return Change(path=path, kind="removed", type=before.type)
+    return Change(path, "added" if before is None else "changed", now.type, now.mode, now.size, now.digest)
+
+
+class _Found(NamedTuple):
+    """A name in stacked layers: which folder has it, what it is, and which layers go on below it."""
+
+    folder: int
+    status: os.stat_result
+    layers: tuple[int, ...]
+
+
+class StackedImage:
+    """The lower layers of an overlay, as they would be seen merged.
+
+    Args:
+        tops: Open folders of the layers, the highest first; this object does not close them.
+        cache: Shared with the states over it, so that unchanged copies are hashed once.
+    """
+
+    def __init__(self, tops: Sequence[int], cache: HashCache) -> None:
+        self._tops = tuple(tops)
+        self.cache = cache
+        self.all = tuple(range(len(self._tops)))
+
+    def folders(self, path: str, layers: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Opens `path` in each of the named layers; the caller closes them."""
+        return [(layer, open_below(self._tops[layer], path, _FOLDER)) for layer in layers]
+
+    def find(self, opened: list[tuple[int, int]], name: str) -> _Found | None:
+        """Looks a name up in opened folders of one path."""
+        hit: tuple[int, os.stat_result] | None = None
+        below: list[int] = []
+        for layer, folder in opened:
+            try:
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if is_whiteout(status):
+                break
+            hit = hit or (folder, status)
+            if not stat.S_ISDIR(status.st_mode):
+                break
+            below.append(layer)
+            if self._opaque(folder, name):
+                break
+        if hit is None:
+            return None
+        return _Found(*hit, tuple(below) if stat.S_ISDIR(hit[1].st_mode) else ())
+
+    @staticmethod
+    def _opaque(folder: int, name: str) -> bool:
+        inner = os.open(name, _FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            return is_opaque(inner)
+        finally:
+            os.close(inner)
+
+    def names(self, opened: list[tuple[int, int]]) -> set[str]:
+        """Every name that is visible in opened folders of one path."""
+        seen = {name for _, folder in opened for name in os.listdir(folder)}  # noqa: PTH208, an open folder
+        return {name for name in seen if self.find(opened, name) is not None}
+
+    def entry(self, opened: list[tuple[int, int]], name: str) -> tuple[Entry | None, tuple[int, ...]]:
+        """What a name is in the image, and the layers that go on below it."""
+        found = self.find(opened, name)
+        if found is None:
+            return None, ()
+        return describe(found.folder, name, found.status, self.cache, None), found.layers
+
+    def walk(self, path: str) -> Iterator[tuple[str, Entry]]:
+        """`path` (no leading slash) and everything below it, if the image has it."""
+        layers, parent = self.all, ""
+        for part in path.split("/")[:-1]:
+            _, layers = self._entry_at(parent, part, layers)
+            parent = f"{parent}/{part}" if parent else part
+        todo = [(path, layers)]
+        while todo:
+            current, layers = todo.pop()
+            folder, _, name = current.rpartition("/")
+            entry, below = self._entry_at(folder, name, layers)
+            if entry is None:
+                continue
+            yield current, entry
+            if below:
+                opened = self.folders(current, below)
+                todo += [(f"{current}/{child}", below) for child in self.names(opened)]
+                _close(opened)
+
+    def _entry_at(self, folder: str, name: str, layers: tuple[int, ...]) -> tuple[Entry | None, tuple[int, ...]]:
+        opened = self.folders(folder, layers)
+        try:
+            return self.entry(opened, name)
+        finally:
+            _close(opened)
+
+
+def _close(opened: list[tuple[int, int]]) -> None:
+    for _, folder in opened:
+        os.close(folder)
+
+
+class OverlayState:
+    """The writable layer of one sandbox against its image.
+
+    Args:
+        image: The layers below that count as unchanged.
+        before: Changes that the sealed layers between image and writable layer already hold.
+        upper: The writable layer's open folder; not closed here.
+        hidden: Paths (absolute in the sandbox) covered by mounts, masks or fresh folders: no part of the state.
+        made: Folders that the platform made in the writable layer: no change by themselves.
+        fallback: Opens a path of the writable layer that this process may not.
+    """
+
+    def __init__(self, image: StackedImage, before: Mapping[str, Change], upper: int) -> None:
+        self._image = image
+        self._before = dict(before)
+        self._upper = upper
+        self.hidden: frozenset[str] = frozenset()
+        self.made: frozenset[str] = frozenset()
+        self.fallback: Opener | None = None
+
+    def changes(self) -> tuple[Change, ...]:
+        """Everything that differs from the image, sorted by path. Blocking."""
+        decided: dict[str, Change | None] = {}
+        cleared: set[str] = set()
+        todo: list[tuple[str, tuple[int, ...]]] = [("", self._image.all)]
+        while todo:
+            path, layers = todo.pop()
+            try:
+                upper = open_below(self._upper, path, _FOLDER, self.fallback)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # it went away meanwhile
+            opened = self._image.folders(path, layers)
+            try:
+                todo += self._folder(path, upper, opened, (decided, cleared))
+            finally:
+                os.close(upper)
+                _close(opened)
+        kept = {path: change for path, change in self._before.items() if self._still(path, decided, cleared)}
+        kept.update({path: change for path, change in decided.items() if change is not None})
+        return tuple(kept[path] for path in sorted(kept))
+
+    @staticmethod
+    def _still(path: str, decided: Mapping[str, object], cleared: set[str]) -> bool:
+        if path in decided:
+            return False
+        while cleared and len(path) > 1:
+            path = path.rpartition("/")[0] or "/"
+            if path in cleared:
+                return False
+        return True
+
+    def _folder(
+        self,
+        path: str,
+        upper: int,
+        opened: list[tuple[int, int]],
+        result: tuple[dict[str, Change | None], set[str]],
+    ) -> list[tuple[str, tuple[int, ...]]]:
+        """Judges one folder of the writable layer; returns the folders below it."""
+        decided, cleared = result
+        names = os.listdir(upper)
+        below = []
+        for name in names:
+            inner = f"{path}/{name}" if path else name
+            shown = "/" + text_of(inner)
+            if shown in self.hidden:
+                continue
+            try:
+                status = os.stat(name, dir_fd=upper, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            base, layers = self._image.entry(opened, name)
+            if is_whiteout(status):
+                cleared.add(shown)
+                decided[shown] = change_of(shown, None, base)
+                continue
+            entry = describe(upper, name, status, self._image.cache, self._opener(inner))
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if not (is_folder and shown in self.made):
+                decided[shown] = change_of(shown, entry, base)
+            if not is_folder:
+                cleared.add(shown)
+                continue
+            below.append((inner, layers))
+        if path and is_opaque(upper):
+            cleared.add("/" + text_of(path))
+            self._missing(path, set(names), opened, decided)
+        return below
+
+    def _missing(
+        self, path: str, present: set[str], opened: list[tuple[int, int]], decided: dict[str, Change | None]
+    ) -> None:
+        """In a folder that hides the image's: what the image has and the folder has not is removed."""
+        for name in self._image.names(opened) - present:
+            shown = "/" + text_of(f"{path}/{name}")
+            base, _ = self._image.entry(opened, name)
+            decided[shown] = change_of(shown, None, base)
+
+    def _opener(self, path: str) -> Opener | None:
+        fallback = self.fallback
+        return None if fallback is None else lambda _: fallback(path)
+
+
+def changes_between(image: StackedImage, since: Iterable[Change], now: Iterable[Change]) -> tuple[Change, ...]:
+    """What changed from one state to another, both given as changes against the same image."""
+    old = {change.path: change for change in since}
+    new = {change.path: change for change in now}
+    found: dict[str, Change] = {}
+    for path in old.keys() | new.keys():
+        before, after = old.get(path), new.get(path)
+        if before == after:
+            continue
+        if after is not None:
+            found[path] = _against(after, before)
+        elif before is not None:
+            found.update(_reverted(image, before, new))
+    return tuple(found[path] for path in sorted(found))
+
+
+def _against(after: Change, before: Change | None) -> Change:
+    """`after` as it is seen from a state in which the path was `before` (None: as in the image)."""
+    if after.kind == "removed":
+        return after
+    gone_before = before is not None and before.kind == "removed"
+    new_here = gone_before or (before is None and after.kind == "added")
+    kind = "added" if new_here else "changed"
+    return Change(after.path, kind, after.type, after.mode, after.size, after.digest)  # type: ignore[arg-type]
+
+
+def _reverted(image: StackedImage, before: Change, new: Mapping[str, Change]) -> dict[str, Change]:
+    """A path that is again as the image has it."""
+    if before.kind == "added":
+        return {before.path: Change(path=before.path, kind="removed", type=before.type)}
+    found = {}
+    for inner, entry in image.walk(before.path.lstrip("/")):
+        path = "/" + text_of(inner)
+        if path == before.path and before.kind == "changed":
+            return {path: Change(path, "changed", entry.type, entry.mode, entry.size, entry.digest)}
+        if path not in new:
+            found[path] = Change(path, "added", entry.type, entry.mode, entry.size, entry.digest)
+    return found
+
+
+def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozenset()) -> dict[str, Entry]:
+    """Every path below an open plain folder, `/`-rooted there. Blocking; cost of a full walk, hashes cached."""
+    found: dict[str, Entry] = {}
+    todo = [""]
+    while todo:
+        path = todo.pop()
+        try:
+            folder = open_below(top, path, _FOLDER)
+        except OSError:
+            continue
+        try:
+            for name in os.listdir(folder):  # noqa: PTH208, an open folder
+                inner = f"{path}/{name}" if path else name
+                shown = "/" + text_of(inner)
+                if shown in hidden:
+                    continue
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                entry = describe(folder, name, status, cache, None)
+                if entry is not None:
+                    found[shown] = entry
+                if stat.S_ISDIR(status.st_mode):
+                    todo.append(inner)
+        finally:
+            os.close(folder)
+    return found
+
+
+def compare_entries(before: Mapping[str, Entry], now: Mapping[str, Entry]) -> tuple[Change, ...]:
+    """Changes between two scans, as an overlay would tell them: of what is removed, the topmost path alone."""
+    found = {}
+    for path in before.keys() | now.keys():
+        change = change_of(path, now.get(path), before.get(path))
+        parent = path.rpartition("/")[0]
+        covered = change is not None and change.kind == "removed" and parent in before and _is_not_folder(parent, now)
+        if change is not None and not covered:
+            found[path] = change
+    return tuple(found[path] for path in sorted(found))
+
+
+def _is_not_folder(path: str, entries: Mapping[str, Entry]) -> bool:
+    entry = entries.get(path)
+    return entry is None or entry.type != "directory"
