@@ -1,0 +1,40 @@
+"""Judges an in-process world by its facts: no sandbox, no process, only a comparison of JSON data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, canonical_bytes, digest_record
+
+from .interface import CheckResult
+
+__all__ = ["judge_facts"]
+
+
+def judge_facts(task: Task, facts: dict[str, Any]) -> tuple[CheckResult, ...]:
+    """One verdict a check. A check of kind `facts` names in `expected` the facts that must hold, key by key.
+
+    A fact that the world does not report is `unknown`, never a failure; any other kind of check is an `error`.
+    """
+    return tuple(_judge(check, facts, f"facts-{index}") for index, check in enumerate(task.checks))
+
+
+def _judge(check: Check, facts: dict[str, Any], evidence_id: str) -> CheckResult:
+    verifier = digest_record(check)
+    expected = check.parameters.get("expected")
+    if check.kind != "facts" or not isinstance(expected, dict):
+        reason = f"a check of kind {check.kind!r} cannot judge an in-process world: use kind 'facts' with 'expected'"
+        return CheckResult(Verdict(check.name, "outcome", "error", None, reason, verifier=verifier), ())
+    seen = {key: facts[key] for key in expected if key in facts}
+    evidence = Evidence(evidence_id, "state", "facts", {"expected": expected, "observed": seen})
+    cited = (evidence.id,)
+    missing = sorted(set(expected) - set(seen))
+    if missing:
+        reason = f"not observed: {', '.join(missing)}"
+        return CheckResult(Verdict(check.name, "outcome", "unknown", None, reason, cited, verifier), (evidence,))
+    wrong = [key for key in expected if canonical_bytes(expected[key]) != canonical_bytes(seen[key])]
+    reason = f"differs: {', '.join(wrong)}" if wrong else f"all {len(expected)} facts hold"
+    status, score = ("fail", 0.0) if wrong else ("pass", 1.0)
+    status: VerdictStatus = "fail" if wrong else "pass"
+    score = 0.0 if wrong else 1.0
+    return CheckResult(Verdict(check.name, "outcome", status, score, reason, cited, verifier), (evidence,))
