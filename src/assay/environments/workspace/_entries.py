@@ -16,7 +16,18 @@ from typing import Literal, NamedTuple
 from assay.environments.workspace.launcher.syscalls import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, openat2
 from assay.records import DIGEST_PREFIX, digest_bytes
 
-__all__ = ["Entry", "HashCache", "Opener", "describe", "is_opaque", "is_whiteout", "name_of", "open_below", "text_of"]
+__all__ = [
+    "Entry",
+    "HashCache",
+    "Opener",
+    "Reader",
+    "describe",
+    "is_opaque",
+    "is_whiteout",
+    "name_of",
+    "open_below",
+    "text_of",
+]
 
 Opener = Callable[[str], int]
 """Opens a path below one tree for reading, where the caller's own rights do not suffice."""
@@ -82,24 +93,25 @@ class HashCache:
     """Content addresses by inode, size and times.
 
     A file whose times are younger than the clock is fine is hashed again each time: it may change within one tick
-    (the rule that version control systems use).
+    (the rule that version control systems use). A process that has a file mapped can change it without a trace in its
+    times, so what was hashed while something ran is hashed once more when nothing does (`settled`).
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[int, int, int, str]] = {}
+        self._known: dict[tuple[int, int], tuple[int, int, int, str, bool]] = {}
 
-    def digest(self, fd: int) -> str:
+    def digest(self, fd: int, *, settled: bool) -> str:
         """The content address of an open regular file."""
         status = os.fstat(fd)
         key = (status.st_dev, status.st_ino)
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         known = self._known.get(key)
-        if known is not None and known[:3] == stamp:
+        if known is not None and known[:3] == stamp and (known[4] or not settled):
             return known[3]
         started = time.time_ns()
         value = _hash(fd)
         if started - max(status.st_ctime_ns, status.st_mtime_ns) > RACY_NS:
-            self._known[key] = (*stamp, value)
+            self._known[key] = (*stamp, value, settled)
         return value
 
 
@@ -112,8 +124,16 @@ def _hash(fd: int) -> str:
     return DIGEST_PREFIX + hasher.hexdigest()
 
 
-def describe(folder: int, name: str, status: os.stat_result, cache: HashCache, fallback: Opener | None) -> Entry | None:
-    """What `name` in an open folder is; None when it went away meanwhile. `fallback` opens the name."""
+class Reader(NamedTuple):
+    """How contents are read: the cache, whether nothing can change them now, and what opens a name if we may not."""
+
+    cache: HashCache
+    settled: bool = True
+    fallback: Opener | None = None
+
+
+def describe(folder: int, name: str, status: os.stat_result, reader: Reader) -> Entry | None:
+    """What `name` in an open folder is; None when it went away meanwhile."""
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISDIR(status.st_mode):
         return Entry("directory", mode)
@@ -123,10 +143,10 @@ def describe(folder: int, name: str, status: os.stat_result, cache: HashCache, f
     if not stat.S_ISREG(status.st_mode):
         return Entry("other", mode)
     try:
-        fd = open_below(folder, name, os.O_RDONLY, fallback)
+        fd = open_below(folder, name, os.O_RDONLY, reader.fallback)
     except FileNotFoundError:
         return None
     try:
-        return Entry("file", mode, status.st_size, cache.digest(fd))
+        return Entry("file", mode, status.st_size, reader.cache.digest(fd, settled=reader.settled))
     finally:
         os.close(fd)

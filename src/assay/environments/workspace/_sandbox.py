@@ -245,7 +245,8 @@ class NamespacesWorkspace:
     # State
 
     async def _changes(self) -> tuple[Change, ...]:
-        return await asyncio.to_thread(self._state.changes)
+        settled = await self._session.is_quiet()
+        return await asyncio.to_thread(self._state.changes, settled=settled)
 
     async def digest(self) -> str:
         """See `interface.State.digest`."""
@@ -263,7 +264,7 @@ class NamespacesWorkspace:
         async with self._changing:
             self._live()
             await self._sandbox.end()
-            changes = await self._changes()
+            changes = await asyncio.to_thread(self._state.changes, settled=True)
             snapshot = self._backend.seal(self._sandbox, self._layers, changes)
             self._layers = self._layers._replace(sealed=(self._sandbox.place, *self._layers.sealed))
             self._before = {change.path: change for change in changes}

@@ -154,6 +154,11 @@ class InitSession:
         rows = answer.body.get("processes", [])
         return msgspec.convert(rows, tuple[ProcessInfo, ...])
 
+    async def is_quiet(self) -> bool:
+        """Whether nothing runs but init, as init says."""
+        answer = await self.channel.ask({"op": "count"})
+        return answer.body.get("count") == 0
+
     async def memory_bytes(self) -> int:
         """Resident bytes of all processes, as the sandbox's init counts them."""
         answer = await self.channel.ask({"op": "usage"})

@@ -18,6 +18,7 @@ from assay.environments.workspace._entries import (
     Entry,
     HashCache,
     Opener,
+    Reader,
     describe,
     is_opaque,
     is_whiteout,
@@ -120,7 +121,7 @@ class StackedImage:
         found = self.find(opened, name)
         if found is None:
             return None, ()
-        return describe(found.folder, name, found.status, self.cache, None), found.layers
+        return describe(found.folder, name, found.status, Reader(self.cache)), found.layers
 
     def walk(self, path: str) -> Iterator[tuple[str, Entry]]:
         """`path` (no leading slash) and everything below it, if the image has it."""
@@ -154,6 +155,15 @@ def _close(opened: list[tuple[int, int]]) -> None:
         os.close(folder)
 
 
+class _Visit(NamedTuple):
+    """One folder of the writable layer, with the same path in the image's layers."""
+
+    path: str
+    upper: int
+    opened: list[tuple[int, int]]
+    settled: bool
+
+
 class OverlayState:
     """The writable layer of one sandbox against its image.
 
@@ -174,8 +184,12 @@ class OverlayState:
         self.made: frozenset[str] = frozenset()
         self.fallback: Opener | None = None
 
-    def changes(self) -> tuple[Change, ...]:
-        """Everything that differs from the image, sorted by path. Blocking."""
+    def changes(self, *, settled: bool) -> tuple[Change, ...]:
+        """Everything that differs from the image, sorted by path. Blocking.
+
+        Args:
+            settled: Nothing runs over the writable layer now; if so, no hash made while something did is believed.
+        """
         decided: dict[str, Change | None] = {}
         cleared: set[str] = set()
         todo: list[tuple[str, tuple[int, ...]]] = [("", self._image.all)]
@@ -187,7 +201,7 @@ class OverlayState:
                 continue  # it went away meanwhile
             opened = self._image.folders(path, layers)
             try:
-                todo += self._folder(path, upper, opened, (decided, cleared))
+                todo += self._folder(_Visit(path, upper, opened, settled), decided, cleared)
             finally:
                 os.close(upper)
                 _close(opened)
@@ -206,15 +220,11 @@ class OverlayState:
         return True
 
     def _folder(
-        self,
-        path: str,
-        upper: int,
-        opened: list[tuple[int, int]],
-        result: tuple[dict[str, Change | None], set[str]],
+        self, visit: _Visit, decided: dict[str, Change | None], cleared: set[str]
     ) -> list[tuple[str, tuple[int, ...]]]:
         """Judges one folder of the writable layer; returns the folders below it."""
-        decided, cleared = result
-        names = os.listdir(upper)
+        path, upper, opened, settled = visit
+        names = os.listdir(upper)  # noqa: PTH208, an open folder
         below = []
         for name in names:
             inner = f"{path}/{name}" if path else name
@@ -230,7 +240,7 @@ class OverlayState:
                 cleared.add(shown)
                 decided[shown] = change_of(shown, None, base)
                 continue
-            entry = describe(upper, name, status, self._image.cache, self._opener(inner))
+            entry = describe(upper, name, status, Reader(self._image.cache, settled, self._opener(inner)))
             is_folder = stat.S_ISDIR(status.st_mode)
             if not (is_folder and shown in self.made):
                 decided[shown] = change_of(shown, entry, base)
@@ -314,7 +324,7 @@ def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozense
                 if shown in hidden:
                     continue
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                entry = describe(folder, name, status, cache, None)
+                entry = describe(folder, name, status, Reader(cache))
                 if entry is not None:
                     found[shown] = entry
                 if stat.S_ISDIR(status.st_mode):

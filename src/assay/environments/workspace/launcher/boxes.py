@@ -76,7 +76,10 @@ class Boxes:
                     os.chown(f"{folder}/{name}", FIRST_ID, FIRST_ID, follow_symlinks=False)
         for name in ("/s/workspace", "/s/home/agent"):
             self._give(name)
-        sys_.mount("/host" + scratch, "/k", None, sys_.MS_BIND)
+        inner = f"/host{scratch}/inner"  # passable, inside a folder that other users of the host cannot enter
+        os.mkdir(inner)
+        os.chmod(inner, 0o711)
+        sys_.mount(inner, "/k", None, sys_.MS_BIND)
         self.tmpfs = self._tmpfs_holds_marks()
 
     def _give(self, path: str, owner: Owner = AGENT) -> None:

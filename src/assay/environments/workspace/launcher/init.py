@@ -164,6 +164,9 @@ class Server:
     def _do_ps(self, message: dict[str, Any], _: list[int]) -> None:
         self._answer({"id": message["id"], "processes": processes.table()})
 
+    def _do_count(self, message: dict[str, Any], _: list[int]) -> None:
+        self._answer({"id": message["id"], "count": len(processes.others())})
+
     def _do_usage(self, message: dict[str, Any], _: list[int]) -> None:
         self._answer({"id": message["id"], "bytes": processes.memory()})
 

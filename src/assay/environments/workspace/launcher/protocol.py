@@ -6,6 +6,7 @@ a sandbox is never trusted: the host checks every field that it uses.
 
 from __future__ import annotations
 
+import array
 import json
 import socket
 from typing import Any
@@ -25,7 +26,14 @@ def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """Receives one message and its descriptors (close-on-exec); None at the peer's end."""
-    data, fds, _, _ = socket.recv_fds(sock, MESSAGE_BYTES + 1, MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+    # Not `socket.recv_fds`: Python 3.11's drops its flags, and then every command inherits what others were given.
+    room = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
+    data, ancillary, _, _ = sock.recvmsg(MESSAGE_BYTES + 1, room, socket.MSG_CMSG_CLOEXEC)
+    found = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.frombytes(content[: len(content) - len(content) % found.itemsize])
+    fds = list(found)
     if not data:
         return None, fds
     message = json.loads(data)
