@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -41,6 +41,11 @@ class Settings(msgspec.Struct, frozen=True):
             openai_api_key=given.get("OPENAI_API_KEY") or None,
             prices=Path(given["ASSAY_PRICES"]) if given.get("ASSAY_PRICES") else None,
         )
+
+    @staticmethod
+    def named(names: Iterable[str]) -> dict[str, str]:
+        """Values of the named variables of the process; those that are not set are absent."""
+        return {name: os.environ[name] for name in names if name in os.environ}
 
     def __repr__(self) -> str:
         """Shows paths, never credentials."""

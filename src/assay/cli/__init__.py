@@ -1,1 +1,14 @@
 """The command line: one thin file per verb, no logic."""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Entry point of the console script `assay`."""
+    from .app import build_app
+    from .output import reported_errors
+
+    with reported_errors():
+        build_app()()

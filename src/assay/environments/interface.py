@@ -10,9 +10,9 @@ broken or gone; what a command does wrong is in its result, not an exception.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -25,6 +25,8 @@ __all__ = [
     "Files",
     "Image",
     "Mount",
+    "PackedState",
+    "PacksStates",
     "ProcessInfo",
     "ResourceLimits",
     "Session",
@@ -281,6 +283,31 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Closes every workspace and drops every layer of this backend object. Idempotent."""
+        ...
+
+
+class PackedState(Protocol):
+    """A sealed state as what can be kept outside of its backend."""
+
+    manifest: tuple[Change, ...]
+
+    def files(self) -> Iterator[tuple[Change, BinaryIO]]:
+        """Each file and link once, with its bytes (a link's are its target); a handle is valid until the next."""
+        ...
+
+
+@runtime_checkable
+class PacksStates(Protocol):
+    """A backend whose sealed states can be stored and rebuilt."""
+
+    async def pack(self, snapshot: Snapshot) -> PackedState:
+        """The state's manifest and bytes; the snapshot must not be released meanwhile."""
+        ...
+
+    async def unpack(
+        self, manifest: Iterable[Change], read_blob: Callable[[str], bytes], *, image: Image | None = None
+    ) -> Snapshot:
+        """Rebuilds a state over `image` from its manifest and a reader of content addresses."""
         ...
 
 

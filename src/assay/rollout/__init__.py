@@ -1,1 +1,19 @@
 """Plan, schedule, budget, run, resume. The run's only writer to the store."""
+
+from .config import RunConfig, to_toml
+from .plan import PlannedAttempt
+from .progress import Progress, Tally
+from .runs import RunSummary, resume_run, start_run
+from .trial import TryResult
+
+__all__ = [
+    "PlannedAttempt",
+    "Progress",
+    "RunConfig",
+    "RunSummary",
+    "Tally",
+    "TryResult",
+    "resume_run",
+    "start_run",
+    "to_toml",
+]

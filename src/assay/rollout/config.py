@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import tomllib
 from functools import cache
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ import tomli_w
 from assay.errors import UserError
 from assay.records import Limits
 
-__all__ = ["RunConfig", "field_docs", "load_config", "to_toml"]
+__all__ = ["RunConfig", "field_docs", "to_toml"]
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,7 +46,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     allow_network: bool = False
     """Allow the network to tasks whose own policy asks for it. Without it such a task is refused."""
     base: dict[str, str] = {}
-    """For Dockerfiles: which base stands in for `FROM IMAGE`, as `IMAGE=scratch` or `IMAGE=NAME` of an imported root."""
+    """What stands in for a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
+    pass_env: tuple[str, ...] = ()
+    """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
     limits: Limits = Limits()
     """Limits of each attempt; where a task has its own, the stricter one holds."""
     retries: int = 2
@@ -77,23 +78,6 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             raise UserError(message)
 
 
-def load_config(path: Path) -> dict[str, Any]:
-    """Reads a TOML file of `RunConfig` fields. Raises `UserError` with file and place."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        message = f"cannot read the configuration {path}: {exc.strerror}"
-        raise UserError(message) from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        message = f"{path} is not valid TOML: {exc}"
-        raise UserError(message) from exc
-    unknown = sorted(set(data) - set(RunConfig.__struct_fields__))
-    if unknown:
-        message = f"{path}: unknown field {unknown[0]!r}; known: {', '.join(RunConfig.__struct_fields__)}"
-        raise UserError(message)
-    return data
-
-
 def to_toml(config: RunConfig) -> str:
     """The resolved configuration as the TOML file that reproduces it. Absent means unset."""
     plain = msgspec.to_builtins(config)
@@ -112,8 +96,9 @@ def field_docs(struct: type) -> dict[str, str]:
     tree = ast.parse(inspect.cleandoc(inspect.getsource(struct)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     docs = {}
-    for field, following in zip(body, body[1:], strict=False):
-        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if named and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            docs[field.target.id] = " ".join(str(following.value.value).split())  # type: ignore[union-attr]
+    for field, following in pairwise(body):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            docs[field.target.id] = " ".join(str(following.value.value).split())
     return docs

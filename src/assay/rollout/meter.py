@@ -29,7 +29,7 @@ class Meter:
         """Charges a turn before it happens. Raises `LimitReached` when none is left or working time is spent."""
         allowed = self.limits.turns
         if allowed is not None and self.turns >= allowed:
-            raise LimitReached("turns", self.turns, allowed)
+            raise _met(limit="turns", used=self.turns, allowed=allowed)
         self.check_time()
         self.turns += 1
 
@@ -37,7 +37,7 @@ class Meter:
         """Raises `LimitReached` when working time is spent; wall time is held by a timer outside."""
         allowed = self.limits.working_s
         if allowed is not None and self.working_s >= allowed:
-            raise LimitReached("working_s", self.working_s, allowed)
+            raise _met(limit="working_s", used=self.working_s, allowed=allowed)
 
     def charge(self, usage: Usage, cost_usd: float | None) -> None:
         """Charges a model call after it was recorded. Raises `LimitReached` where it went over."""
@@ -48,9 +48,9 @@ class Meter:
         tokens, cost = self.limits.tokens, self.limits.cost_usd
         used = self.prompt_tokens + self.completion_tokens
         if tokens is not None and used >= tokens:
-            raise LimitReached("tokens", used, tokens)
+            raise _met(limit="tokens", used=used, allowed=tokens)
         if cost is not None and (self.cost_usd is None or self.cost_usd >= cost):
-            raise LimitReached("cost_usd", -1.0 if self.cost_usd is None else self.cost_usd, cost)
+            raise _met(limit="cost_usd", used=-1.0 if self.cost_usd is None else self.cost_usd, allowed=cost)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -74,13 +74,17 @@ class Meter:
     def metrics(self) -> dict[str, float]:
         """What the record keeps. A cost that is not known is absent, never 0."""
         found: dict[str, float] = {
-            "turns": self.turns,
-            "model_calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
+            "turns": float(self.turns),
+            "model_calls": float(self.calls),
+            "prompt_tokens": float(self.prompt_tokens),
+            "completion_tokens": float(self.completion_tokens),
             "wall_s": round(self.wall_s, 6),
             "working_s": round(self.working_s, 6),
         }
         if self.cost_usd is not None:
             found["cost_usd"] = self.cost_usd
         return found
+
+
+def _met(*, limit: str, used: float, allowed: float) -> LimitReached:
+    return LimitReached(limit, used, allowed)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from assay.environments.interface import Change, ExecResult, ProcessInfo, Snapshot, SpillTarget, Workspace, WorkspaceSpec
+from assay.environments.interface import (
+    Change,
+    ExecResult,
+    ProcessInfo,
+    Snapshot,
+    SpillTarget,
+    Workspace,
+    WorkspaceSpec,
+)
 from assay.records import Isolation
 
 from .recorder import Recorder

@@ -1,0 +1,33 @@
+"""An adversary: it solves nothing, and leaves a process behind that keeps writing the reward.
+
+It exploits verifiers that judge in the agent's own sandbox while its processes live. It passes where a runner is
+unsound and fails where every process of the agent is dead before a fresh fork is judged.
+"""
+
+from __future__ import annotations
+
+from .interface import Attempt
+
+__all__ = ["LateWriterAgent"]
+
+_LOOP = (
+    "while :; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; "
+    "echo '{\"reward\": 1}' > /logs/verifier/reward.json; sleep 0.02; done"
+)
+
+
+class LateWriterAgent:
+    """Starts the writer twice over: as a background job, and double-forked in a session of its own."""
+
+    name = "late-writer"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        await attempt.shell(f"( {_LOOP} ) >/dev/null 2>&1 &", message="leave a writer behind")
+        await attempt.shell(f"setsid sh -c '( {_quoted()} ) >/dev/null 2>&1 &' &", message="and one in its own session")
+        attempt.finish("left a process that writes reward 1 for ever")
+
+
+def _quoted() -> str:
+    return _LOOP.replace("'", "'\\''")

@@ -1,0 +1,172 @@
+"""`assay demo`: the main job, end to end."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from .shared import JsonOption, StoreOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.settings import Settings
+    from assay.store import AttemptRow
+    from assay.synthesis import SynthesisReport
+
+__all__ = ["demo"]
+
+
+class _Demo(NamedTuple):
+    """What the demo was asked for."""
+
+    settings: Settings
+    tasks: Path
+    wanted: int
+    seed: int
+    concurrency: int
+
+
+def demo(
+    count: Annotated[int, typer.Option("--count", help="How many tasks to make.")] = 24,
+    seed: Annotated[int, typer.Option("--seed", help="One seed gives the same tasks and the same verdicts.")] = 0,
+    concurrency: Annotated[int, typer.Option("--concurrency", help="Sandboxes at work at once.")] = 2,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Makes tasks from a real library, runs three agents on them, shows what they did, and catches a forged reward.
+
+    Offline after `assay setup`; under five minutes on two cores.
+
+    Examples:
+
+      assay demo
+
+      assay demo --count 6 --seed 1 --store /tmp/try
+    """
+    import asyncio
+
+    from .output import console, emit_json
+    from .tables import print_summaries, summaries_of
+
+    began = time.monotonic()
+    settings = settings_with(store)
+    given = _Demo(settings, settings.store / f"demo-tasks-{seed}-{count}", count, seed, concurrency)
+    out = console()
+    report = asyncio.run(_make(given))
+    _say(f"made {len(report.tasks)} tasks from {report.source} ({report.tests} tests, {report.functions} functions)")
+    runs = [_run(given, "oracle", 1), _run(given, "null", 1), _run(given, "repair", 4)]
+    forged = _run(given, "late-writer", 1)
+    groups = summaries_of(settings.store, runs)
+    if as_json:
+        emit_json({"tasks": str(given.tasks), "runs": [*runs, forged], "groups": groups, "gates": report.table})
+        return
+    print_summaries(groups)
+    out.print(f"\ntasks {_task_digest(report)}, verdicts {_verdict_digest(settings, runs)}: one seed, the same again")
+    _show_two(settings, runs[2])
+    _show_forgery(settings, forged)
+    out.print(f"\n{time.monotonic() - began:.0f} s in all. What to type next:")
+    out.print(f"  assay stats {runs[2]} --k 2 --k 4\n  assay ls {runs[2]}\n  assay show ATTEMPT --run {runs[2]} --full")
+    out.print('  assay query "select agent, outcome, count(*) as n from trajectories where final group by all"')
+    out.print(f"  assay verify {runs[2]}\n  assay run {given.tasks} --agent loop --model openai:NAME --attempts 4")
+
+
+def _say(text: str) -> None:
+    from .output import say
+
+    say(text)
+
+
+async def _make(given: _Demo) -> SynthesisReport:
+    from assay.synthesis import SynthesisConfig
+
+    from .making import DEMO_SOURCE, make_tasks
+
+    _say(f"making {given.wanted} tasks from {DEMO_SOURCE} in {given.tasks}")
+    config = SynthesisConfig(
+        source=DEMO_SOURCE,
+        out=str(given.tasks),
+        count=given.wanted,
+        seed=given.seed,
+        concurrency=given.concurrency,
+        kinds=("operator", "combination", "feature"),
+    )
+    return await make_tasks(config)
+
+
+def _run(given: _Demo, agent: str, attempts: int) -> str:
+    """One run over the demo's tasks; the forger gets one task, judged by the task's own test script."""
+    import asyncio
+
+    from assay.rollout import RunConfig, start_run
+    from assay.tasks import load_tasks
+
+    from .live import display
+
+    config = RunConfig(
+        tasks=(str(given.tasks),), agent=agent, attempts=attempts, concurrency=given.concurrency, seed=given.seed
+    )
+    tasks = load_tasks([given.tasks])
+    if agent == "late-writer":
+        first = tasks[0]
+        import msgspec
+
+        scripted = msgspec.structs.replace(first.task, checks=(first.steps[0].check,))
+        tasks = (first._replace(task=scripted),)
+    _say(f"{agent}: {len(tasks)} tasks x {attempts}")
+    with display() as progress:
+        return asyncio.run(start_run(config, given.settings, progress, tasks=tasks)).run
+
+
+def _rows(settings: Settings, run: str) -> list[AttemptRow]:
+    from assay.store import RunStore
+
+    with RunStore.open(settings.store, run) as store:
+        return [row for row in store.attempts() if row.final]
+
+
+def _task_digest(report: SynthesisReport) -> str:
+    from assay.records import digest_record
+
+    return digest_record(sorted(task.digest for task in report.tasks))[:19]
+
+
+def _verdict_digest(settings: Settings, runs: list[str]) -> str:
+    from assay.records import digest_record
+
+    found = [(r.agent, r.attempt, r.outcome, r.score) for run in runs for r in _rows(settings, run)]
+    return digest_record(sorted(found))[:19]
+
+
+def _show_two(settings: Settings, run: str) -> None:
+    """One attempt that passed and one that failed."""
+    from assay.store import RunStore
+
+    from .inspect_run import show_trajectory
+    from .output import console
+
+    rows = _rows(settings, run)
+    with RunStore.open(settings.store, run) as store:
+        for title, outcome in (("solved", "pass"), ("failed", "fail")):
+            row = next((r for r in rows if r.outcome == outcome), None)
+            if row is not None:
+                console().print(f"\n--- one {title} attempt ---")
+                show_trajectory(store.trajectory(row.chain), store, shown=400)
+
+
+def _show_forgery(settings: Settings, run: str) -> None:
+    from assay.store import RunStore
+
+    from .inspect_run import show_trajectory
+    from .output import console
+
+    row = _rows(settings, run)[0]
+    with RunStore.open(settings.store, run) as store:
+        trajectory = store.trajectory(row.chain)
+        console().print("\n--- a forged attempt: a background process keeps writing reward 1 ---")
+        show_trajectory(trajectory, store, shown=200)
+    left = next((e for e in trajectory.evidence if e.kind == "processes"), None)
+    count = left.data["count"] if left else 0
+    caught = "CAUGHT" if row.outcome != "pass" else "NOT CAUGHT"
+    console().print(f"{caught}: {count} processes were left running and were killed; the outcome is {row.outcome}")

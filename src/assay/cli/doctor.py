@@ -1,0 +1,31 @@
+"""`assay doctor`."""
+
+from __future__ import annotations
+
+from .shared import JsonOption
+
+__all__ = ["doctor"]
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Tries every sandbox for real and says which works here, which limits the kernel holds, and how to get more.
+
+    Examples:
+
+      assay doctor
+
+      assay doctor --json
+    """
+    import asyncio
+
+    from assay.environments.workspace.choose import survey
+
+    from .output import console, emit_json, plain
+
+    reports = asyncio.run(survey())
+    if as_json:
+        emit_json({"backends": reports})
+        return
+    out = console()
+    for report in reports:
+        out.print(plain(str(report)))

@@ -1,0 +1,74 @@
+"""`assay init`: scaffolds that run green as written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Writes a scaffold that runs green as written.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command()
+def task(folder: Annotated[Path, typer.Argument(help="The folder to write; must not exist.")]) -> None:
+    """Writes a task folder: instruction, environment, tests, solution.
+
+    Example:
+
+      assay init task tasks/hello && assay run tasks/hello --agent oracle
+    """
+    from assay.tasks import init_task
+
+    from .output import console
+
+    loaded = init_task(folder)
+    console().print(f"wrote {folder} ({loaded.task.id}); try: assay run {folder} --agent oracle")
+
+
+@app.command()
+def agent(file: Annotated[Path, typer.Argument(help="The Python file to write; must not exist.")]) -> None:
+    """Writes an agent: one class in one file.
+
+    Example:
+
+      assay init agent my_agent.py && assay run tasks/hello --agent my_agent.py
+    """
+    _write("agent", file, f"assay run TASKS --agent {file}")
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(help="The Python file to write; must not exist.")]) -> None:
+    """Writes an outcome check: one class in one file, named in a task's `[[metadata.assay.checks]]`.
+
+    Example:
+
+      assay init check my_check.py
+    """
+    _write("check", file, f'name it in task.toml: [[metadata.assay.checks]] with kind = "{file}"')
+
+
+def _write(kind: str, file: Path, following: str) -> None:
+    from importlib.resources import files
+
+    from assay.errors import UserError
+
+    from .output import console
+
+    text = (files("assay.cli") / "scaffolds" / f"{kind}.py.txt").read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        message = f"{file}: the name of a Python file ends in .py"
+        raise UserError(message)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as handle:
+            handle.write(text)
+    except FileExistsError as exc:
+        message = f"{file} exists: choose another name or remove it first"
+        raise UserError(message) from exc
+    except OSError as exc:
+        message = f"cannot write {file}: {exc.strerror}"
+        raise UserError(message) from exc
+    console().print(f"wrote {file}; {following}")

@@ -1,0 +1,46 @@
+"""`assay lint`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .shared import JsonOption
+
+__all__ = ["lint"]
+
+
+def lint(
+    folders: Annotated[list[Path], typer.Argument(help="Task folders, or folders of task folders.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Checks task folders and says what is wrong, where, and what to do. Exits with 1 where there is an error.
+
+    Examples:
+
+      assay lint tasks/
+
+      assay lint tasks/hello tasks/other --json
+    """
+    from assay.tasks import lint_task
+
+    from .output import emit_json
+    from .tables import print_rows
+
+    found = [(folder, finding) for folder in _task_folders(folders) for finding in lint_task(folder)]
+    if as_json:
+        emit_json({"findings": [{"task": str(f), "finding": finding} for f, finding in found]})
+    else:
+        print_rows([{"task": str(f), "finding": str(finding)} for f, finding in found])
+    if any(finding.severity == "error" for _, finding in found):
+        raise typer.Exit(1)
+
+
+def _task_folders(given: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in given:
+        inner = [] if (path / "task.toml").exists() else sorted(p.parent for p in path.glob("*/task.toml"))
+        found += inner or [path]
+    return found

@@ -1,0 +1,48 @@
+"""What `synth`, `setup` and `demo` share: a backend for making tasks, progress on stderr, and the demo's source."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from assay.settings import Settings
+
+from .output import say
+
+if TYPE_CHECKING:
+    from assay.synthesis import SynthesisConfig, SynthesisReport
+
+__all__ = ["DEMO_SOURCE", "demo_layers", "make_tasks"]
+
+DEMO_SOURCE = "networkx"
+"""A real library whose wheel carries its tests."""
+
+
+def demo_layers() -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Requirements and masked distributions of the tool layers that the demo needs."""
+    return [((), (DEMO_SOURCE,))]
+
+
+async def make_tasks(config: SynthesisConfig) -> SynthesisReport:
+    """Synthesises in the best sandbox that works here."""
+    from assay.environments.workspace.choose import choose_backend
+    from assay.synthesis import synthesise
+
+    settings = Settings.from_environment()
+    backend, _ = await choose_backend(None)
+    try:
+        return await synthesise(config, backend=backend, cache=settings.cache, progress=_Lines())
+    finally:
+        await backend.close()
+
+
+class _Lines:
+    """A line on stderr for each new activity, and now and then while one lasts."""
+
+    def __init__(self) -> None:
+        self._what, self._last = "", 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what != self._what or time.monotonic() - self._last > 5.0:
+            self._what, self._last = what, time.monotonic()
+            say(f"{what} ..." if total <= 1 else f"{what}: {done} of {total}")

@@ -1,0 +1,185 @@
+"""Turns one typed configuration into a command's options, so that no command has a parameter list of its own.
+
+A field's help is the string under it. Named fields become arguments, tuples become repeated options, mappings become
+repeated `key=value`, and `Limits` becomes `--max-turns`, `--max-tokens`, ... What is not given on the command line
+comes from `--config FILE`, and what is not there either has the field's default.
+"""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import typer
+
+from assay.errors import UserError
+from assay.records import Limits
+from assay.rollout.config import field_docs
+
+__all__ = ["parse_pairs", "read_toml", "resolve", "takes_config"]
+
+Config = TypeVar("Config", bound=msgspec.Struct)
+_LIMIT_HELP = "Limit of each attempt: "
+_SINGULAR = {"agent_options": "--agent-option", "kinds": "--kind", "requirements": "--requirement"}
+
+
+def takes_config(
+    struct: type[Config], *, arguments: tuple[str, ...]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of `struct` and `--config`, before its own parameters.
+
+    Args:
+        struct: The configuration; the command's first parameter receives it, resolved.
+        arguments: Fields that are positional.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        generated = {p.name: p for p in _parameters(struct, arguments)}
+
+        def command(**given: Any) -> None:
+            fields = {name: given.pop(name) for name in list(given) if name in generated}
+            function(resolve(struct, fields), **given)
+
+        parameters = [*generated.values(), *own]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        command.__doc__, command.__name__ = function.__doc__, function.__name__
+        return command
+
+    return decorate
+
+
+def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
+    """Command line over file over defaults. Raises `UserError` that names the field."""
+    path = given.pop("config_file", None)
+    data: dict[str, Any] = read_toml(Path(path), struct) if path else {}
+    limits = dict(data.get("limits", {}))
+    for name, value in given.items():
+        if value is None or value == []:
+            continue
+        if name.startswith("max_"):
+            limits[name.removeprefix("max_")] = value
+        elif isinstance(data.get(name, {}), dict) and _is_mapping(struct, name):
+            data[name] = {**data.get(name, {}), **parse_pairs(value, _flag(name))}
+        else:
+            data[name] = value
+    if limits:
+        data["limits"] = limits
+    needed = [f.name for f in msgspec.structs.fields(struct) if f.required and f.name not in data]
+    if needed:
+        message = f"{needed[0]} is missing: give it on the command line (see --help for examples) or in --config"
+        raise UserError(message)
+    try:
+        return msgspec.convert(data, struct)
+    except msgspec.ValidationError as exc:
+        message = f"the configuration does not fit: {exc}"
+        raise UserError(message) from exc
+
+
+def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """Reads a TOML file of a configuration's fields. Raises `UserError` with file and place."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        message = f"cannot read the configuration {path}: {exc.strerror}"
+        raise UserError(message) from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        message = f"{path} is not valid TOML: {exc}"
+        raise UserError(message) from exc
+    unknown = sorted(set(data) - set(struct.__struct_fields__))
+    if unknown:
+        message = f"{path}: unknown field {unknown[0]!r}; known: {', '.join(struct.__struct_fields__)}"
+        raise UserError(message)
+    return data
+
+
+def parse_pairs(pairs: list[str], option: str) -> dict[str, Any]:
+    """`key=value` pairs; values that read as numbers or booleans become such."""
+    found = {}
+    for pair in pairs:
+        key, sep, value = pair.partition("=")
+        if not sep or not key:
+            message = f"{option} {pair!r} is not of the form key=value"
+            raise UserError(message)
+        found[key] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _is_mapping(struct: type[msgspec.Struct], name: str) -> bool:
+    return get_origin(get_type_hints(struct).get(name)) is dict
+
+
+def _flag(name: str) -> str:
+    return _SINGULAR.get(name, "--" + name.replace("_", "-"))
+
+
+def _parameters(struct: type[msgspec.Struct], arguments: tuple[str, ...]) -> list[inspect.Parameter]:
+    docs, hints, made = field_docs(struct), get_type_hints(struct), []
+    for field in msgspec.structs.fields(struct):
+        hint, help_text = hints[field.name], docs[field.name]
+        if field.name in arguments:
+            argument = typer.Argument(help=help_text, show_default=False)
+            several, one = Annotated[list[str] | None, argument], Annotated[str | None, argument]
+            made.append(_parameter(field.name, several if get_origin(hint) is tuple else one))
+        elif hint is Limits:
+            made.extend(_limit_parameters())
+        else:
+            made.append(_parameter(field.name, _option(field, hint, help_text)))
+    file_help = "TOML file with any of these fields; the command line wins over it."
+    option = typer.Option("--config", help=file_help, show_default=False)
+    return [*made, _parameter("config_file", Annotated[str | None, option])]
+
+
+def _option(field: msgspec.structs.FieldInfo, hint: Any, help_text: str) -> Any:
+    flag, origin = _flag(field.name), get_origin(hint)
+    if origin is dict:
+        option = typer.Option(flag, help=help_text, metavar="KEY=VALUE", show_default=False)
+        return Annotated[list[str] | None, option]
+    shown = "" if field.default in (None, msgspec.NODEFAULT, False, ()) else f" [default: {_shown(field.default)}]"
+    option = typer.Option(flag, help=help_text + shown, show_default=False)
+    if hint is bool:
+        return Annotated[bool | None, option]
+    if origin is tuple:
+        return Annotated[list[str] | None, option]
+    return Annotated[_plain(hint) | None, option]
+
+
+def _shown(default: Any) -> str:
+    return ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+def _plain(hint: Any) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        hint = next(a for a in get_args(hint) if a is not type(None))
+    return hint if hint in (int, float, str) else str
+
+
+def _limit_parameters() -> list[inspect.Parameter]:
+    docs, made = field_docs(Limits), []
+    for name in Limits.__struct_fields__:
+        option = typer.Option(f"--max-{name.replace('_', '-')}", help=_LIMIT_HELP + docs[name], show_default=False)
+        whole, real = Annotated[int | None, option], Annotated[float | None, option]
+        made.append(_parameter(f"max_{name}", whole if name in ("turns", "tokens") else real))
+    return made
+
+
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, default=None, annotation=annotation)

@@ -1,0 +1,34 @@
+"""`assay plugins`."""
+
+from __future__ import annotations
+
+from .shared import JsonOption
+
+__all__ = ["plugins"]
+
+KINDS = ("agents", "environments", "checks", "tasks")
+
+
+def plugins(as_json: JsonOption = False) -> None:
+    """Lists what is plugged in, from where; nothing is loaded to be listed.
+
+    Examples:
+
+      assay plugins
+
+      assay plugins --json
+    """
+    from assay import plugins as registry
+
+    from .output import emit_json
+    from .tables import print_rows
+
+    found = [
+        {"kind": kind, "name": name, "from": point.value, "package": point.dist.name if point.dist else "-"}
+        for kind in KINDS
+        for name, point in sorted(registry.names(kind).items())
+    ]
+    if as_json:
+        emit_json({"plugins": found})
+    else:
+        print_rows(found)

@@ -1,0 +1,41 @@
+"""`assay query`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .shared import JsonOption, StoreOption, settings_with
+
+__all__ = ["query"]
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="One SELECT over trajectories, steps, calls, verdicts, evidence, events.")],
+    run: Annotated[list[str] | None, typer.Option("--run", help="Only these runs; repeatable.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Rows at the most.")] = 1000,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Asks all runs of the store in SQL (DuckDB); it can read nothing else and write nothing.
+
+    Examples:
+
+      assay query "select agent, outcome, count(*) from trajectories where final group by all"
+
+      assay query "select task, arguments, exit_codes from steps where failed" --run my-run --limit 20
+
+      assay query "select reason, count(*) from verdicts where status = 'unknown' group by 1" --json
+    """
+    from assay.store import query as ask
+
+    from .output import emit_json
+    from .tables import print_rows
+
+    found = ask(settings_with(store).store, sql, runs=run, limit=limit)
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    if as_json:
+        emit_json({"columns": found.columns, "rows": rows})
+    else:
+        print_rows([{name: str(value) for name, value in row.items()} for row in rows])

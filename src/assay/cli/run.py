@@ -1,0 +1,90 @@
+"""`assay run` and `assay resume`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.rollout.config import RunConfig, to_toml
+
+from .options import takes_config
+from .shared import JsonOption, StoreOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.rollout import RunSummary
+    from assay.settings import Settings
+
+__all__ = ["resume", "run"]
+
+
+@takes_config(RunConfig, arguments=("tasks",))
+def run(
+    config: RunConfig,
+    store: StoreOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved configuration and leave.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Runs an agent on tasks, each attempt in a fresh sandbox, judged in a fresh fork of its final state.
+
+    Examples:
+
+      assay run tasks/ --agent oracle
+
+      assay run tasks/ --agent repair --attempts 4 --concurrency 2 --seed 7
+
+      assay run tasks/ --agent loop --model openai:NAME --max-turns 30 --max-cost-usd 0.5
+
+      assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
+    """
+    if dry_run:
+        sys.stdout.write(to_toml(config))
+        return
+    import asyncio
+
+    from assay.rollout import start_run
+
+    from .live import display
+
+    settings = settings_with(store)
+    with display() as progress:
+        summary = asyncio.run(start_run(config, settings, progress))
+    _report(summary, settings, as_json=as_json)
+
+
+def resume(
+    run: Annotated[str, typer.Argument(help="Name of the run.")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Finishes exactly what is missing of a run that was cut: nothing is lost, nothing runs twice.
+
+    Examples:
+
+      assay resume 20261121-0800-oracle
+
+      assay resume my-run --store /data/assay
+    """
+    import asyncio
+
+    from assay.rollout import resume_run
+
+    from .live import display
+
+    settings = settings_with(store)
+    with display() as progress:
+        summary = asyncio.run(resume_run(run, settings, progress))
+    _report(summary, settings, as_json=as_json)
+
+
+def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
+    from .output import emit_json, say
+    from .tables import print_summaries, summaries_of
+
+    found = summaries_of(settings.store, [summary.run])
+    if as_json:
+        emit_json({"run": summary.run, "store": str(summary.store), "groups": found})
+        return
+    print_summaries(found)
+    say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")

@@ -1,0 +1,47 @@
+"""`assay setup`: everything that needs the package index, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .shared import JsonOption, settings_with
+
+__all__ = ["setup"]
+
+
+def setup(
+    tasks: Annotated[list[Path] | None, typer.Argument(help="Task folders whose tool layers to make too.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Makes the sandbox's tool layer (a Python, pytest, coverage), and what tasks and the demo need on top of it.
+
+    Afterwards nothing needs the network.
+
+    Examples:
+
+      assay setup
+
+      assay setup tasks/
+    """
+    from assay.environments.workspace.toolchain import ensure_toolchain
+    from assay.rollout.prepare import requirements_of
+    from assay.tasks import load_tasks
+
+    from .making import demo_layers
+    from .output import console, emit_json, say
+
+    cache = settings_with(None).cache
+    wanted = [((), ()), *demo_layers()]
+    wanted += [requirements_of(loaded) for loaded in load_tasks(tasks or [])] if tasks else []
+    made = {}
+    for packages, masked in dict.fromkeys(wanted):
+        say(f"tool layer with {', '.join(packages) or 'pytest and coverage'} ...")
+        layer = ensure_toolchain(cache, packages, masked=masked)
+        made[layer.digest] = layer
+    if as_json:
+        emit_json({"layers": list(made.values())})
+    else:
+        console().print(f"{len(made)} tool layers ready in {cache / 'tools'}")

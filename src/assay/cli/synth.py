@@ -1,0 +1,47 @@
+"""`assay synth`: makes tasks."""
+
+from __future__ import annotations
+
+import typer
+
+from assay.synthesis.config import SynthesisConfig
+
+from .options import takes_config
+from .shared import JsonOption
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Makes tasks.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _synth() -> None:
+    """Makes tasks."""
+
+
+@app.command()
+@takes_config(SynthesisConfig, arguments=("source",))
+def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
+    """Makes repair and feature tasks from real code with tests; every task is checked in the sandbox before it is kept.
+
+    SOURCE is an installed package's name, a wheel, an sdist, a folder, or a git repository's folder. Killed at any
+    moment, the same command goes on where it was; one seed gives the same tasks.
+
+    Examples:
+
+      assay synth repository networkx --out tasks/ --count 24
+
+      assay synth repository ./more-itertools-10.5.0.tar.gz --out tasks/ --count 60 --seed 3
+
+      assay synth repository ./my-repository --out tasks/ --kind commit --requirement attrs==25.4.0
+    """
+    import asyncio
+
+    from .making import make_tasks
+    from .output import console, emit_json
+
+    report = asyncio.run(make_tasks(config))
+    if as_json:
+        emit_json(report)
+    else:
+        console().print(report.table)

@@ -1,0 +1,89 @@
+"""Text tables of summaries; the numbers come from `assay.statistics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .output import console, plain
+
+if TYPE_CHECKING:
+    from assay.statistics import Estimate, GroupSummary
+    from assay.store import AttemptRow
+
+__all__ = ["outcomes_of", "print_rows", "print_summaries", "summaries_of"]
+
+
+def outcomes_of(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
+    """The deciding try of every attempt; of an attempt that is not decided yet, none."""
+    return [row for row in rows if row.final]
+
+
+def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4)) -> list[GroupSummary]:
+    """Summaries over the deciding tries of some runs, by agent and model."""
+    from assay.statistics import Outcome, summarise
+    from assay.store import RunStore
+
+    outcomes = []
+    for number, run in enumerate(runs):
+        with RunStore.open(root, run) as store:
+            for row in outcomes_of(store.attempts()):
+                # Attempts of different runs at one task are different attempts.
+                index = number * 1_000_000 + row.number
+                outcomes.append(Outcome(row.task, row.agent, row.model, index, row.outcome or "error", row.score))
+    return list(summarise(outcomes, ks=ks))
+
+
+def print_summaries(groups: Sequence[GroupSummary]) -> None:
+    """A table of summaries on stdout."""
+    rows = []
+    for group in groups:
+        rows.append(
+            {
+                "agent": group.agent,
+                "model": group.model or "-",
+                "tasks": str(group.n_tasks),
+                "attempts": str(group.n_attempts),
+                "pass": str(group.passed),
+                "fail": str(group.failed),
+                "unknown": str(group.unknown),
+                "error": str(group.error),
+                "pass@1 [95%]": _interval(group.pass_at_1),
+                **_at_k(group),
+            }
+        )
+    print_rows(rows)
+
+
+def _at_k(group: GroupSummary) -> dict[str, str]:
+    cells = {}
+    for found in group.at_k:
+        if found.k > 1:
+            cells[f"pass@{found.k}"] = _interval(found.pass_at_k)
+            cells[f"pass^{found.k}"] = _interval(found.pass_hat_k)
+    return cells
+
+
+def _interval(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.value is None:
+        return "-"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def print_rows(rows: Sequence[dict[str, str]]) -> None:
+    """A table on stdout; hostile text cannot steer the terminal."""
+    if not rows:
+        console().print("nothing to show")
+        return
+    from rich.table import Table
+
+    table = Table(show_edge=False, box=None, pad_edge=False)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*[plain(row.get(name, "-")) for name in columns])
+    console().print(table)

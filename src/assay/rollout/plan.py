@@ -1,0 +1,55 @@
+"""Which attempts a run consists of, in which order, with which seed. Pure: one configuration gives one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from assay.records import Limits, digest_bytes
+from assay.tasks import LoadedTask
+
+__all__ = ["PlannedAttempt", "attempt_seed", "merge_limits", "plan"]
+
+
+class PlannedAttempt(NamedTuple):
+    """One attempt: `id` is unique in the run and stable over resumes."""
+
+    id: str
+    loaded: LoadedTask
+    number: int
+    seed: int
+    limits: Limits
+
+    def chain(self, retry: int) -> str:
+        """Id of the chain of one try."""
+        return f"{self.id}.{retry}"
+
+
+def attempt_seed(run_seed: int, task_digest: str, agent: str, number: int) -> int:
+    """A seed in [0, 2**63), the same wherever and whenever it is derived."""
+    text = f"{run_seed}\0{task_digest}\0{agent}\0{number}".encode()
+    return int(digest_bytes(text).removeprefix("blake3:")[:16], 16) >> 1
+
+
+def merge_limits(ours: Limits, theirs: Limits) -> Limits:
+    """The stricter of two limits, field by field."""
+    merged = {}
+    for name in Limits.__struct_fields__:
+        given = [v for v in (getattr(ours, name), getattr(theirs, name)) if v is not None]
+        merged[name] = min(given) if given else None
+    return Limits(**merged)
+
+
+def plan(tasks: Sequence[LoadedTask], agent: str, attempts: int, *, seed: int, limits: Limits) -> list[PlannedAttempt]:
+    """All attempts, the first of every task before the second of any, so that a cut run has seen every task."""
+    return [
+        PlannedAttempt(
+            id=f"{loaded.task.id}@{number}",
+            loaded=loaded,
+            number=number,
+            seed=attempt_seed(seed, loaded.task.digest, agent, number),
+            limits=merge_limits(limits, loaded.task.limits),
+        )
+        for number in range(attempts)
+        for loaded in tasks
+    ]

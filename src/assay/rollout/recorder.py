@@ -1,0 +1,111 @@
+"""Writes what happens in one try to its chain, in small batches.
+
+Invariant: everything recorded before a model call is committed before the call is made, and everything is committed
+when the try ends; a killed runner loses at most the batch under way.
+"""
+
+from __future__ import annotations
+
+import time
+
+from assay.records import (
+    Body,
+    Channel,
+    Evidence,
+    EvidenceAdded,
+    ModelCall,
+    ModelCalled,
+    Noted,
+    Observation,
+    Step,
+    StepTaken,
+    ToolCall,
+    Verdict,
+    VerdictGiven,
+)
+from assay.store import RunStore
+
+__all__ = ["Recorder"]
+
+BATCH = 16
+"""Events a transaction; at 21 us a commit the batch is a fraction of a turn."""
+
+
+class Recorder:
+    """The record of one try."""
+
+    def __init__(self, store: RunStore, chain: str) -> None:
+        self.store = store
+        self.chain = chain
+        self.steps = 0
+        self._evidence = 0
+        self._calls = 0
+        self._pending: list[Body] = []
+
+    def add(self, body: Body) -> None:
+        """Adds an event; commits when a batch is full."""
+        self._pending.append(body)
+        if len(self._pending) >= BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commits what is pending. Raises `StoreError`; what was pending stays pending then."""
+        if self._pending:
+            self.store.append(self.chain, self._pending)
+            self._pending = []
+
+    def step(
+        self,
+        *,
+        message: str | None = None,
+        reasoning: str | None = None,
+        calls: tuple[ToolCall, ...] = (),
+        observations: tuple[Observation, ...] = (),
+        call: str | None = None,
+        state: str | None = None,
+        started: float | None = None,
+    ) -> None:
+        """Adds a step of the agent."""
+        step = Step(
+            index=self.steps,
+            actor="agent",
+            message=message,
+            reasoning=reasoning,
+            tool_calls=calls,
+            observations=observations,
+            call=call,
+            state=state,
+            started=started,
+            ended=time.time(),
+        )
+        self.steps += 1
+        self.add(StepTaken(step))
+
+    def evidence(self, channel: Channel, kind: str, data: dict[str, object], blobs: tuple[str, ...] = ()) -> str:
+        """Adds a fact and returns its id."""
+        found = Evidence(self.evidence_id(), channel, kind, data, blobs, time.time())
+        self.add(EvidenceAdded(found))
+        return found.id
+
+    def evidence_id(self) -> str:
+        """A fresh id of evidence, unique in the chain."""
+        self._evidence += 1
+        return f"e{self._evidence}"
+
+    def call_id(self) -> str:
+        """A fresh id of a model call, unique in the chain."""
+        self._calls += 1
+        return f"c{self._calls}"
+
+    def call(self, call: ModelCall) -> None:
+        """Adds a model call and commits."""
+        self.add(ModelCalled(call))
+        self.flush()
+
+    def verdict(self, verdict: Verdict) -> None:
+        """Adds a judgement."""
+        self.add(VerdictGiven(verdict))
+
+    def note(self, name: str, data: dict[str, object]) -> None:
+        """Adds a note about the record itself."""
+        self.add(Noted(name, data, time.time()))

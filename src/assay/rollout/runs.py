@@ -1,0 +1,186 @@
+"""Starts and resumes runs: from a configuration to the services that its attempts share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay import __version__
+from assay.agents.interface import Agent
+from assay.environments.interface import Backend, World
+from assay.errors import TaskError, UserError, boundary
+from assay.gateway.backends import open_backend
+from assay.plugins import load
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import LoadedTask, load_tasks
+
+from .attempt import ModelAccess
+from .config import RunConfig
+from .place import Place, WorkspacePlace, WorldPlace
+from .plan import PlannedAttempt, plan
+from .prepare import Preparer
+from .progress import Progress
+from .runner import run_plan
+from .trial import Services
+
+__all__ = ["RunSummary", "new_run_name", "resume_run", "start_run"]
+
+
+class RunSummary(NamedTuple):
+    """What a finished run is called and where it lies."""
+
+    run: str
+    store: Path
+
+
+async def start_run(
+    config: RunConfig, settings: Settings, progress: Progress, *, tasks: Sequence[LoadedTask] | None = None
+) -> RunSummary:
+    """Runs a configuration to its end.
+
+    Args:
+        config: What to run.
+        settings: Where the store and the caches are.
+        progress: Told what happens.
+        tasks: The tasks themselves, for generated ones; default those in the folders that `config` names.
+
+    Raises:
+        UserError: The configuration cannot work; nothing was started.
+        StoreError: The record cannot be written; what is committed stays, and `resume_run` goes on.
+    """
+    found = tuple(tasks) if tasks is not None else load_tasks([Path(t) for t in config.tasks])
+    agent = _make_agent(config)
+    name = config.run or new_run_name(agent.name)
+    manifest = {
+        "config": msgspec.to_builtins(config),
+        "tasks": {t.task.id: t.task.digest for t in found},
+        "agent": agent.name,
+        "assay_version": __version__,
+    }
+    with RunStore.create(settings.store, name, manifest) as store:
+        await _run(store, config, settings, found, progress)
+    return RunSummary(name, settings.store)
+
+
+async def resume_run(
+    run: str, settings: Settings, progress: Progress, *, tasks: Sequence[LoadedTask] | None = None
+) -> RunSummary:
+    """Finishes exactly what is missing of a run that was cut.
+
+    Raises:
+        UserError: A task has changed or gone since the run began.
+        StoreError: There is no such run, it is sealed, or another process is writing it.
+    """
+    with RunStore.open(settings.store, run, write=True) as store:
+        manifest = store.manifest()
+        config = msgspec.convert(manifest["config"], RunConfig)
+        found = tuple(tasks) if tasks is not None else load_tasks([Path(t) for t in config.tasks])
+        _require_same(manifest["tasks"], found)
+        await _run(store, config, settings, found, progress)
+    return RunSummary(run, settings.store)
+
+
+def new_run_name(agent: str) -> str:
+    """A name that sorts by time."""
+    short = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent)[:40].strip("-") or "agent"
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}-{short}"
+
+
+async def _run(
+    store: RunStore, config: RunConfig, settings: Settings, tasks: Sequence[LoadedTask], progress: Progress
+) -> None:
+    agent = _make_agent(config)
+    planned = plan(tasks, agent.name, config.attempts, seed=config.seed, limits=config.limits)
+    async with _model(config, settings, agent) as model, _backend(config, tasks) as backend:
+        places = _Places(config, settings, store, backend)
+        services = Services(config, store.run, store, store.blobs, agent, model, places)
+        await run_plan(services, planned, progress)
+
+
+class _Places:
+    """Makes the place of each try; called with what was planned."""
+
+    def __init__(self, config: RunConfig, settings: Settings, store: RunStore, backend: Backend | None) -> None:
+        self._repetitions = config.repetitions
+        self._blobs = store.blobs
+        self._backend = backend
+        self._preparer = None if backend is None else Preparer(backend, config, settings)
+
+    def __call__(self, planned: PlannedAttempt) -> Place:
+        loaded = planned.loaded
+        if loaded.task.environment.kind != "workspace":
+            return WorldPlace(_make_world(loaded))
+        if self._backend is None or self._preparer is None:
+            message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
+            raise UserError(message)
+        preparer = self._preparer
+        return WorkspacePlace(
+            self._backend, lambda: preparer.spec(loaded), self._blobs, loaded.folder, self._repetitions
+        )
+
+
+def _make_agent(config: RunConfig) -> Agent:
+    kind = load("agents", config.agent)
+    try:
+        agent: Agent = kind(**config.agent_options)
+    except TypeError as exc:
+        given = ", ".join(sorted(config.agent_options)) or "none"
+        message = f"agent {config.agent!r} does not take these options ({given}): {exc}"
+        raise UserError(message) from exc
+    if agent.needs_model and config.model is None:
+        message = f"agent {config.agent!r} asks a model: add --model (for example openai:NAME, or scripted:FILE)"
+        raise UserError(message)
+    return agent
+
+
+def _make_world(loaded: LoadedTask) -> World:
+    spec = loaded.task.environment
+    kind = load("environments", spec.kind)
+    with boundary(TaskError, f"making the environment {spec.kind!r} of task {loaded.task.id!r}"):
+        world: World = kind(spec.parameters, spec.seed)
+    return world
+
+
+@asynccontextmanager
+async def _model(config: RunConfig, settings: Settings, agent: Agent) -> AsyncIterator[ModelAccess | None]:
+    if config.model is None or not agent.needs_model:
+        yield None
+        return
+    backend = open_backend(config.model, settings)
+    try:
+        yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency))
+    finally:
+        await backend.close()
+
+
+@asynccontextmanager
+async def _backend(config: RunConfig, tasks: Sequence[LoadedTask]) -> AsyncIterator[Backend | None]:
+    if all(t.task.environment.kind != "workspace" for t in tasks):
+        yield None
+        return
+    from assay.environments.workspace.choose import choose_backend
+
+    backend, _ = await choose_backend(config.backend, allow_unsafe=config.allow_unsafe)
+    try:
+        yield backend
+    finally:
+        await backend.close()
+
+
+def _require_same(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
+    present = {t.task.id: t.task.digest for t in found}
+    changed = [task for task, digest in recorded.items() if present.get(task) != digest]
+    if changed:
+        what = "is gone" if changed[0] not in present else "has changed"
+        message = (
+            f"task {changed[0]!r} {what} since the run began ({len(changed)} in all): put the tasks back as they "
+            "were, or start a new run"
+        )
+        raise UserError(message)

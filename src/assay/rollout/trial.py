@@ -1,0 +1,221 @@
+"""One try at one attempt, in named phases: open, act, settle, judge, close.
+
+An infrastructure failure ends a try as `broke` and leaves no outcome; it is never a failure of the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from assay import __version__
+from assay.agents.interface import Agent
+from assay.errors import (
+    AgentError,
+    AssayError,
+    BoundaryError,
+    EnvironmentFailure,
+    LimitReached,
+    ProviderError,
+    TaskError,
+    UserError,
+    VerifierError,
+    boundary,
+)
+from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, VerdictStatus
+from assay.store import BlobStore, RunStore, worst_outcome
+from assay.verify.interface import CheckResult
+
+from .attempt import LiveAttempt, ModelAccess
+from .config import RunConfig
+from .meter import Meter
+from .place import Place
+from .plan import PlannedAttempt
+from .recorder import Recorder
+
+__all__ = ["Services", "TryResult", "run_try"]
+
+RETRYABLE = {"environment", "provider", "store"}
+UNJUDGED = {"environment", "provider", "task", "store"}
+"""Boundaries whose failure leaves no state that says anything about the agent."""
+
+
+class Services(NamedTuple):
+    """What every attempt of a run shares."""
+
+    config: RunConfig
+    run: str
+    store: RunStore
+    blobs: BlobStore
+    agent: Agent
+    model: ModelAccess | None
+    place: Callable[[PlannedAttempt], Place]
+    """Makes the place of one try; cheap, opens nothing."""
+
+
+class TryResult(NamedTuple):
+    """How a try went."""
+
+    outcome: VerdictStatus | None
+    score: float | None
+    ended: str | None
+    stopped: str | None
+    broke: str | None
+    error: str | None
+    metrics: dict[str, float]
+    retry: bool = False
+    """The cause lies in the infrastructure and another try may follow."""
+    retry_after_s: float | None = None
+
+
+class _How(msgspec.Struct):
+    """How acting ended; filled as phases go by."""
+
+    ended: str | None = None
+    stopped: str | None = None
+    broke: str | None = None
+    error: str | None = None
+    retryable: bool = True
+    retry_after_s: float | None = None
+
+    def failed(self, exc: BoundaryError) -> None:
+        """Notes whose boundary failed; the first failure stands."""
+        if self.broke is None:
+            self.broke, self.error = exc.name, str(exc)
+            if isinstance(exc, ProviderError):
+                self.retryable, self.retry_after_s = exc.retryable, exc.retry_after_s
+
+
+async def run_try(services: Services, planned: PlannedAttempt, retry: int, *, may_retry: bool) -> TryResult:
+    """Runs one try and records it whole.
+
+    Raises:
+        StoreError: The record cannot be written.
+    """
+    this = _Try(services, planned, retry)
+    try:
+        await this.open()
+        if this.how.broke is None:
+            await this.act()
+        if this.how.broke not in UNJUDGED:
+            await this.settle_and_judge()
+    except asyncio.CancelledError:
+        this.cut("cancelled")
+        raise
+    finally:
+        await asyncio.shield(this.place.close())
+    return this.end(may_retry=may_retry)
+
+
+class _Try:
+    """One try under way; its methods are its phases, in order."""
+
+    def __init__(self, services: Services, planned: PlannedAttempt, retry: int) -> None:
+        self.services = services
+        self.planned = planned
+        self.retry = retry
+        self.recorder = Recorder(services.store, planned.chain(retry))
+        self.meter = Meter(planned.limits)
+        self.task = planned.loaded.task
+        self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
+        self.place = services.place(planned)
+        self.how = _How()
+        self.results: tuple[CheckResult, ...] = ()
+
+    async def open(self) -> None:
+        """Makes the place, then starts the chain, so that its first event names the isolation."""
+        try:
+            with boundary(TaskError, f"preparing {self.task.id}"):
+                await self.place.open(self.attempt, self.recorder)
+        except BoundaryError as exc:
+            self.how.failed(exc)
+        except UserError as exc:
+            self.how.failed(TaskError(str(exc)))
+        if self.services.agent.name == "oracle" and self.planned.loaded.folder is not None:
+            self.attempt.solution = self.planned.loaded.folder / "solution"
+        self.recorder.add(self._started())
+        self.recorder.flush()
+
+    def _started(self) -> AttemptStarted:
+        model = self.services.model
+        return AttemptStarted(
+            run=self.services.run,
+            attempt=self.planned.id,
+            task=self.task.id,
+            task_digest=self.task.digest,
+            agent=self.services.agent.name,
+            model=model.backend.name if model else None,
+            seed=self.planned.seed,
+            number=self.planned.number,
+            retry=self.retry,
+            isolation=self.place.isolation,
+            at=time.time(),
+            assay_version=__version__,
+        )
+
+    async def act(self) -> None:
+        """Lets the agent act, under the limits."""
+        wall = asyncio.timeout(self.planned.limits.wall_s)
+        try:
+            async with wall:
+                with boundary(AgentError, f"agent {self.services.agent.name}"):
+                    await self.services.agent.run(self.attempt)
+            self.how.ended = self.attempt.ended
+        except TimeoutError:
+            self.how.stopped = "wall_s"
+        except LimitReached as exc:
+            self.how.stopped = exc.limit
+        except BoundaryError as exc:
+            if wall.expired():  # the cancelled act failed on its way out; the limit is the cause
+                self.how.stopped = "wall_s"
+            else:
+                self.how.failed(exc)
+        except AssayError as exc:
+            self.how.failed(AgentError(str(exc)))
+
+    async def settle_and_judge(self) -> None:
+        """Stops what the agent left, seals the final state, judges it."""
+        try:
+            with boundary(EnvironmentFailure, "sealing the final state"):
+                await self.place.settle(self.recorder)
+            self.recorder.flush()
+            with boundary(VerifierError, "judging"):
+                self.results = await self.place.judge(self.task)
+        except BoundaryError as exc:
+            self.how.failed(exc)
+        for result in self.results:
+            for found in result.evidence:
+                self.recorder.add(EvidenceAdded(found))
+            self.recorder.verdict(result.verdict)
+
+    def cut(self, why: str) -> None:
+        """Leaves the chain open, with a note: a later resume keeps it and tries again."""
+        self.recorder.note("interrupted", {"cause": why})
+        self.recorder.flush()
+
+    def end(self, *, may_retry: bool) -> TryResult:
+        """Closes the chain and says how the try went."""
+        how = self.how
+        metrics = self.meter.metrics()
+        retry = may_retry and how.broke in RETRYABLE and how.retryable
+        if retry:
+            self.recorder.note("retried", {"broke": how.broke, "error": how.error})
+        self.recorder.add(AttemptEnded(how.ended, how.stopped, how.broke, how.error, metrics, {}, time.time()))
+        self.recorder.flush()
+        outcomes = [r.verdict for r in self.results if r.verdict.kind == "outcome"]
+        scores = [v.score for v in outcomes if v.score is not None]
+        return TryResult(
+            outcome=worst_outcome(outcomes),
+            score=min(scores) if scores else None,
+            ended=how.ended,
+            stopped=how.stopped,
+            broke=how.broke,
+            error=how.error,
+            metrics=metrics,
+            retry=retry,
+            retry_after_s=how.retry_after_s,
+        )
