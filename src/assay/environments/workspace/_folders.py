@@ -1,0 +1,192 @@
+"""Worlds as plain folders: the state of backends that cannot or may not mount an overlay.
+
+An image is merged into a folder once (`Template`); each workspace gets a copy; a snapshot is another copy. So opening
+costs in proportion to the image, and the first digest reads it once. Blocking: run in a thread.
+
+Invariant: no path is followed through a link when folders are merged, scanned or copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from assay.environments.interface import Change
+from assay.environments.workspace._entries import Entry, HashCache, is_opaque, is_whiteout, name_of
+from assay.environments.workspace.state import StackedImage, compare_entries, scan_folder
+
+__all__ = ["FolderTree", "Template", "apply_changes", "copy_folder", "etc_of", "give", "merge_layer", "remove_folder"]
+
+
+class Template:
+    """An image as one merged folder that nobody changes."""
+
+    def __init__(self, folder: Path, cache: HashCache) -> None:
+        self.folder = folder
+        self._top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.view = StackedImage([self._top], cache)
+        self.entries: dict[str, Entry] = scan_folder(self._top, cache)
+
+    def close(self) -> None:
+        """Closes what it holds open; the folder stays."""
+        os.close(self._top)
+
+
+def etc_of(template: Path) -> Path:
+    """Where the read-only /etc of a template is kept."""
+    return template.with_name(template.name + "-etc")
+
+
+class FolderTree:
+    """The folder of one workspace.
+
+    Args:
+        folder: The workspace's root.
+        template: What its image is.
+        hidden: Paths that are no part of the state: what mounts, masks and fresh folders cover.
+        made: Folders that the platform made in it.
+    """
+
+    def __init__(self, folder: Path, template: Template, hidden: frozenset[str], made: frozenset[str]) -> None:
+        self.folder = folder
+        self.template = template
+        self._hidden, self._made = hidden, made
+        self._cache = HashCache()
+
+    def changes(self) -> tuple[Change, ...]:
+        """Everything that differs from the image, sorted by path."""
+        top = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            now = scan_folder(top, self._cache, hidden=self._hidden)
+        finally:
+            os.close(top)
+        return tuple(change for change in compare_entries(self._before(), now) if not self._is_made(change))
+
+    def _before(self) -> dict[str, Entry]:
+        entries = self.template.entries
+        if not self._hidden:
+            return entries
+        return {path: entry for path, entry in entries.items() if not self._is_hidden(path)}
+
+    def _is_hidden(self, path: str) -> bool:
+        return any(path == hidden or path.startswith(hidden + "/") for hidden in self._hidden)
+
+    def _is_made(self, change: Change) -> bool:
+        return change.kind == "added" and change.type == "directory" and change.path in self._made
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """An exact copy (modes, links, owners), sharing blocks where the file system can. `target` is absent."""
+    command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        message = f"{source.name} could not be copied: {done.stderr.strip()[-300:]}"
+        raise OSError(message)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a tree, also where an agent left folders without rights. Never raises for what cannot be removed."""
+
+    def force(function: Callable[[str], object], path: str, _: object) -> None:
+        with contextlib.suppress(OSError):
+            Path(path).parent.chmod(0o700)
+            if not Path(path).is_symlink():
+                Path(path).chmod(0o700)
+            function(path)
+
+    if folder.exists():
+        shutil.rmtree(folder, onerror=force)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def merge_layer(root: Path, layer: Path) -> None:
+    """Puts a layer over a folder: files replace, folders merge, marks remove."""
+    for parent, folders, files in os.walk(layer):
+        inside = root / Path(parent).relative_to(layer)
+        if inside != root:
+            _merge_folder(inside, Path(parent))
+        for name in (*folders, *files):
+            source, target = Path(parent) / name, inside / name
+            status = source.lstat()
+            if is_whiteout(status):
+                _remove(target)
+            elif not stat.S_ISDIR(status.st_mode):
+                _remove(target)
+                shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _merge_folder(target: Path, source: Path) -> None:
+    top = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        hides = is_opaque(top)
+    finally:
+        os.close(top)
+    if hides or target.is_symlink() or not target.is_dir():
+        _remove(target)
+    target.mkdir(exist_ok=True)
+    target.chmod(stat.S_IMODE(source.stat().st_mode))
+
+
+def _remove(target: Path) -> None:
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[str], bytes]) -> None:
+    """Turns a copy of an image into the state that a manifest describes. Raises `ValueError` for a wrong one."""
+    from assay.records import digest_bytes
+
+    modes: list[tuple[Path, int]] = []
+    for change in sorted(changes, key=lambda item: item.path):
+        path = _checked(root, change)
+        if change.kind == "removed" or (change.type != "directory" and change.kind == "changed"):
+            _remove(path)
+        if change.kind == "removed" or change.type == "other":
+            continue
+        if change.type == "directory":
+            if path.is_symlink() or not path.is_dir():
+                _remove(path)
+                path.mkdir()
+            modes.append((path, change.mode or 0o755))
+            continue
+        data = read_blob(change.digest or "")
+        if digest_bytes(data) != change.digest:
+            message = f"{change.path}: the stored bytes are not those of {change.digest}"
+            raise ValueError(message)
+        if change.type == "symlink":
+            path.symlink_to(os.fsdecode(data))
+        else:
+            path.write_bytes(data)
+            path.chmod((change.mode or 0o644) & 0o1777)
+    for path, mode in reversed(modes):
+        path.chmod(mode & 0o1777)
+
+
+def _checked(root: Path, change: Change) -> Path:
+    """The host path of a change; refuses what leaves the folder, also through a link."""
+    parts = name_of(change.path).split("/")
+    if parts[0] != "" or {"", ".", ".."} & set(parts[1:]):
+        message = f"a manifest path that is not below the root: {change.path!r}"
+        raise ValueError(message)
+    path = root
+    for part in parts[1:-1]:
+        path = path / part
+        if path.is_symlink() or not path.is_dir():
+            message = f"the manifest has {change.path!r} but not its folder"
+            raise ValueError(message)
+    return path / parts[-1]
+
+
+def give(root: Path, owner: int) -> None:
+    """Makes `owner` the owner of a whole folder."""
+    os.chown(root, owner, owner, follow_symlinks=False)
+    for parent, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            os.chown(Path(parent) / name, owner, owner, follow_symlinks=False)

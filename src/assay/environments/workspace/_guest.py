@@ -1,0 +1,104 @@
+"""Starts the exec server (`launcher.init`) where the launcher itself is not used: in a folder, in bubblewrap, in a
+container. The server is the same, so is the conversation; what differs is what was made around it before.
+
+Not a sandbox: `filtered` adds no_new_privs and the system call filter to whatever the caller made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.environments.workspace.session import ExecDefaults, InitSession
+from assay.errors import EnvironmentFailure
+
+__all__ = ["LAUNCHER", "Guest", "server_arguments", "start_guest"]
+
+LAUNCHER = Path(__file__).with_name("launcher")
+START_S = 30.0
+_BOOT = """
+import json, os, socket, sys
+sys.path.insert(0, sys.argv[1])
+from launcher import init, privileges, protocol, seccomp, syscalls
+given = json.loads(sys.argv[2])
+if "connect" in given:
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.connect(given["connect"])
+else:
+    control = socket.socket(fileno=given["fd"])
+control.set_inheritable(False)
+os.umask(0o022)
+os.chdir("/")
+oom = init.OomScore()
+privileges.close_all_but([fd for fd in (control.fileno(), oom.fileno()) if fd >= 0])
+privileges.set_limits(given["rlimits"])
+syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+if given["filtered"]:
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.load_filter(seccomp.program())
+syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+protocol.send(control, {"ready": True})
+init.Server(control, oom).serve()
+"""
+
+
+class Guest(NamedTuple):
+    """A running exec server and how to end all of it."""
+
+    session: InitSession
+    end: Callable[[], Awaitable[None]]
+
+
+def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **where: int | str) -> list[str]:
+    """What a Python (standard library only, 3.11+) is given to be the server; `folder` holds `launcher`."""
+    given = {"rlimits": rlimits, "filtered": filtered, **where}
+    return ["-I", "-S", "-c", _BOOT, folder, json.dumps(given)]
+
+
+async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, str]) -> Guest:
+    """Runs a command that becomes the server on the descriptor that it is given.
+
+    Raises:
+        EnvironmentFailure: It did not come up; the message has what it said.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            *command(theirs.fileno()),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            env=env,
+        )
+    session = InitSession(ours, ExecDefaults({}, "/"))
+    try:
+        await session.channel.first(START_S)
+    except EnvironmentFailure as exc:
+        session.close()
+        said = await _ended(process)
+        message = f"the sandbox could not be started: {said or exc}"
+        raise EnvironmentFailure(message) from exc
+
+    async def end() -> None:
+        session.close()
+        await _ended(process)
+
+    return Guest(session, end)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> str:
+    """Waits for the end, killing what does not end by itself; returns what it said."""
+    try:
+        _, said = await asyncio.wait_for(process.communicate(), 15.0)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        _, said = await process.communicate()
+    return said.decode(errors="replace").strip()[-500:]

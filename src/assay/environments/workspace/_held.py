@@ -1,0 +1,41 @@
+"""How limits are held where the world is a folder in namespaces: by rlimits and tmpfs sizes, the sums by a watchdog."""
+
+from __future__ import annotations
+
+from assay.environments.interface import ResourceLimits
+from assay.environments.workspace._watch import WATCH_S
+from assay.records import LimitHold
+
+__all__ = ["MIB", "folder_limits", "folder_rlimits"]
+
+MIB = 1024 * 1024
+
+
+def folder_rlimits(limits: ResourceLimits) -> dict[str, int]:
+    """Limits of every process; NPROC counts within the sandbox's own user namespace."""
+    given = {
+        "NPROC": limits.processes + 1 if limits.processes is not None else None,
+        "NOFILE": limits.open_files,
+        "FSIZE": limits.file_mib * MIB if limits.file_mib is not None else None,
+        "DATA": limits.memory_mib * MIB if limits.memory_mib is not None else None,
+        "CORE": 0,
+        "MEMLOCK": 64 * 1024,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def folder_limits(limits: ResourceLimits) -> tuple[LimitHold, ...]:
+    """What the record says of each."""
+    watch = f"watchdog {WATCH_S * 1000:.0f} ms"
+    rows = [
+        LimitHold("memory", "soft", limits.memory_mib, "MiB", f"{watch}; RLIMIT_DATA for each process"),
+        LimitHold("processes", "hard", limits.processes, "", "RLIMIT_NPROC in its user namespace"),
+        LimitHold("cpu", "none", limits.cpus, "cores"),
+        LimitHold("disk", "soft", limits.disk_mib, "MiB", "watchdog 1 s"),
+        LimitHold("tmp", "hard", limits.tmp_mib, "MiB", "tmpfs size"),
+        LimitHold("file_size", "hard", limits.file_mib, "MiB", "RLIMIT_FSIZE"),
+        LimitHold("open_files", "hard", limits.open_files, "", "RLIMIT_NOFILE"),
+    ]
+    kept = tuple(row for row in rows if row.value is not None)
+    wall = LimitHold("wall_time", "hard", None, "s", "given with each exec; all processes are killed")
+    return (*kept, wall, LimitHold("output", "hard", limits.output_mib, "MiB", "the reader stops the command"))

@@ -1,0 +1,177 @@
+"""The `bubblewrap` backend: for hosts that let only that program make namespaces (AppArmor on some distributions).
+
+It needs bubblewrap 0.8 or newer. The exec server, its system call filter and its limits are those of `namespaces`; the
+world is an ordinary folder, copied for each workspace, because bubblewrap 0.8 has no overlay.
+
+Covered: as `namespaces` (own user, mount, PID, network, IPC and UTS namespaces, no capabilities, filter, /tmp and
+/dev/shm of a fixed size, read-only system folders). Never run as the host's uid 0, under which /proc/sys would stay
+writable: as root everything is done as an ordinary user id that nothing else has.
+Not covered: what `namespaces` does not cover either; the sum of memory and the disk are watched (soft), not held;
+agent and verifier are the same user of the host; an image's layers cannot add to the read-only system folders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from assay.environments.interface import Image, WorkspaceSpec
+from assay.environments.workspace._folder_backend import FOREIGN, FolderBackend
+from assay.environments.workspace._folders import Template, etc_of
+from assay.environments.workspace._guest import LAUNCHER, Guest, server_arguments, start_guest
+from assay.environments.workspace._held import MIB, folder_limits, folder_rlimits
+from assay.environments.workspace.launcher.base import SYSTEM
+from assay.environments.workspace.toolchain import HOME, ToolLayer
+from assay.errors import EnvironmentFailure
+from assay.records import Isolation
+
+__all__ = ["BubblewrapBackend"]
+
+_OLDEST = (0, 8)
+_PLACE = "/dev/assay"
+"""In the sandbox's own /dev: where the exec server and its Python are seen."""
+# As root: bind what the user id may not reach into a private mount tree, become it, and go on as bubblewrap.
+_DROP = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from launcher import syscalls
+owner, place, sources = json.loads(sys.argv[2])
+syscalls.unshare(syscalls.NEWNS)
+syscalls.mount(None, "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
+syscalls.mount("tmpfs", place, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=64k")
+for number, source in enumerate(sources):
+    point = f"{place}/{number}"
+    os.mkdir(point) if os.path.isdir(source) else os.close(os.open(point, os.O_CREAT, 0o644))
+    syscalls.mount(source, point, None, syscalls.MS_BIND | syscalls.MS_REC)
+os.setgroups([])
+os.setresgid(owner, owner, owner)
+os.setresuid(owner, owner, owner)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+class BubblewrapBackend(FolderBackend):
+    """Opens workspaces in bubblewrap.
+
+    Args:
+        toolchain: The Python that the exec server runs on; default the host's own `/usr/bin/python3`.
+        scratch: Where workspaces' folders are made; default the temporary folder.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self, *, toolchain: ToolLayer | None = None, scratch: Path | None = None) -> None:
+        super().__init__(scratch=scratch)
+        self._toolchain = toolchain
+        self._program: str | None = None
+
+    async def program(self) -> str:
+        """Where bubblewrap is. Raises `EnvironmentFailure` where it is missing or too old."""
+        if self._program is None:
+            found = shutil.which("bwrap")
+            if found is None:
+                message = "bubblewrap is not installed: install the package `bubblewrap`"
+                raise EnvironmentFailure(message)
+            process = await asyncio.create_subprocess_exec(
+                found, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+            )
+            text = (await process.communicate())[0].decode(errors="replace")
+            version = tuple(int(part) for part in text.split()[-1].split(".")[:2] if part.isdigit()) if text else ()
+            if version < _OLDEST:
+                message = f"bubblewrap {text.strip() or '?'} is too old: 0.8 or newer is needed"
+                raise EnvironmentFailure(message)
+            self._program = found
+        return self._program
+
+    async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
+        """See `FolderBackend.start`."""
+        program = await self.program()
+        rlimits = folder_rlimits(spec.limits)
+        python, sources = self._python(spec)
+        sources += [(str(LAUNCHER), f"{_PLACE}/launcher")]
+        sources += [(str(Path(mount.source).resolve(strict=True)), mount.target) for mount in spec.mounts]
+        if not spec.image.root:
+            sources = [(str(etc_of(template.folder)), "/etc"), *sources]
+        sources.insert(0, (str(folder), "/"))
+
+        def command(fd: int) -> list[str]:
+            server = [python, *server_arguments(_PLACE, rlimits, filtered=True, fd=fd)]
+            if self.owner is None:
+                return [program, *self._arguments(spec, sources), "--", *server]
+            place = self.place("m")
+            place.mkdir()
+            moved = [(f"{place}/{number}", target) for number, (_, target) in enumerate(sources)]
+            given = json.dumps([self.owner, str(place), [source for source, _ in sources]])
+            arguments = [program, *self._arguments(spec, moved), "--", *server]
+            return [sys.executable, "-I", "-S", "-c", _DROP, str(LAUNCHER.parent), given, *arguments]
+
+        return await start_guest(command, {"PATH": "/usr/bin:/bin"})
+
+    def _python(self, spec: WorkspaceSpec) -> tuple[str, list[tuple[str, str]]]:
+        layer = self._toolchain.path if self._toolchain is not None else None
+        layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
+        if layer is not None:
+            return f"{_PLACE}/python/host/python3", [(layer, f"{_PLACE}/python")]
+        if spec.image.root or not Path("/usr/bin/python3").exists():
+            message = "the exec server needs a Python in the sandbox: make the tool layer with `assay setup`"
+            raise EnvironmentFailure(message)
+        return "/usr/bin/python3", []
+
+    def _arguments(self, spec: WorkspaceSpec, sources: list[tuple[str, str]]) -> list[str]:
+        """What bubblewrap is told; mounts in this order, each over those before."""
+        spaces = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        user = "1000" if spec.user == "agent" else "0"
+        told = [*spaces, *(["--unshare-net"] if spec.network == "none" else []), "--die-with-parent", "--new-session"]
+        told += ["--as-pid-1", "--cap-drop", "ALL", "--hostname", spec.hostname, "--uid", user, "--gid", user]
+        told += ["--bind", sources[0][0], "/"]
+        if not spec.image.root:
+            told += self._system()
+        told += ["--dev", "/dev", "--proc", "/proc"]
+        size = ["--size", str(spec.limits.tmp_mib * MIB)] if spec.limits.tmp_mib is not None else []
+        for place, mode in (("/tmp", "1777"), ("/dev/shm", "1777"), *((path, "0755") for path in spec.tmpfs)):
+            told += ["--perms", mode, *size, "--tmpfs", place]
+        for source, target in sources[1:]:
+            told += ["--ro-bind", source, target]
+        told += ["--remount-ro", "/dev", *self._masks(spec)]
+        return [*told, "--chdir", "/"]
+
+    def _system(self) -> list[str]:
+        places = [Path("/", name) for name in SYSTEM if name != "etc"]
+        shown = [str(place) for place in places if place.is_dir() and not place.is_symlink()]
+        return [word for place in shown for word in ("--ro-bind", place, place)]
+
+    def _masks(self, spec: WorkspaceSpec) -> list[str]:
+        """Only what is there can be covered; bubblewrap would make the rest, or fail to."""
+        told = []
+        for path in spec.masks:
+            place = Path(path) if path.split("/")[1] in SYSTEM and path.split("/")[1] != "etc" else None
+            if place is not None and place.is_dir():
+                told += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+            elif place is not None and place.exists():
+                told += ["--ro-bind", "/dev/null", path]
+        return told
+
+    def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
+        """See `FolderBackend.covered`."""
+        system = () if spec.image.root else (f"/{name}" for name in SYSTEM)
+        return super().covered(spec) | {"/dev", "/proc", "/tmp", *system}
+
+    def check_template(self, folder: Path, image: Image) -> None:
+        """See `FolderBackend.check_template`."""
+        if image.root:
+            return
+        for layer in image.layers:
+            for name in SYSTEM:
+                if Path(layer, name).is_dir() and name != "etc":
+                    message = f"the image adds to /{name}, which is the host's and read-only with {self.name}"
+                    raise ValueError(message)
+
+    def isolation(self, spec: WorkspaceSpec) -> Isolation:
+        """See `FolderBackend.isolation`."""
+        network = "none" if spec.network == "none" else "host"
+        note = f"commands ran as user {FOREIGN if self.owner else os.geteuid()} of the host, without rights"
+        return Isolation("bubblewrap", folder_limits(spec.limits), network=network, users="same", notes=(note,))

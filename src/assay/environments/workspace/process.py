@@ -1,0 +1,117 @@
+"""The `process` backend: no isolation at all. Commands are ordinary processes of the user, in a private folder.
+
+For machines without any sandbox, and for trusted tasks: `choose_backend` opens it only when it is allowed by name, and
+every record says `none`.
+
+Covered: a private folder for each workspace, separate streams, exit codes, timeouts that kill every descendant (also
+those that changed session), limits on file size and open files.
+Not covered: everything else. Commands can read and write whatever the user can, reach the network and the machine's
+services, and see its processes. A process that detaches by two forks is still found; one that is started by another
+service (`at`, `systemd-run`) is not.
+
+Paths: calls such as `read("/workspace/x")` are mapped into the folder, and commands start in the mapped working
+directory; but a command that itself names `/workspace/x` names the machine's. `$ASSAY_ROOT` is the folder, `$HOME` and
+`$TMPDIR` are in it. Mounts are not made: calls that name them read their source, and their `bin` is on the PATH (for
+the tool layer, the programs that start in place).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.environments.interface import Image, WorkspaceSpec
+from assay.environments.workspace._folder_backend import FolderBackend
+from assay.environments.workspace._folders import Template, remove_folder
+from assay.environments.workspace._guest import LAUNCHER, Guest, server_arguments, start_guest
+from assay.environments.workspace._watch import WATCH_S
+from assay.records import Isolation, LimitHold
+
+__all__ = ["ProcessBackend"]
+
+_MIB = 1024 * 1024
+
+
+class ProcessBackend(FolderBackend):
+    """Opens workspaces that are plain folders. See the module's warning."""
+
+    name = "process"
+    needs_system = False
+
+    async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
+        """See `FolderBackend.start`."""
+        del template
+        limits = {"CORE": 0}
+        if spec.limits.file_mib is not None:
+            limits["FSIZE"] = spec.limits.file_mib * _MIB
+        if spec.limits.open_files is not None:
+            limits["NOFILE"] = spec.limits.open_files
+        for target in spec.tmpfs:
+            place = Path(self.map(folder, spec, target))
+            remove_folder(place)
+            place.mkdir(parents=True)
+        python = getattr(sys, "_base_executable", None) or sys.executable
+
+        def command(fd: int) -> list[str]:
+            return [python, *server_arguments(str(LAUNCHER.parent), limits, filtered=False, fd=fd)]
+
+        return await start_guest(command, {"PATH": "/usr/bin:/bin"})
+
+    def isolation(self, spec: WorkspaceSpec) -> Isolation:
+        """See `FolderBackend.isolation`."""
+        limits, watch = spec.limits, f"watchdog {WATCH_S * 1000:.0f} ms"
+        rows = [
+            LimitHold("memory", "soft", limits.memory_mib, "MiB", watch),
+            LimitHold("processes", "none", limits.processes),
+            LimitHold("cpu", "none", limits.cpus, "cores"),
+            LimitHold("disk", "soft", limits.disk_mib, "MiB", "watchdog 1 s"),
+            LimitHold("file_size", "hard", limits.file_mib, "MiB", "RLIMIT_FSIZE"),
+            LimitHold("open_files", "hard", limits.open_files, "", "RLIMIT_NOFILE"),
+        ]
+        kept = [row for row in rows if row.value is not None]
+        kept += [
+            LimitHold("wall_time", "soft", None, "s", "all descendants are killed"),
+            LimitHold("output", "hard", limits.output_mib, "MiB", "the reader stops the command"),
+        ]
+        note = "no isolation: commands could do whatever the user could"
+        return Isolation("none", tuple(kept), network="host", users="same", notes=(note,))
+
+    def map(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
+        """See `FolderBackend.map`."""
+        clean = posixpath.normpath(posixpath.join(spec.workdir, path))
+        for mount in spec.mounts:
+            if clean == mount.target or clean.startswith(mount.target.rstrip("/") + "/"):
+                if write:
+                    raise OSError(30, "read-only", path)
+                return mount.source + clean[len(mount.target.rstrip("/")) :]
+        return str(folder) + clean
+
+    def environment(self, folder: Path, spec: WorkspaceSpec) -> dict[str, str]:
+        """See `FolderBackend.environment`."""
+        env = super().environment(folder, spec)
+        mapped = [self._programs(folder, spec, place) for place in env["PATH"].split(":")]
+        own = {"ASSAY_ROOT": str(folder), "HOME": f"{folder}/home/agent", "TMPDIR": f"{folder}/tmp"}
+        return {**env, **own, "PATH": ":".join(mapped)}
+
+    def _programs(self, folder: Path, spec: WorkspaceSpec, place: str) -> str:
+        for mount in spec.mounts:
+            if place.startswith(mount.target.rstrip("/") + "/"):
+                in_place = Path(mount.source) / "host"
+                return str(in_place) if in_place.is_dir() else self.map(folder, spec, place)
+        return place
+
+    def words(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
+        """A program that is named by its path in a mount is found where the mount comes from."""
+        if isinstance(command, str) or not command or not command[0].startswith("/"):
+            return command
+        head, name = posixpath.split(command[0])
+        place = self._programs(folder, spec, head)
+        return command if place == head else [f"{place}/{name}", *command[1:]]
+
+    def check_template(self, folder: Path, image: Image) -> None:
+        """See `FolderBackend.check_template`."""
+        if image.root:
+            message = "a root file system needs a sandbox; without one there are only the machine's own tools"
+            raise ValueError(message)

@@ -1,0 +1,75 @@
+"""What is particular to bubblewrap: who commands are on the host, and what they cannot reach."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from assay.environments.interface import Workspace, WorkspaceSpec
+from assay.environments.workspace.bubblewrap import BubblewrapBackend
+from assay.environments.workspace.toolchain import ToolLayer
+from assay.errors import EnvironmentFailure
+
+
+@pytest.fixture
+async def box(toolchain: ToolLayer):
+    backend = BubblewrapBackend(toolchain=toolchain)
+    masks = ("/usr/share/doc", "/usr/bin/env")
+    try:
+        yield await backend.open(WorkspaceSpec(mounts=(toolchain.mount(),), masks=masks))
+    except EnvironmentFailure as exc:
+        pytest.skip(f"bubblewrap does not work here: {exc}")
+    finally:
+        await backend.close()
+
+
+async def test_commands_are_never_the_hosts_root(box: Workspace) -> None:
+    await box.exec("sleep 71 &")
+    (pid,) = [p for p in Path("/proc").iterdir() if p.name.isdigit() and b"sleep\x0071" in _line(p)]
+    uid = int((pid / "status").read_text().split("Uid:")[1].split()[0])
+    assert uid != 0
+    assert uid == os.geteuid() or os.geteuid() == 0
+
+
+def _line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "echo 1 > /proc/sys/vm/swappiness",
+        "echo b > /proc/sysrq-trigger",
+        "cat /proc/1/mem",
+        "cat /proc/1/environ",
+        "ls /proc/1/root/",
+        "touch /usr/x",
+        "touch /etc/x",
+        "touch /dev/x",
+        "mount -t tmpfs none /mnt",
+        "unshare -Ur true",
+        "cat /etc/shadow",
+        "ls /root/.ssh",
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 22), 1)'",
+        "kill -9 1; test ! -d /proc/1",
+        "ls /usr/share/doc | grep .",
+        "/usr/bin/env true",
+    ],
+)
+async def test_attack_fails(box: Workspace, attack: str) -> None:
+    assert (await box.exec(attack, timeout_s=20)).exit_code != 0
+    assert (await box.exec("echo on")).stdout == "on\n"
+
+
+async def test_memory_and_disk_are_watched(box: Workspace, toolchain: ToolLayer) -> None:
+    assert {limit.name: limit.hold for limit in box.isolation.limits if limit.hold == "soft"} == {
+        "memory": "soft",
+        "disk": "soft",
+    }
+    assert box.isolation.name == "bubblewrap"
+    assert box.isolation.network == "none"

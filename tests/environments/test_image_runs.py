@@ -1,0 +1,96 @@
+"""RUN, in each sandbox that can keep what it made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.environments.interface import Backend, WorkspaceSpec
+from assay.environments.workspace.bubblewrap import BubblewrapBackend
+from assay.environments.workspace.images import BuildOptions, build_image
+from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.environments.workspace.toolchain import ToolLayer
+from assay.errors import EnvironmentFailure, UserError
+
+TEXT = """FROM scratch
+ARG WORD=hello
+ENV GREETING="$WORD there"
+WORKDIR /app
+COPY x.py /app/
+RUN python3 x.py > out && rm x.py && mkdir -p d/e && ln -s out l && chmod 700 d
+SHELL ["/bin/sh", "-ec"]
+RUN <<EOF
+echo "$GREETING" > d/e/f
+false || cat out > d/n
+EOF
+RUN ["/bin/sh", "-c", "echo $0 > words", "a b"]
+"""
+
+
+@pytest.fixture(params=["namespaces", "bubblewrap"])
+async def backend(request: pytest.FixtureRequest, toolchain: ToolLayer):
+    made: Backend = NamespacesBackend() if request.param == "namespaces" else BubblewrapBackend(toolchain=toolchain)
+    try:
+        await (await made.open(WorkspaceSpec())).close()
+    except EnvironmentFailure as exc:
+        pytest.skip(f"{request.param} does not work here: {exc}")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "x.py").write_text("print(6 * 7)\n")
+    return tmp_path / "task"
+
+
+async def test_commands_make_layers_that_are_found_again(
+    backend: Backend, folder: Path, tmp_path: Path, toolchain: ToolLayer
+) -> None:
+    (folder / "Dockerfile").write_text(TEXT)
+    options = BuildOptions(cache=tmp_path / "cache", toolchain=toolchain)
+    image = await build_image(folder, options, backend=backend)
+    assert await build_image(folder, options) == image
+    workspace = await backend.open(WorkspaceSpec(image=image, workdir=image.workdir))
+    shown = await workspace.exec("cat l d/e/f d/n words; ls; stat -c %a d; echo more >> out && rm d/n && cat out")
+    assert shown.stdout.split() == [
+        "42",
+        "hello",
+        "there",
+        "42",
+        "a",
+        "b",
+        "d",
+        "l",
+        "out",
+        "words",
+        "700",
+        "42",
+        "more",
+    ]
+    assert await workspace.diff() != ()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("RUN echo why >&2; exit 3", "Dockerfile:2: RUN: the command ended with 3:\nwhy"),
+        ("RUN --mount=type=secret,id=x true", "--mount=type=secret,id=x is not supported"),
+        ("RUN no-such-program", "ended with 127"),
+    ],
+)
+async def test_a_command_that_fails_is_an_error_with_its_line(
+    backend: Backend, folder: Path, tmp_path: Path, command: str, said: str
+) -> None:
+    (folder / "Dockerfile").write_text(f"FROM scratch\n{command}\n")
+    with pytest.raises(UserError) as caught:
+        await build_image(folder, BuildOptions(cache=tmp_path / "cache"), backend=backend)
+    assert said in str(caught.value)
+
+
+async def test_a_build_has_no_network_unless_allowed(backend: Backend, folder: Path, tmp_path: Path) -> None:
+    (folder / "Dockerfile").write_text("FROM scratch\nRUN cat /proc/net/route | wc -l > /workspace/routes\n")
+    image = await build_image(folder, BuildOptions(cache=tmp_path / "cache"), backend=backend)
+    assert (Path(image.layers[-1]) / "workspace" / "routes").read_text().strip() in ("0", "1")
