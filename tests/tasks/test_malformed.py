@@ -23,7 +23,14 @@ TOML = {
     "key twice": ("source = 'a'\nsource = 'b'\n", "task.toml:2:13: is not TOML: cannot overwrite a value"),
     "table twice": ("[agent]\n[agent]\n", "task.toml:2:7: is not TOML: "),
     "impossible date": ("[metadata]\nday = 2026-02-31\n", "task.toml:2:7: is not TOML: invalid date or datetime"),
-    "deep nesting": ("x = " + "[" * 5000, "task.toml: is nested too deeply; write fewer brackets"),
+    "deep nesting": ("x = " + "[" * 5000, "task.toml: is nested more than 100 deep; write fewer brackets"),
+    "long key": ("a" + ".a" * 100_000 + " = 1", "task.toml: has a key of more than 32 parts; write fewer"),
+    "long header": ("[a" + " . 'b\\'" * 40 + "]", "task.toml: has a key of more than 32 parts; write fewer"),
+    "long key after tricks": (
+        'x = [ """a\\"""", 1.5, """\n""", {' + '"\\"".' * 40 + "a = 1} ]",
+        "task.toml: has a key of more than 32 parts; write fewer",
+    ),
+    "long list": ("artifacts = [" + "3," * 20_000 + "]", "artifacts: is a list of 20000; write at most 10000"),
     "long number": ("x = " + "9" * 5000, "task.toml: holds a value that is none: "),
     "newer schema": (
         'schema_version = "1.5"',

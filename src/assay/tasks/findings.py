@@ -16,6 +16,8 @@ from assay.errors import UserError
 __all__ = ["Finding", "InvalidTask", "Severity", "errors_of"]
 
 Severity = Literal["error", "warning", "note"]
+SHOWN = 50
+"""How many findings a message lists; the exception holds all."""
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -52,7 +54,9 @@ class InvalidTask(UserError):
         self.where = where
         self.findings = tuple(sorted(findings, key=lambda f: (_ORDER[f.severity], f.path, f.line or 0, f.field)))
         count = "1 problem" if len(self.findings) == 1 else f"{len(self.findings)} problems"
-        lines = [f"task {where} is not valid ({count})", *(f"  {finding}" for finding in self.findings)]
+        lines = [f"task {where} is not valid ({count})", *(f"  {finding}" for finding in self.findings[:SHOWN])]
+        if len(self.findings) > SHOWN:
+            lines.append(f"  and {len(self.findings) - SHOWN} more; correct these first")
         super().__init__("\n".join(lines))
 
 

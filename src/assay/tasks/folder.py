@@ -65,12 +65,14 @@ class Tree(NamedTuple):
 
     root: Path
     entries: tuple[Entry, ...]
+    paths: frozenset[str]
+    """Of the entries."""
     folders: frozenset[str]
     findings: tuple[Finding, ...]
 
     def has_file(self, path: str) -> bool:
         """Whether a regular file, or a link to one inside the task, has this path."""
-        return any(e.path == path for e in self.entries) and (self.root / path).is_file()
+        return path in self.paths and (self.root / path).is_file()
 
 
 def scan(folder: Path) -> Tree:
@@ -88,7 +90,7 @@ def scan(folder: Path) -> Tree:
     except OSError as exc:
         message = f"{folder} cannot be read: {exc.strerror or exc}; check that it exists and its permissions"
         raise UserError(message) from exc
-    return Tree(root, tuple(sorted(entries)), frozenset(folders), tuple(findings))
+    return Tree(root, tuple(sorted(entries)), frozenset(e.path for e in entries), frozenset(folders), tuple(findings))
 
 
 def _walk(root: Path, at: str, depth: int) -> Iterator[os.DirEntry[str]]:

@@ -7,7 +7,6 @@ scripts are read as text, so a rule can miss what a script composes at run time.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -16,7 +15,7 @@ import msgspec
 from assay.errors import UserError
 
 from .findings import Finding
-from .folder import Entry, file_digest, read_text
+from .folder import file_digest, read_text
 from .harbor_config import Artifact, HarborTask
 from .our_rules import is_pinned
 from .parts import Parts, StepParts, read_folder, verifier_of
@@ -78,7 +77,7 @@ def _rewards(parts: Parts, _: HarborTask) -> Found:
 def _script_lines(parts: Parts, _: HarborTask) -> Found:
     for path, text, _step in _scripts(parts):
         for number, line in enumerate(text.splitlines(), start=1):
-            if line.lstrip().startswith("#"):
+            if line.lstrip().startswith("#") or len(line) > 4096:
                 continue
             if _INSTALL.search(line):
                 fix = "name it in [metadata.assay.environment].requirements, or install it in a Dockerfile"
@@ -165,18 +164,16 @@ def _packages(line: str) -> list[str]:
 
 def _leaks(parts: Parts, _: HarborTask) -> Found:
     """A file of the solution or the tests that the agent is given as well, byte for byte."""
-    hidden: dict[int, list[Entry]] = defaultdict(list)
-    for entry in parts.tree.entries:
-        if entry.kind == "file" and entry.size > 64 and not _given(entry.path) and "/" in entry.path:
-            hidden[entry.size].append(entry)
-    for entry in parts.tree.entries:
-        if entry.kind != "file" or not _given(entry.path) or entry.size not in hidden:
-            continue
-        digest = file_digest(parts.tree.root / entry.path)
-        for other in hidden[entry.size]:
-            if file_digest(parts.tree.root / other.path) == digest:
-                message = f"is the same file as {other.path}, which the agent must not see"
-                yield Finding("leak", "warning", entry.path, message, "remove it from what the agent is given")
+    files = [e for e in parts.tree.entries if e.kind == "file" and e.size > 64 and "/" in e.path]
+    given = [e for e in files if _given(e.path)]
+    sizes = {e.size for e in given}
+    hidden = {file_digest(parts.tree.root / e.path): e.path for e in files if e.size in sizes and not _given(e.path)}
+    shared = {e.size for e in files if not _given(e.path)}
+    for entry in given:
+        other = hidden.get(file_digest(parts.tree.root / entry.path)) if entry.size in shared else None
+        if other:
+            message = f"is the same file as {other}, which the agent must not see"
+            yield Finding("leak", "warning", entry.path, message, "remove it from what the agent is given")
 
 
 def _given(path: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date, time
 from pathlib import Path
@@ -20,12 +21,13 @@ from .harbor_config import EnvironmentTable, HarborTask, StepTable, VerifierTabl
 from .harbor_rules import check_rules, deprecated, is_step_name
 from .our_rules import check_ours
 from .shape import Misfit, read_record, shown
-from .toml_source import line_of, parse_toml
+from .toml_source import Lines, parse_toml
 
 __all__ = ["Parts", "StepParts", "read_folder", "strip_canary", "verifier_of"]
 
 _CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
 _INT64 = 1 << 63
+FINDINGS_LIMIT = 500
 
 
 class StepParts(NamedTuple):
@@ -56,12 +58,16 @@ class _Report:
     """Collects findings about `task.toml`, with their lines."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._lines = Lines(text)
         self.findings: list[Finding] = []
+        self._counts: Counter[str] = Counter()
 
     def add(self, rule: str, misfit: Misfit, severity: str = "error") -> None:
-        """One more."""
-        line = line_of(self._text, misfit.field)
+        """One more; of each severity at most `FINDINGS_LIMIT` are kept."""
+        self._counts[severity] += 1
+        if self._counts[severity] > FINDINGS_LIMIT:
+            return
+        line = self._lines.of(misfit.field)
         level: Any = severity
         self.findings.append(Finding(rule, level, "task.toml", misfit.message, misfit.fix, misfit.field, line))
 
@@ -156,7 +162,7 @@ def verifier_of(config: HarborTask, step: StepTable | None) -> tuple[str, Enviro
 
 
 def _find_steps(tree: Tree, config: HarborTask, report: Callable[[Finding], None]) -> Iterator[StepParts]:
-    if "environment/docker-compose.yaml" in {e.path for e in tree.entries}:
+    if "environment/docker-compose.yaml" in tree.paths:
         message = "asks for several services, and there is one sandbox here"
         fix = "write environment/Dockerfile instead, or run this task with Harbor itself"
         report(Finding("compose", "error", "environment/docker-compose.yaml", message, fix))

@@ -21,6 +21,7 @@ __all__ = ["Misfit", "nearest", "read_record", "shown"]
 T = TypeVar("T")
 _BAD: Any = object()
 _INT64 = 1 << 63
+ITEMS_LIMIT = 10_000
 
 
 class Misfit(NamedTuple):
@@ -57,6 +58,8 @@ def shown(value: object) -> str:
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """The known name that is most like it, or None."""
+    if len(name) > 100:
+        return None
     return next(iter(difflib.get_close_matches(name, known, n=1)), None)
 
 
@@ -140,6 +143,9 @@ def _key(key: str) -> str:
 
 
 def _read_items(kind: inspect.Type, items: list[Any], at: str, report: Callable[[Misfit], None]) -> Any:
+    if len(items) > ITEMS_LIMIT:
+        report(Misfit(at, f"is a list of {len(items)}", f"write at most {ITEMS_LIMIT}"))
+        return _BAD
     read = [_read(kind, item, f"{at}[{index}]", report) for index, item in enumerate(items)]
     return _BAD if any(item is _BAD for item in read) else tuple(read)
 

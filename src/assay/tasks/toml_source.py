@@ -1,6 +1,8 @@
 """Reads a TOML file of a task: bounded, with file, line and column for what does not parse, and lines for fields.
 
-Lines of fields are found by a plain scan of the text (`tomllib` keeps none) and are None where the scan is not sure.
+`tomllib` takes memory in the square of the parts of a dotted key and recurses with brackets, so both are counted, in
+one linear pass, before it is asked. Lines of fields are found by a plain scan of the text (`tomllib` keeps none) and
+are None where the scan is not sure.
 """
 
 from __future__ import annotations
@@ -11,15 +13,27 @@ from typing import Any
 
 from .findings import Finding
 
-__all__ = ["line_of", "parse_toml"]
+__all__ = ["Lines", "line_of", "parse_toml"]
 
+PARTS_LIMIT, DEPTH_LIMIT = 32, 100
+_TOKEN = re.compile(
+    r""""{3}[^"\\]*+(?:(?:\\.|"{1,2}(?!"))[^"\\]*+)*+"{3,5}"""  # a string of many lines
+    r"""|'{3}[^']*+(?:'{1,2}(?!')[^']*+)*+'{3,5}"""
+    r"""|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+'|\#[^\n]*+"""  # a string, a comment
+    r"""|[^"'\#\n=\[\]{},.]++|[\n=\[\]{},.]""",
+    re.DOTALL,
+)
 _AT = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([A-Za-z0-9_.-]+)\s*\]\]?\s*(?:#.*)?$")
+_LAST = re.compile(r"(?:\[\d+\]|\.?[^.\[\]]+)$")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_.-]+)\s*=")
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
     """The data, or what is wrong with the text."""
+    excess = _excess(text)
+    if excess:
+        return Finding("invalid-toml", "error", path, excess, "write fewer brackets in brackets, or shorter keys")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
@@ -34,6 +48,27 @@ def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
         )
     except ValueError as exc:  # dates that are none, numbers too long to convert
         return Finding("invalid-toml", "error", path, f"holds a value that is none: {exc}", "correct that value")
+
+
+def _excess(text: str) -> str:
+    """What would cost too much to parse, in words; empty where nothing does.
+
+    Stops where a string does not end: the parser will, too.
+    """
+    position = depth = dots = 0
+    while found := _TOKEN.match(text, position):
+        position = found.end()
+        token = found[0]
+        if token == ".":
+            dots += 1
+        elif token in "\n=[]{},":
+            depth += (token in "[{") - (token in "]}")
+            dots = 0
+        if dots >= PARTS_LIMIT:
+            return f"has a key of more than {PARTS_LIMIT} parts"
+        if depth > DEPTH_LIMIT:
+            return f"is nested more than {DEPTH_LIMIT} deep"
+    return ""
 
 
 def _syntax(message: str, text: str, path: str) -> Finding:
@@ -55,14 +90,25 @@ def _syntax(message: str, text: str, path: str) -> Finding:
     )
 
 
+class Lines:
+    """Where the fields of one text are."""
+
+    def __init__(self, text: str) -> None:
+        self._known = _lines(text)
+
+    def of(self, field: str) -> int | None:
+        """The line of a field such as `steps[0].agent.timeout_sec`: its own, else that of the table around it."""
+        while field:
+            if field in self._known:
+                return self._known[field]
+            shorter = _LAST.sub("", field)
+            field = shorter if shorter != field else ""
+        return None
+
+
 def line_of(text: str, field: str) -> int | None:
-    """The line of a field such as `steps[0].agent.timeout_sec`: its own, else that of the nearest table around it."""
-    known = _lines(text)
-    while field:
-        if field in known:
-            return known[field]
-        field = re.sub(r"(\[\d+\]|\.?[^.\[\]]+)$", "", field) if re.search(r"(\[\d+\]|[^.\[\]]+)$", field) else ""
-    return None
+    """See `Lines.of`; for one field of a text."""
+    return Lines(text).of(field)
 
 
 def _lines(text: str) -> dict[str, int]:
