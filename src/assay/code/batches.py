@@ -1,0 +1,101 @@
+"""A batch of test runs, each on its own version of the program, as data: what is asked, and what came back.
+
+`forked_tests.py` beside this module is the program that runs a batch. It is never imported or run here: whoever wants
+a batch run copies `RUNNER` into a sandbox, and runs it there with the tool layer's Python as `RUNNER REQUEST REPLY`.
+The reply was written in reach of the code under test: it is a measurement for whoever makes tasks or repairs programs,
+never a verdict.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+__all__ = ["RUNNER", "Batch", "Job", "JobResult", "RunOutcome", "read_reply", "write_request"]
+
+RUNNER = Path(__file__).with_name("forked_tests.py")
+"""The program, on the host."""
+MAX_REPLY_BYTES = 256 * 1024 * 1024
+
+
+class Job(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run of some tests in a process of its own."""
+
+    id: str
+    tests: tuple[str, ...]
+    """What pytest is to run: absolute paths of files, or `path::name`."""
+    write: dict[str, str | None] = {}
+    """Texts that files have for this run alone, by absolute path, None where there is no such file; afterwards the
+    files are as before."""
+    measure: bool = False
+    """Record which lines each test ran."""
+    explain: bool = False
+    """Rewrite assertions, so that messages say what differed. Slower."""
+    give_up_on: tuple[str, ...] = ()
+    """Stop once all of these tests have failed: nothing was gained. They run first."""
+    cpu_s: float = 30.0
+    """CPU seconds after which the run is ended."""
+
+
+class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Jobs for one runner, run one after another."""
+
+    jobs: tuple[Job, ...]
+    root: str
+    """Where the tests run: working directory and pytest's root; test names are relative to it."""
+    paths: tuple[str, ...] = ()
+    """In front of `sys.path`."""
+    preload: tuple[str, ...] = ()
+    """Modules whose standard-library imports are made once, before forking."""
+    cover: tuple[str, ...] = ()
+    """Folders whose lines are recorded by jobs that measure."""
+    seed: int = 0
+    """What `random` is seeded with in each run."""
+
+
+class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """What one test did. The messages are text of the program under test."""
+
+    outcome: Literal["passed", "failed", "error", "skipped"]
+    cpu_ms: float = 0.0
+    type: str = ""
+    """Name of the exception, where it failed."""
+    message: str = ""
+    line: int = 0
+    """The line of the test's own file that it failed on; 0 where it did not get there."""
+
+
+class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one job did."""
+
+    id: str
+    ended: Literal["done", "time", "died"]
+    """`time`: its CPU seconds or three times that in wall time were spent; `died`: the process ended otherwise."""
+    exit_code: int = 0
+    """Pytest's own."""
+    tests: dict[str, RunOutcome] = {}
+    covered: dict[str, dict[str, tuple[int, ...]]] = {}
+    """Test to file to the lines that it ran, where the job measured."""
+    problems: tuple[str, ...] = ()
+    """Errors of collecting, one text each."""
+    cpu_s: float = 0.0
+
+
+def write_request(batch: Batch) -> bytes:
+    """The batch as the runner reads it."""
+    return msgspec.json.encode(batch)
+
+
+def read_reply(data: bytes) -> tuple[JobResult, ...]:
+    """The results, in the order of the jobs; a job that the runner did not come to is missing.
+
+    Raises:
+        ValueError: The reply is no reply of a runner, or too large.
+    """
+    if len(data) > MAX_REPLY_BYTES:
+        message = f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read"
+        raise ValueError(message)
+    decoder = msgspec.json.Decoder(JobResult)
+    return tuple(decoder.decode(line) for line in data.splitlines() if line.strip())

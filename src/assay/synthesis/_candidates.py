@@ -1,0 +1,191 @@
+"""Which changes are tried, in which order: the same seed and the same reference give the same list.
+
+Functions come first, operators second: every function is broken once before any is broken twice, and of the operators
+that fit, the ones tried least are the likeliest. Only lines that a test ran are changed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from assay.code.operators import FEATURE, Site, apply_all, find_sites
+from assay.code.source import FunctionInfo, SourceError, functions, parse
+from assay.code.spectra import CoverageRun, Line, covering_tests
+from assay.records import digest_record
+
+from ._reference import Reference
+from ._tree import SourceTree
+from .config import Kind, SynthesisConfig
+
+__all__ = ["Candidate", "Target", "candidate", "candidates", "targets"]
+
+# Features nearly always become tasks and single changes every other time, so features are tried least.
+PATTERN: tuple[Kind, ...] = (
+    "operator", "combination", "operator", "operator", "feature",
+    "combination", "operator", "operator", "combination", "operator",
+)  # fmt: skip
+FEATURE_STATEMENTS = (3, 60)
+"""A function with fewer statements is no feature, one with more is a project."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A way to break the tree."""
+
+    digest: str
+    kind: Kind
+    changes: dict[str, str]
+    """File to its broken text."""
+    operators: tuple[str, ...]
+    functions: tuple[str, ...]
+    """`path::qualified.name`."""
+    lines: tuple[tuple[str, int], ...]
+    """Where the unbroken text is changed."""
+    tests: tuple[str, ...]
+    """The tests that run what is changed."""
+    base: dict[str, str | None] = {}
+    """File to the text that it has in the unbroken tree of this candidate, where that differs from the tree's; None
+    where it is not there."""
+    passing: dict[str, float] = {}
+    """The tests that pass in that tree, with their CPU milliseconds; empty where they are the tree's."""
+
+
+class Target(NamedTuple):
+    """A function that tests run."""
+
+    path: str
+    function: FunctionInfo
+    tests: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """As in `Candidate.functions`."""
+        return f"{self.path}::{self.function.name}"
+
+
+def candidate(kind: Kind, tree: SourceTree, path: str, sites: Sequence[Site], tests: Sequence[str]) -> Candidate:
+    """One file broken by some changes. Raises `SourceError` where they overlap."""
+    text = tree.files[path].decode()
+    changes = {path: apply_all(text, sites)}
+    return Candidate(
+        digest=digest_record([tree.digest, kind, changes]).partition(":")[2][:16],
+        kind=kind,
+        changes=changes,
+        operators=tuple(sorted(s.operator for s in sites)),
+        functions=tuple(sorted({f"{path}::{s.function}" for s in sites})),
+        lines=tuple(sorted({(path, s.line) for s in sites})),
+        tests=tuple(sorted(set(tests))),
+    )
+
+
+def targets(tree: SourceTree, reference: Reference, config: SynthesisConfig) -> tuple[Target, ...]:
+    """The functions that some tests run, and not too many: in the order of files and lines."""
+    runs = [
+        CoverageRun(test, False, frozenset(Line(path, n) for path, lines in files.items() for n in lines))
+        for test, files in sorted(reference.covered.items())
+    ]
+    known = {line.path for run in runs for line in run.lines}
+    found: list[Target] = []
+    for path in tree.modules:
+        if path not in known:
+            continue
+        try:
+            listed = functions(parse(tree.files[path].decode()))
+        except (SourceError, UnicodeDecodeError):
+            continue
+        tests = covering_tests(runs, {f.name: (path, f.body_line, f.end_line) for f in listed})
+        found += [Target(path, f, tests[f.name]) for f in listed if 1 <= len(tests[f.name]) <= config.covering_tests]
+    return tuple(found)
+
+
+class _Pool:
+    """The changes not tried yet."""
+
+    def __init__(self, tree: SourceTree, reference: Reference) -> None:
+        self._tree = tree
+        self._sites: dict[str, dict[str, list[Site]]] = {}
+        self._features: dict[str, dict[str, Site]] = {}
+        self._used: Counter[str] = Counter()
+        self._lines: dict[str, set[int]] = {}
+        for files in reference.covered.values():
+            for path, numbers in files.items():
+                self._lines.setdefault(path, set()).update(numbers)
+
+    def draw(self, target: Target, rng: random.Random) -> Site | None:
+        """A change inside the function, taken out of the pool."""
+        self._load(target.path)
+        sites = self._sites[target.path].get(target.function.name, [])
+        operators = sorted({s.operator for s in sites})
+        if not operators:
+            return None
+        weights = [1 / (1 + self._used[name]) ** 2 for name in operators]
+        chosen = rng.choices(operators, weights)[0]
+        site = rng.choice([s for s in sites if s.operator == chosen])
+        sites.remove(site)
+        self._used[chosen] += 1
+        return site
+
+    def feature(self, target: Target) -> Site | None:
+        """The removal of the function's body, once."""
+        self._load(target.path)
+        low, high = FEATURE_STATEMENTS
+        if not target.function.documented or not low <= target.function.statements <= high:
+            return None
+        return self._features[target.path].pop(target.function.name, None)
+
+    def _load(self, path: str) -> None:
+        if path in self._sites:
+            return
+        text = self._tree.files[path].decode()
+        lines = self._lines.get(path, set())
+        by_function: dict[str, list[Site]] = {}
+        for site in find_sites(text):
+            covered = any(n in lines for n in range(site.line, site.line + 1 + site.before.count("\n")))
+            if site.function and covered:
+                by_function.setdefault(site.function, []).append(site)
+        self._sites[path] = by_function
+        self._features[path] = {s.function: s for s in find_sites(text, [FEATURE.name])}
+
+
+def candidates(tree: SourceTree, reference: Reference, config: SynthesisConfig) -> Iterator[Candidate]:
+    """All candidates but commits, in the order in which they are tried."""
+    rng = random.Random(f"{config.seed} candidates")
+    pool, listed = _Pool(tree, reference), list(targets(tree, reference, config))
+    pattern = [kind for kind in PATTERN if kind in config.kinds]
+    seen: set[str] = set()
+    step = 0
+    while pattern:
+        rng.shuffle(listed)
+        made = 0
+        for target in listed:
+            found = _make(pattern[step % len(pattern)], tree, target, listed, pool, rng)
+            step += 1
+            if found is not None and found.digest not in seen:
+                made += 1
+                seen.add(found.digest)
+                yield found
+        if not made:
+            return
+
+
+def _make(
+    kind: Kind, tree: SourceTree, target: Target, listed: Sequence[Target], pool: _Pool, rng: random.Random
+) -> Candidate | None:
+    if kind == "feature":
+        feature = pool.feature(target)
+        return candidate(kind, tree, target.path, [feature], target.tests) if feature is not None else None
+    site = pool.draw(target, rng)
+    if site is None or kind == "operator":
+        return candidate("operator", tree, target.path, [site], target.tests) if site is not None else None
+    near = [t for t in listed if t.path == target.path and (t.key == target.key or set(t.tests) & set(target.tests))]
+    sites, tests = [site], set(target.tests)
+    for other in sorted(rng.sample(near, min(len(near), rng.choice((1, 1, 2)))), key=lambda t: t.key):
+        more = pool.draw(other, rng)
+        if more is not None and all(more.end <= s.start or s.end <= more.start for s in sites):
+            sites.append(more)
+            tests.update(other.tests)
+    return candidate(kind if len(sites) > 1 else "operator", tree, target.path, sites, sorted(tests))

@@ -1,0 +1,231 @@
+"""The gates that a candidate must pass to become a task. Each candidate ends at exactly one, with a reason.
+
+The order is of cost: what the text alone shows, then one run, then the repetitions, then the split and a look at what
+the agent will see. A gate's answer rests on runs in a sandbox; the journal keeps it under the candidate's digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from assay.code.batches import Job, JobResult, RunOutcome
+from assay.code.source import SourceError, equivalent
+
+from ._candidates import Candidate
+from ._laboratory import Layout
+from ._reference import outcomes
+from ._split import Split, Unsplittable, split
+from .config import SynthesisConfig
+
+__all__ = ["GATES", "Journal", "Outcome", "Runner", "judge"]
+
+GATES: dict[str, str] = {
+    "applies": "the changed text is a program",
+    "equivalent": "the changed program is another one, also when compiled",
+    "trivial": "the tests can still be collected, and the package imported",
+    "time": "its tests take at most ten times as long as before, and fit the time limit",
+    "survived": "at least one test fails",
+    "breaks": "no test passes only because of the change",
+    "flaky": "all repetitions agree",
+    "split": "a failing part can be shown and another one hidden",
+    "visible": "what is shown fails, for the same reason, where the agent will run it",
+    "duplicate": "no kept task has the same functions, operators and failing tests",
+    "quota": "its function has not been used often enough already",
+}
+"""Gate to what it demands, in order. Candidates that pass all are `kept`."""
+MOST_FLIPPED = 40
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Where a candidate ended, and what the runs showed."""
+
+    digest: str
+    gate: str
+    """A key of `GATES`, or `kept`."""
+    reason: str = ""
+    flipped: dict[str, RunOutcome] = {}
+    """Tests that pass without the change and fail with it."""
+    passing: tuple[str, ...] = ()
+    """Tests that run what was changed and pass with and without it."""
+    shown: dict[str, RunOutcome] = {}
+    """How the visible tests fail."""
+
+
+class Runner(Protocol):
+    """What the gates need of a laboratory."""
+
+    async def run(self, jobs: Sequence[Job], *, layout: Layout, repetition: int) -> dict[str, JobResult]:
+        """See `Laboratory.run`."""
+        ...
+
+
+class Journal:
+    """Outcomes by candidate digest, one JSON line each; a line that was cut by a kill is ignored."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known: dict[str, Outcome] = {}
+        if path is not None and path.exists():
+            for line in path.read_bytes().splitlines():
+                try:
+                    outcome = msgspec.json.decode(line, type=Outcome)
+                except msgspec.MsgspecError:
+                    continue
+                self._known[outcome.digest] = outcome
+
+    def get(self, digest: str) -> Outcome | None:
+        """The outcome of an earlier run."""
+        return self._known.get(digest)
+
+    def add(self, outcomes_: Sequence[Outcome]) -> None:
+        """Keeps outcomes; they are on disk when this returns."""
+        for outcome in outcomes_:
+            self._known[outcome.digest] = outcome
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                if file.tell():
+                    file.write(b"\n")
+                file.write(b"\n".join(msgspec.json.encode(o) for o in outcomes_))
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What does not change from candidate to candidate."""
+
+    texts: Mapping[str, bytes]
+    passing: Mapping[str, float]
+    config: SynthesisConfig
+
+
+async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> list[Outcome]:
+    """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones."""
+    ended: dict[str, Outcome] = {}
+    alive = [c for c in wave if _record(ended, _by_text(given, c))]
+    first = await _run(given, alive, laboratory, 0)
+    alive = [c for c in alive if _record(ended, _by_first_run(given, c, first[c.digest]))]
+    facts = {c.digest: _facts(given, c, first[c.digest]) for c in alive}
+    for repetition in range(1, given.config.repetitions):
+        again = await _run(given, alive, laboratory, repetition)
+        alive = [c for c in alive if _record(ended, _by_repetition(given, c, facts[c.digest], again[c.digest]))]
+    splits: dict[str, Split] = {}
+    for one in alive:
+        try:
+            splits[one.digest] = split_of(given, one, facts[one.digest])
+        except Unsplittable as exc:
+            ended[one.digest] = Outcome(one.digest, "split", str(exc))
+    alive = [c for c in alive if c.digest in splits]
+    shown = await laboratory.run(
+        [_visible_job(given, c, facts[c.digest], splits[c.digest]) for c in alive], layout="visible", repetition=0
+    )
+    for one in alive:
+        ended[one.digest] = _by_visible(facts[one.digest], splits[one.digest], shown[one.digest])
+    return [ended[c.digest] for c in wave]
+
+
+def _record(ended: dict[str, Outcome], outcome: Outcome | None) -> bool:
+    if outcome is not None:
+        ended[outcome.digest] = outcome
+    return outcome is None
+
+
+def unbroken(given: Given, one: Candidate, path: str) -> str:
+    """The text that a file has before the candidate breaks it."""
+    text = one.base[path] if path in one.base else given.texts[path].decode()
+    return text or ""
+
+
+def _passing(given: Given, one: Candidate) -> Mapping[str, float]:
+    return one.passing or given.passing
+
+
+def split_of(given: Given, one: Candidate, facts: Outcome) -> Split:
+    """How the failing tests are split; the same each time. Raises `Unsplittable`."""
+    files = {path: unbroken(given, one, path) for path in {t.partition("::")[0] for t in facts.flipped}}
+    return split(facts.flipped, files, one.digest)
+
+
+def _by_text(given: Given, one: Candidate) -> Outcome | None:
+    try:
+        same = all(equivalent(unbroken(given, one, path), text) for path, text in one.changes.items())
+    except (SourceError, UnicodeDecodeError) as exc:
+        return Outcome(one.digest, "applies", str(exc)[:300])
+    return Outcome(one.digest, "equivalent", "the compiled code is the same") if same else None
+
+
+async def _run(given: Given, alive: Sequence[Candidate], laboratory: Runner, repetition: int) -> dict[str, JobResult]:
+    jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=_limit(given, c)) for c in alive]
+    staged = {c.digest for c in alive if c.base}
+    layouts: tuple[Layout, Layout] = ("hidden", "staged")
+    found: dict[str, JobResult] = {}
+    for layout in layouts:
+        chosen = [job for job in jobs if (job.id in staged) == (layout == "staged")]
+        found |= await laboratory.run(chosen, layout=layout, repetition=repetition)
+    return found
+
+
+def _limit(given: Given, one: Candidate) -> float:
+    """CPU seconds for a candidate's tests: far more than they take unbroken, so that an endless loop is soon over."""
+    return min(given.config.run_cpu_s, 3.0 + sum(_passing(given, one).get(test, 0.0) for test in one.tests) / 100)
+
+
+def _by_first_run(given: Given, one: Candidate, result: JobResult) -> Outcome | None:
+    if result.ended == "time":
+        return Outcome(one.digest, "time", "its tests took ten times as long as before")
+    if result.ended == "died" or result.problems or not result.tests:
+        reason = result.problems[0] if result.problems else "the test process died or ran nothing"
+        return Outcome(one.digest, "trivial", reason[-300:])
+    facts = _facts(given, one, result)
+    if not facts.flipped:
+        return Outcome(one.digest, "survived", f"all {len(facts.passing)} tests that run it still pass")
+    if len(facts.flipped) > MOST_FLIPPED:
+        return Outcome(one.digest, "trivial", f"{len(facts.flipped)} tests fail: too central")
+    now = outcomes(result.tests)
+    gained = sorted(t for t, r in now.items() if r.outcome == "passed" and t not in _passing(given, one))
+    return Outcome(one.digest, "breaks", f"{gained[0]} passes only with the change") if gained else None
+
+
+def _facts(given: Given, one: Candidate, result: JobResult) -> Outcome:
+    now = outcomes(result.tests)
+    wanted = [t for t in one.tests if t in _passing(given, one)]
+    flipped = {t: msgspec.structs.replace(now[t], cpu_ms=0.0) for t in wanted if t in now and _failed(now[t])}
+    return Outcome(one.digest, "kept", "", flipped, tuple(t for t in wanted if t in now and now[t].outcome == "passed"))
+
+
+def _failed(result: RunOutcome) -> bool:
+    return result.outcome in ("failed", "error")
+
+
+def _by_repetition(given: Given, one: Candidate, facts: Outcome, result: JobResult) -> Outcome | None:
+    if result.ended == "time":
+        return Outcome(one.digest, "time", "its tests took ten times as long as before")
+    again = _facts(given, one, result)
+    if result.ended == "done" and again.flipped.keys() == facts.flipped.keys() and again.passing == facts.passing:
+        return None
+    differing = sorted(again.flipped.keys() ^ facts.flipped.keys()) or ["the run"]
+    return Outcome(one.digest, "flaky", f"{differing[0]} does not end the same way each time")
+
+
+def _visible_job(given: Given, one: Candidate, facts: Outcome, parts: Split) -> Job:
+    kept = [t for t in facts.passing if t.rpartition("::")[2] not in parts.removed]
+    return Job(
+        one.digest,
+        (*parts.visible, *kept),
+        write={**one.base, **one.changes, **parts.texts},
+        explain=True,
+        cpu_s=_limit(given, one) + 3.0,
+    )
+
+
+def _by_visible(facts: Outcome, parts: Split, result: JobResult) -> Outcome:
+    now = outcomes(result.tests)
+    if result.ended != "done" or result.problems:
+        return Outcome(facts.digest, "visible", (result.problems or ("the visible tests do not run",))[0][-300:])
+    passing = sorted(t for t in parts.visible if t not in now or not _failed(now[t]))
+    if passing:
+        return Outcome(facts.digest, "visible", f"{passing[0]} does not fail where it is shown")
+    shown = {t: msgspec.structs.replace(now[t], cpu_ms=0.0) for t in parts.visible}
+    return msgspec.structs.replace(facts, shown=shown)

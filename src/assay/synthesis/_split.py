@@ -1,0 +1,156 @@
+"""Splits the tests that a change makes fail: some stay visible to the agent, the others are hidden and decide.
+
+Whole test functions are hidden by taking their text out of the visible file. Where all failing tests are one function,
+a failing reproduction stays: that function, cut after the statement that fails, with at least one more hidden.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from assay.code.batches import RunOutcome
+from assay.code.source import AnyFunction, Program, SourceError, Span, parse
+
+__all__ = ["Split", "Unsplittable", "split"]
+
+
+class Unsplittable(Exception):
+    """The failing tests cannot be split; the text says why."""
+
+
+class Split(NamedTuple):
+    """What the agent sees and what decides."""
+
+    visible: tuple[str, ...]
+    hidden: tuple[str, ...]
+    texts: dict[str, str]
+    """Test file to its visible text."""
+    removed: tuple[str, ...]
+    """Tests that the visible texts no longer hold: the hidden ones and what shares their definitions."""
+    how: str
+    """`tests`: other test functions are hidden; `cut`: the rest of the same one is."""
+
+
+class _Place(NamedTuple):
+    """A test function's definition."""
+
+    path: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    owner: ast.ClassDef | ast.Module
+
+
+def split(flipped: Mapping[str, RunOutcome], files: Mapping[str, str], seed: str) -> Split:
+    """Splits failing tests.
+
+    Args:
+        flipped: The tests that fail, named `path::[Class::]function`.
+        files: The texts of their files.
+        seed: Decides which stay visible.
+
+    Raises:
+        Unsplittable: There is no second test function and nothing in the only one to hide.
+    """
+    programs: dict[str, Program] = {}
+    for path in {test.partition("::")[0] for test in flipped}:
+        try:
+            programs[path] = parse(files[path])
+        except SourceError as exc:
+            message = f"{path} cannot be parsed: {exc}"
+            raise Unsplittable(message) from exc
+    groups: dict[tuple[str, int], list[str]] = {}
+    places: dict[tuple[str, int], _Place] = {}
+    for test in sorted(flipped):
+        place = _find(programs, test)
+        if place is None:
+            message = f"the definition of {test} is not in its own file"
+            raise Unsplittable(message)
+        key = (place.path, place.node.lineno)
+        places[key] = place
+        groups.setdefault(key, []).append(test)
+    if len(groups) == 1:
+        return _cut(programs, next(iter(places.values())), flipped)
+    keys = sorted(groups)
+    shown = set(random.Random(seed).sample(keys, max(1, len(keys) // 3)))
+    hidden = [places[key] for key in keys if key not in shown]
+    return Split(
+        visible=tuple(t for key in keys if key in shown for t in groups[key]),
+        hidden=tuple(t for key in keys if key not in shown for t in groups[key]),
+        texts=_without(programs, hidden),
+        removed=tuple(sorted({p.node.name for p in hidden})),
+        how="tests",
+    )
+
+
+def _find(programs: Mapping[str, Program], test: str) -> _Place | None:
+    """The definition; a method may be inherited from a class of the same file."""
+    path, *names = test.split("::")
+    owner: ast.ClassDef | ast.Module = programs[path].tree
+    for name in names[:-1]:
+        inner = next((n for n in owner.body if isinstance(n, ast.ClassDef) and n.name == name), None)
+        if inner is None:
+            return None
+        owner = inner
+    return _inherited(programs[path].tree, path, owner, names[-1], 0)
+
+
+def _inherited(tree: ast.Module, path: str, owner: ast.ClassDef | ast.Module, name: str, depth: int) -> _Place | None:
+    for node in reversed(owner.body):
+        if isinstance(node, AnyFunction) and node.name == name:
+            return _Place(path, node, owner)
+    if isinstance(owner, ast.Module) or depth > 10:
+        return None
+    for base in owner.bases:
+        for node in tree.body:
+            if isinstance(base, ast.Name) and isinstance(node, ast.ClassDef) and node.name == base.id:
+                found = _inherited(tree, path, node, name, depth + 1)
+                if found is not None:
+                    return found
+    return None
+
+
+def _without(programs: Mapping[str, Program], places: Sequence[_Place]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for path in sorted({p.path for p in places}):
+        program, text = programs[path], programs[path].text
+        mine = [p for p in places if p.path == path]
+        for place in sorted(mine, key=lambda p: -p.node.lineno):
+            first = min([place.node.lineno, *(d.lineno for d in place.node.decorator_list)])
+            lines = program.whole_lines(first, place.node.end_lineno or first)
+            left = [n for n in place.owner.body if not any(n is p.node for p in mine)]
+            indent = " " * place.node.col_offset
+            text = text[: lines.start] + ("" if left else f"{indent}pass\n") + text[lines.end :]
+        _check(path, text)
+        texts[path] = text
+    return texts
+
+
+def _check(path: str, text: str) -> None:
+    try:
+        parse(text)
+    except SourceError as exc:
+        message = f"{path} is no program without the hidden tests: {exc}"
+        raise Unsplittable(message) from exc
+
+
+def _cut(programs: Mapping[str, Program], place: _Place, flipped: Mapping[str, RunOutcome]) -> Split:
+    program, body = programs[place.path], place.node.body
+    lines = {result.line for result in flipped.values()}
+    at = [i for i, n in enumerate(body) if any(n.lineno <= line <= (n.end_lineno or n.lineno) for line in lines)]
+    if len(at) != 1 or at[0] + 1 >= len(body):
+        message = "one test function alone fails, and at its end: nothing of it could be hidden"
+        raise Unsplittable(message)
+    rest = body[at[0] + 1 :]
+    if not any(isinstance(inner, ast.Assert | ast.Call) for node in rest for inner in ast.walk(node)):
+        message = "one test function alone fails, and nothing after the failing statement checks anything"
+        raise Unsplittable(message)
+    if rest[0].lineno <= (body[at[0]].end_lineno or 0):
+        message = "one test function alone fails, and the failing statement shares its line with the next"
+        raise Unsplittable(message)
+    span: Span = program.whole_lines(rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno)
+    text = program.text[: span.start] + program.text[span.end :]
+    _check(place.path, text)
+    tests = tuple(sorted(flipped))
+    return Split(visible=tests, hidden=tests, texts={place.path: text}, removed=(), how="cut")

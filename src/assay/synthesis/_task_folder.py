@@ -1,0 +1,231 @@
+"""Writes a kept candidate as a Harbor task folder that needs nothing beside it.
+
+`environment/` holds the tree without its history, byte code or installed copies: `source.tar.gz` is what all tasks of a
+set share (so that its image layer is built once), `changed/` what this one differs in. No file that any task of the
+set breaks or shortens is in the shared part, so not even a lower layer holds the answer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.code.batches import RunOutcome
+from assay.environments.workspace.toolchain import PYTHON
+from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
+from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
+from assay.tasks.write import TaskDraft, write_task
+
+from ._candidates import Candidate
+from ._gates import Outcome
+from ._split import Split
+from ._tree import SourceTree, hidden_name
+
+__all__ = ["Shared", "TaskParts", "pack", "task_id", "write_folder"]
+
+TIMEOUT_S = 600.0
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_SOLVE = """#!/bin/sh
+set -e
+python3 "$(dirname "$0")/solve.py"
+"""
+_SOLVE_PY = '''"""Restores what was changed: each file's one span, which must still be there."""
+
+import json
+import pathlib
+
+here = pathlib.Path(__file__).parent
+for fix in json.loads((here / "fix.json").read_text(encoding="utf-8")):
+    path = pathlib.Path("/workspace") / fix["path"]
+    text = path.read_bytes().decode()
+    start, end = fix["start"], fix["start"] + len(fix["broken"])
+    if text[start:end] != fix["broken"]:
+        raise SystemExit(f"{path} is not as the task left it")
+    path.write_bytes((text[:start] + fix["right"] + text[end:]).encode())
+'''
+_TEST = """#!/bin/sh
+# Runs the tests that decide and writes the reward.
+mkdir -p /logs/verifier
+cd /workspace || exit 1
+export PYTHONPATH={paths} PYTHONDONTWRITEBYTECODE=1
+if python3 -m pytest -q -p no:cacheprovider -c /dev/null --rootdir=/tests --import-mode=importlib \\
+    $(sed 's|^|/tests/|' /tests/deciding.txt); then
+    echo 1 > /logs/verifier/reward.txt
+else
+    echo 0 > /logs/verifier/reward.txt
+fi
+"""
+_DOCKERFILE = """FROM scratch
+WORKDIR /workspace
+ADD source.tar.gz /workspace/
+RUN {python} -m compileall -q --invalidation-mode checked-hash /workspace || true
+COPY changed/ /workspace/
+ENV PYTHONPATH={paths} PYTHONDONTWRITEBYTECODE=1
+"""
+
+
+class Shared(NamedTuple):
+    """What all tasks of a set share."""
+
+    tree: SourceTree
+    archive: bytes
+    held: frozenset[str]
+    """The files in the archive."""
+    requirements: tuple[str, ...]
+
+
+class TaskParts(NamedTuple):
+    """What one task is made of."""
+
+    candidate: Candidate
+    outcome: Outcome
+    split: Split
+
+
+def task_id(tree: SourceTree, candidate: Candidate) -> str:
+    """Names the package and nothing of the change."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', tree.name.lower()).strip('-')}-{candidate.digest[:10]}"
+
+
+def pack(files: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
+    """A `.tar.gz` whose bytes depend on names and contents alone."""
+    hidden, plain = set(left_out), io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name in sorted(set(files) - hidden):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(files[name]), 0o644
+            archive.addfile(entry, io.BytesIO(files[name]))
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as stream:
+        stream.write(plain.getvalue())
+    return packed.getvalue()
+
+
+def write_folder(out: Path, shared: Shared, parts: TaskParts) -> str:
+    """Writes `<out>/<task id>/` and returns the task's digest. An older folder of that name gives way."""
+    tree, (one, outcome, _) = shared.tree, parts
+    identity = task_id(tree, one)
+    paths = ":".join(f"/workspace/{root}".removesuffix("/.") for root in tree.roots)
+    deciding = (*sorted(outcome.flipped), *sorted(outcome.passing))
+    files: dict[str, str | bytes] = {
+        "instruction.md": instruction(tree, parts),
+        "environment/Dockerfile": _DOCKERFILE.format(python=PYTHON, paths=paths),
+        "environment/source.tar.gz": shared.archive,
+        "solution/solve.sh": _SOLVE,
+        "solution/solve.py": _SOLVE_PY,
+        "solution/fix.json": json.dumps(_fixes(tree, one), indent=1, ensure_ascii=False) + "\n",
+        "tests/test.sh": _TEST.format(paths=paths),
+        "tests/deciding.txt": "".join(f"{_hidden(test)}\n" for test in deciding),
+    }
+    for path in {*tree.files, *one.base} - shared.held:
+        broken = _broken(tree, parts, path)
+        if broken is not None:
+            files[f"environment/changed/{path}"] = broken
+    for path in sorted({test.partition("::")[0] for test in deciding}):
+        files[f"tests/{hidden_name(path)}"] = _right(tree, one, path)
+    draft = TaskDraft(files=files, config=_config(tree, identity), assay=_assay(shared, parts, paths))
+    return write_task(out / identity, draft, replace=True).task.digest
+
+
+def _hidden(test: str) -> str:
+    path, separator, name = test.partition("::")
+    return f"{hidden_name(path)}{separator}{name}"
+
+
+def _right(tree: SourceTree, one: Candidate, path: str) -> str | bytes:
+    return (one.base[path] or "") if path in one.base else tree.files[path]
+
+
+def _broken(tree: SourceTree, parts: TaskParts, path: str) -> str | bytes | None:
+    for texts in (parts.split.texts, parts.candidate.changes, parts.candidate.base):
+        if path in texts:
+            return texts[path]
+    return tree.files[path]
+
+
+def _fixes(tree: SourceTree, one: Candidate) -> list[dict[str, object]]:
+    fixes: list[dict[str, object]] = []
+    for path, broken in sorted(one.changes.items()):
+        known = _right(tree, one, path)
+        right = known if isinstance(known, str) else known.decode()
+        start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
+        tail = 0
+        while tail < min(len(broken), len(right)) - start and broken[-1 - tail] == right[-1 - tail]:
+            tail += 1
+        cut = slice(start, len(broken) - tail), slice(start, len(right) - tail)
+        fixes.append({"path": path, "start": start, "broken": broken[cut[0]], "right": right[cut[1]]})
+    return fixes
+
+
+def _config(tree: SourceTree, identity: str) -> HarborTask:
+    return HarborTask(
+        task=PackageTable(name=f"assay/{identity}", description=f"Repair {tree.name}", keywords=("python", "repair")),
+        agent=AgentTable(timeout_sec=TIMEOUT_S),
+        verifier=VerifierTable(timeout_sec=TIMEOUT_S),
+        environment=EnvironmentTable(memory_mb=2048, workdir="/workspace", network_mode="no-network"),
+    )
+
+
+def _assay(shared: Shared, parts: TaskParts, paths: str) -> AssayTable:
+    tree, outcome = shared.tree, parts.outcome
+    check = CheckTable(
+        name="tests",
+        kind="pytest",
+        parameters={
+            "tests": sorted({_hidden(t.partition("::")[0]) for t in (*outcome.flipped, *outcome.passing)}),
+            "expected": sorted(map(_hidden, outcome.flipped)),
+            "also": sorted(map(_hidden, outcome.passing)),
+            "roots": paths.split(":"),
+            "timeout_s": 120.0,
+        },
+    )
+    return AssayTable(
+        tags=("synthesised", "feature" if parts.candidate.kind == "feature" else "bug"),
+        source=f"{tree.name} {tree.version} ({tree.kind})",
+        environment=WorkspaceTable(requirements=shared.requirements),
+        checks=(check,),
+        provenance={"made_by": "assay synth repository", "source_digest": tree.digest},
+    )
+
+
+def instruction(tree: SourceTree, parts: TaskParts) -> str:
+    """What is observed to be wrong, from the failing tests that are shown; never where or why."""
+    name = f"{tree.name} {tree.version}".strip()
+    shown = sorted(parts.outcome.shown.items())[:5]
+    files = sorted({test.partition("::")[0] for test in parts.outcome.shown})
+    if parts.candidate.kind == "feature":
+        opening = (
+            f"The source of {name} is in `/workspace`. A part of it is not written yet: what the tests below call ends "
+            "in `NotImplementedError`. Its docstring says what it has to do."
+        )
+    else:
+        opening = f"The source of {name} is in `/workspace`. Something in it is wrong: tests fail that should pass."
+    failures = "\n\n".join(f"    {test}\n{_quoted(result)}" for test, result in shown)
+    more = len(parts.outcome.shown) - len(shown)
+    count = f"\n\n{more} more tests of these files fail, too." if more > 0 else ""
+    return f"""{opening}
+
+This is seen:
+
+{failures}{count}
+
+Run the visible tests with
+
+    python3 -m pytest {" ".join(files)}
+
+Correct the package's source so that they pass. More tests of the same behaviour, which are not visible here, decide;
+what works now must go on working. Changes to test files count for nothing.
+"""
+
+
+def _quoted(result: RunOutcome) -> str:
+    text = _ADDRESS.sub("0x...", f"{result.type}: {result.message}" if result.message else result.type)
+    kept = [line.rstrip()[:160] for line in text.replace("\t", " ").splitlines() if line.strip()][:8]
+    clean = ["".join(c if c.isprintable() else "?" for c in line) for line in kept]
+    return "\n".join(f"        {line}" for line in clean)

@@ -1,0 +1,229 @@
+"""Gets the source tree that tasks are made from, wherever it is, as plain files in memory.
+
+Left out: version control, byte code, caches, build results, virtual environments, installed metadata but `METADATA`
+(a `RECORD` names the digest of the unbroken file). Nothing of the tree is run or imported here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from email.parser import HeaderParser
+from fnmatch import fnmatch
+from importlib import metadata
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from assay.errors import UserError
+
+from ._archive import MAX_BYTES, MAX_FILES, read_archive, safe_name
+
+__all__ = ["SourceTree", "hidden_name", "is_test_file", "keep", "load_source"]
+
+ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip", ".whl")
+_LEFT_OUT = {
+    ".git", ".hg", ".svn", "__pycache__", ".tox", ".nox", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache",
+    "node_modules", ".eggs", ".coverage", ".idea", ".vscode", "htmlcov", ".hypothesis", ".benchmarks",
+}  # fmt: skip
+_LEFT_OUT_AT_TOP = {"build", "dist", "venv", "env"}
+_LEFT_OUT_PATTERNS = ("*.pyc", "*.pyo", "*.egg-info", "*.egg-link", "*.orig", "*.rej", ".coverage.*")
+_TEST_PATTERNS = ("test_*.py", "*_test.py")
+_NOT_CODE = {"test", "tests", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools", "requirements"}
+
+
+class SourceTree(NamedTuple):
+    """A source tree. Paths are relative and POSIX."""
+
+    name: str
+    version: str
+    kind: str
+    """`installed`, `wheel`, `sdist`, `folder` or `git`."""
+    files: dict[str, bytes]
+    roots: tuple[str, ...]
+    """Folders (`.` or `src`) that go onto `sys.path`."""
+    packages: tuple[str, ...]
+    """Top-level packages and modules, as paths."""
+    repository: Path | None = None
+    """The git repository on the host."""
+    requirements: tuple[str, ...] = ()
+    """Pins of what is installed beside it and it requires."""
+
+    @property
+    def digest(self) -> str:
+        """Content address over names and bytes."""
+        hasher = blake3()
+        for path in sorted(self.files):
+            hasher.update(f"{path}\0{len(self.files[path])}\0".encode())
+            hasher.update(self.files[path])
+        return f"blake3:{hasher.hexdigest()}"
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The test files, sorted."""
+        return tuple(sorted(p for p in self.files if is_test_file(p)))
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The program's own files, sorted: Python files of its packages that are no tests."""
+        return tuple(sorted(p for p in self.files if self._is_module(p)))
+
+    def _is_module(self, path: str) -> bool:
+        own = any(path == package or path.startswith(package + "/") for package in self.packages)
+        parts = PurePosixPath(path)
+        tests = {"test", "tests"} & set(parts.parts[:-1])
+        return own and parts.suffix == ".py" and not tests and not is_test_file(path) and parts.name != "conftest.py"
+
+    @property
+    def import_names(self) -> tuple[str, ...]:
+        """What the top-level packages are imported as."""
+        return tuple(PurePosixPath(p).stem for p in self.packages)
+
+
+def is_test_file(path: str) -> bool:
+    """Whether pytest would look for tests in it."""
+    return any(fnmatch(PurePosixPath(path).name, pattern) for pattern in _TEST_PATTERNS)
+
+
+def hidden_name(path: str) -> str:
+    """The name of a test file among the hidden tests: flat, so that no folder there is taken for the package itself."""
+    return "test_" + path.replace("/", "__")
+
+
+def load_source(source: str) -> SourceTree:
+    """Finds and reads what a user named.
+
+    Raises:
+        UserError: There is no such thing, it is unsafe to read, or it holds no Python package or no tests.
+    """
+    path = Path(source)
+    if path.is_dir():
+        tree = _from_folder(path)
+    elif path.is_file() and path.name.endswith(ARCHIVES):
+        tree = _from_archive(path)
+    elif path.exists():
+        message = f"{source} is neither a folder nor an archive ({', '.join(ARCHIVES)})"
+        raise UserError(message)
+    else:
+        tree = _from_installed(source)
+    if not tree.packages:
+        message = f"{source} holds no Python package or module at its top or under src/"
+        raise UserError(message)
+    if not tree.tests:
+        message = (
+            f"{source} holds no test files ({', '.join(_TEST_PATTERNS)}): tasks are judged by the package's own tests; "
+            "name its sdist or its repository, if they carry them"
+        )
+        raise UserError(message)
+    return tree
+
+
+def _from_folder(folder: Path) -> SourceTree:
+    root, total = folder.resolve(), 0
+    files: dict[str, bytes] = {}
+    for at, folders, names in os.walk(root):
+        folders[:] = sorted(f for f in folders if not _left_out(f) and not (Path(at) / f).is_symlink())
+        for name in sorted(names):
+            path = Path(at) / name
+            if _left_out(name) or path.is_symlink() or not path.is_file():
+                continue
+            total += path.stat().st_size
+            if total > MAX_BYTES or len(files) >= MAX_FILES:
+                message = f"{folder} holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: name a smaller folder"
+                raise UserError(message)
+            files[path.relative_to(root).as_posix()] = path.read_bytes()
+    git = (root / ".git").exists()
+    name, version = _named(files, root.name)
+    return _tree(name, version, "git" if git else "folder", files)._replace(repository=root if git else None)
+
+
+def _from_archive(path: Path) -> SourceTree:
+    files = read_archive(path)
+    if path.suffix == ".whl":
+        name, version = _named(files, path.name)
+        return _tree(name, version, "wheel", files)
+    tops = {name.partition("/")[0] for name in files}
+    if len(tops) == 1 and all("/" in name for name in files):
+        (top,) = tops
+        files = {name[len(top) + 1 :]: data for name, data in files.items()}
+    name, version = _named(files, next(iter(tops)))
+    return _tree(name, version, "sdist", files)
+
+
+def _from_installed(name: str) -> SourceTree:
+    try:
+        found = metadata.distribution(name)
+    except (metadata.PackageNotFoundError, ValueError) as exc:
+        message = f"{name!r} is no file or folder here and no installed package: check the name, or download its sdist"
+        raise UserError(message) from exc
+    files: dict[str, bytes] = {}
+    for entry in found.files or ():
+        inside = not entry.is_absolute() and ".." not in entry.parts
+        path = Path(str(found.locate_file(entry)))
+        if inside and path.is_file() and len(files) < MAX_FILES:
+            files[safe_name(entry.as_posix(), name)] = path.read_bytes()
+    tree = _tree(found.metadata["Name"], found.version, "installed", files)
+    return tree._replace(requirements=_installed_requirements(found))
+
+
+def _installed_requirements(found: metadata.Distribution) -> tuple[str, ...]:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    pins = {}
+    for text in found.requires or ():
+        try:
+            wanted = Requirement(text)
+            if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
+                pins[wanted.name] = metadata.version(wanted.name)
+        except (InvalidRequirement, metadata.PackageNotFoundError):
+            continue
+    return tuple(f"{name}=={version}" for name, version in sorted(pins.items()))
+
+
+def _named(files: dict[str, bytes], fallback: str) -> tuple[str, str]:
+    """Name and version from the metadata, else from the name of the file or folder."""
+    for path in sorted(files):
+        if path == "PKG-INFO" or path.endswith(".dist-info/METADATA"):
+            headers = HeaderParser().parsestr(files[path][:65536].decode(errors="replace"))
+            if headers["Name"] and headers["Version"]:
+                return str(headers["Name"]), str(headers["Version"])
+    match = re.match(r"(?P<name>[A-Za-z0-9._-]+?)-(?P<version>[0-9][A-Za-z0-9.+!]*)", fallback)
+    return (match["name"], match["version"]) if match else (re.sub(r"[^A-Za-z0-9._-]", "-", fallback) or "code", "")
+
+
+def _tree(name: str, version: str, kind: str, files: dict[str, bytes]) -> SourceTree:
+    kept = keep(files)
+    roots, packages = _packages(kept)
+    return SourceTree(name, version, kind, kept, roots, packages)
+
+
+def keep(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files that belong to a source tree."""
+    return {path: data for path, data in files.items() if _kept(path)}
+
+
+def _kept(path: str) -> bool:
+    parts = path.split("/")
+    if any(part.endswith((".dist-info", ".data")) for part in parts[:-1]):
+        return parts[-1] == "METADATA"
+    return parts[0] not in _LEFT_OUT_AT_TOP and not any(_left_out(part) for part in parts)
+
+
+def _left_out(name: str) -> bool:
+    return name in _LEFT_OUT or any(fnmatch(name, pattern) for pattern in _LEFT_OUT_PATTERNS)
+
+
+def _packages(files: dict[str, bytes]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The import roots and what stands in them."""
+    found: dict[str, list[str]] = {}
+    for root in ("src", "lib", "."):
+        prefix = "" if root == "." else root + "/"
+        inner = [path[len(prefix) :] for path in files if path.startswith(prefix)]
+        packages = {p.partition("/")[0] for p in inner if p.count("/") == 1 and p.endswith("/__init__.py")}
+        modules = {p for p in inner if "/" not in p and p.endswith(".py") and not is_test_file(p)}
+        own = sorted(packages - _NOT_CODE) + sorted(modules - {"setup.py", "conftest.py", "noxfile.py"})
+        if own:
+            found[root] = [prefix + name for name in own]
+    chosen = {root: names for root, names in found.items() if root != "." or len(found) == 1}
+    return tuple(chosen), tuple(name for names in chosen.values() for name in names)

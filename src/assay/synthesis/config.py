@@ -1,0 +1,66 @@
+"""One typed configuration of making tasks from real code: the command line, the TOML file and the record of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from assay.errors import UserError
+
+__all__ = ["Kind", "SynthesisConfig"]
+
+Kind = Literal["operator", "feature", "combination", "commit"]
+
+
+class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to make tasks from, how many, and what a task must stand to be kept."""
+
+    source: str
+    """An installed package's name, a wheel, an sdist, a folder, or a git repository's folder."""
+    out: str
+    """The folder that the task folders and `manifest.json` are written to."""
+    count: int = 24
+    """How many tasks to keep; fewer where the candidates run out."""
+    seed: int = 0
+    """Decides which tests are looked at and which candidates are tried, in which order."""
+    kinds: tuple[Kind, ...] = ("operator", "feature", "combination", "commit")
+    """`operator`: one change; `combination`: two or three in one file; `feature`: a function's body is taken out;
+    `commit`: a commit of the repository is taken back (git repositories alone)."""
+    requirements: tuple[str, ...] = ()
+    """What the package and its tests import, pinned as `name==version`; for an installed package it is found."""
+    test_files: int = 0
+    """At most so many test files, drawn by the seed, are looked at; 0: all, but at least what `count` needs."""
+    concurrency: int = 2
+    """Sandboxes at work at once."""
+    repetitions: int = 3
+    """How often each outcome is observed, each time with another hash seed; all must agree."""
+    run_cpu_s: float = 20.0
+    """CPU seconds that one run of a task's tests may take."""
+    test_cpu_s: float = 5.0
+    """CPU seconds that a single test may take; slower ones are left out."""
+    covering_tests: int = 60
+    """A function that more tests than this run is too central to break."""
+    per_function: int = 3
+    """At most so many kept tasks of each kind on one function."""
+    candidates: int = 0
+    """At most so many candidates are tried; 0: forty for each task wanted."""
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work, before anything starts."""
+        for name in ("count", "concurrency", "repetitions", "per_function", "covering_tests"):
+            if getattr(self, name) < 1:
+                message = f"{name} is {getattr(self, name)}: it must be at least 1"
+                raise UserError(message)
+        for name in ("test_files", "candidates", "run_cpu_s", "test_cpu_s"):
+            if getattr(self, name) < 0:
+                message = f"{name} is {getattr(self, name)}: it must be 0 or more"
+                raise UserError(message)
+        if not self.kinds:
+            message = "no kinds: name at least one of operator, feature, combination, commit"
+            raise UserError(message)
+
+    @property
+    def candidate_limit(self) -> int:
+        """How many candidates are tried at most."""
+        return self.candidates or 40 * self.count

@@ -1,0 +1,138 @@
+"""What came of making tasks: how many candidates ended at which gate, and what each kept task is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from assay.code.source import SourceError, functions, parse
+from assay.code.spectra import CoverageRun, Line, rank, rank_of
+
+from ._candidates import Candidate
+from ._gates import GATES, Outcome
+from ._reference import Reference
+from ._split import Split
+from ._tree import SourceTree
+
+__all__ = ["GateRow", "ManifestEntry", "SynthesisReport", "difficulty", "gate_table"]
+
+
+class GateRow(msgspec.Struct, frozen=True):
+    """One gate of the table."""
+
+    gate: str
+    demand: str
+    ended: dict[str, int]
+    """Kind of candidate to how many ended here."""
+
+    @property
+    def total(self) -> int:
+        """Over all kinds."""
+        return sum(self.ended.values())
+
+
+class ManifestEntry(msgspec.Struct, frozen=True):
+    """One kept task, as in `manifest.json`."""
+
+    id: str
+    digest: str
+    """The task folder's content address."""
+    candidate: str
+    kind: str
+    operators: tuple[str, ...]
+    functions: tuple[str, ...]
+    lines: tuple[tuple[str, int], ...]
+    """Where the unbroken text was changed."""
+    visible: tuple[str, ...]
+    hidden: tuple[str, ...]
+    also: tuple[str, ...]
+    """Tests that have to go on passing."""
+    split: str
+    """`tests`, or `cut` for a reproduction."""
+    difficulty: dict[str, float]
+
+
+class SynthesisReport(msgspec.Struct, frozen=True):
+    """The whole, as in `manifest.json`."""
+
+    source: str
+    source_digest: str
+    kind: str
+    seed: int
+    requirements: tuple[str, ...]
+    test_files: int
+    tests: int
+    functions: int
+    """Functions that tests run, the too central ones left out."""
+    candidates: int
+    table: tuple[GateRow, ...]
+    left_out: dict[str, str]
+    """Test files and tests that were not used, with the reason."""
+    tasks: tuple[ManifestEntry, ...]
+
+    def markdown(self) -> str:
+        """The gate table for documents."""
+        kinds = sorted({kind for row in self.table for kind in row.ended})
+        head = f"| gate | demand | {' | '.join(kinds)} | all |\n|---|---|{'---:|' * (len(kinds) + 1)}\n"
+        lines = [
+            f"| {r.gate} | {r.demand} | {' | '.join(str(r.ended.get(k, 0)) for k in kinds)} | {r.total} |\n"
+            for r in self.table
+        ]
+        return head + "".join(lines)
+
+
+def gate_table(ended: Iterable[tuple[Candidate, Outcome]]) -> tuple[GateRow, ...]:
+    """How many candidates of each kind ended at which gate; the last row is the kept ones."""
+    counts: dict[str, Counter[str]] = {}
+    for one, outcome in ended:
+        counts.setdefault(outcome.gate, Counter())[one.kind] += 1
+    rows = [GateRow(gate, demand, dict(sorted(counts.get(gate, {}).items()))) for gate, demand in GATES.items()]
+    return (*rows, GateRow("kept", "passed all gates", dict(sorted(counts.get("kept", {}).items()))))
+
+
+def difficulty(
+    tree: SourceTree, reference: Reference, one: Candidate, outcome: Outcome, parts: Split
+) -> dict[str, float]:
+    """What makes a task hard, in numbers that need no run: sizes, and how well a spectrum points at the place."""
+    runs = [
+        CoverageRun(
+            test,
+            test in outcome.flipped,
+            frozenset(Line(p, n) for p, lines in reference.covered.get(test, {}).items() for n in lines),
+        )
+        for test in (*outcome.flipped, *outcome.passing)
+    ]
+    suspects = rank(runs)
+    found: dict[str, float] = {
+        "edits": len(one.lines),
+        "files": len(one.changes),
+        "covering_tests": len(outcome.flipped) + len(outcome.passing),
+        "failing_tests": len(outcome.flipped),
+        "visible_tests": len(parts.visible),
+        "suspects": len(suspects),
+    }
+    best = rank_of(suspects, [Line(*line) for line in one.lines])
+    if best is not None:
+        found["suspiciousness_rank"] = best
+    sizes = [_size(tree, key) for key in one.functions]
+    for name in ("statements", "complexity", "file_lines"):
+        found[name] = max((size.get(name, 0.0) for size in sizes), default=0.0)
+    return found
+
+
+def _size(tree: SourceTree, key: str) -> dict[str, float]:
+    path, _, name = key.partition("::")
+    try:
+        program = parse(tree.files[path].decode())
+    except (SourceError, KeyError, UnicodeDecodeError):
+        return {}
+    for function in functions(program):
+        if function.name == name:
+            return {
+                "statements": function.statements,
+                "complexity": function.complexity,
+                "file_lines": len(program.lines),
+            }
+    return {}

@@ -1,0 +1,210 @@
+"""Makes tasks from a real Python package: breaks it so that its own tests notice, and keeps what stands the gates.
+
+The package's code is hostile: all of it runs in sandboxes, none on the host. The same source, configuration and tool
+layer give the same tasks, byte for byte; a run that was stopped goes on from its journal in the cache.
+
+`repair` and the mutation operators share their alphabet, so its rate on these tasks is a self-check of the plumbing,
+not a score. Not covered: a package that lies about its own tests gets unsound tasks; admission is there to find them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.environments.interface import Backend
+from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain
+from assay.errors import UserError
+from assay.records import digest_record
+
+from ._candidates import Candidate, candidates, targets
+from ._gates import Given, Journal, Outcome, judge, split_of
+from ._history import commit_candidates
+from ._laboratory import Laboratory
+from ._reference import Reference, chosen_tests, measure
+from ._task_folder import Shared, TaskParts, pack, task_id, write_folder
+from ._tree import SourceTree, load_source
+from .config import SynthesisConfig
+from .report import ManifestEntry, SynthesisReport, difficulty, gate_table
+
+__all__ = ["Progress", "synthesise"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+WAVE = 8
+"""The fewest candidates that are judged together."""
+
+
+class Kept(NamedTuple):
+    """What was kept, and where everything tried has ended."""
+
+    tasks: list[TaskParts]
+    ended: list[tuple[Candidate, Outcome]]
+
+
+async def synthesise(
+    config: SynthesisConfig, *, backend: Backend, cache: Path, progress: Progress | None = None
+) -> SynthesisReport:
+    """Makes tasks.
+
+    Args:
+        config: What from, how many, and the limits.
+        backend: Where everything is run.
+        cache: For the tool layer, and for the journal that lets a stopped run go on.
+        progress: Told what is going on.
+
+    Returns:
+        The report, which is also written to `<out>/manifest.json`. It may hold fewer tasks than were asked for.
+
+    Raises:
+        UserError: There is nothing to make tasks from; the message says what is missing.
+        EnvironmentFailure: The sandbox broke.
+    """
+    tell = progress or (lambda _what, _done, _all: None)
+    tree = await asyncio.to_thread(load_source, config.source)
+    pins = tuple(sorted({*tree.requirements, *config.requirements}))
+    layer = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
+    kept_in = cache / "synthesis" / _key(tree, layer, config)
+    async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
+        tell("measuring the tests", 0, 1)
+        reference = await _reference(tree, laboratory, config, kept_in / "reference.json")
+        tell("measuring the tests", 1, 1)
+        _require_tests(tree, reference)
+        journal = Journal(kept_in / "journal.jsonl")
+        history = await commit_candidates(tree, laboratory, backend, config)
+        stream = chain(history, candidates(tree, reference, config))
+        given = Given(tree.files, reference.passing, config)
+        kept = await _judge_all(given, stream, laboratory, journal, tell)
+    tell("writing the tasks", 0, len(kept.tasks))
+    report = await asyncio.to_thread(_write, tree, reference, config, pins, kept)
+    tell("writing the tasks", len(kept.tasks), len(kept.tasks))
+    return report
+
+
+def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> ToolLayer:
+    """The tool layer with what the package needs, and without a copy of the package itself."""
+    from packaging.utils import canonicalize_name
+
+    layer = ensure_toolchain(cache, pins)
+    held = {canonicalize_name(pin.partition("==")[0]) for pin in layer.packages}
+    return ensure_toolchain(cache, pins, masked=(name,)) if canonicalize_name(name) in held else layer
+
+
+def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
+    decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
+    return digest_record([1, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+
+
+async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Reference)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        reference = await measure(laboratory, chosen_tests(tree, config), config)
+    if not reference.passing:
+        return reference
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    aside.write_bytes(msgspec.json.encode(reference, order="deterministic"))
+    aside.rename(path)
+    return reference
+
+
+def _require_tests(tree: SourceTree, reference: Reference) -> None:
+    if reference.passing:
+        return
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(reference.left_out.items())[:3])
+    message = (
+        f"no test of {tree.name} passes three times in the sandbox ({reasons}). If its tests import packages, "
+        "name them pinned as requirements (name==version)"
+    )
+    raise UserError(message)
+
+
+async def _judge_all(
+    given: Given, stream: Iterator[Candidate], laboratory: Laboratory, journal: Journal, tell: Progress
+) -> Kept:
+    config, kept = given.config, Kept([], [])
+    limited = islice(stream, config.candidate_limit)
+    while len(kept.tasks) < config.count:
+        # Waves depend on what was kept so far and on nothing else, so that the same seed tries the same candidates.
+        wave = list(islice(limited, max(WAVE, (config.count - len(kept.tasks)) * 4 // 3)))
+        if not wave:
+            break
+        known = {c.digest: journal.get(c.digest) for c in wave}
+        fresh = [c for c in wave if known[c.digest] is None]
+        judged = await judge(given, fresh, laboratory)
+        journal.add(judged)
+        found = {o.digest: o for o in judged} | {d: o for d, o in known.items() if o is not None}
+        for one in wave:
+            if len(kept.tasks) < config.count:
+                kept.ended.append((one, _accept(given, kept, one, found[one.digest])))
+        tell("judging candidates", len(kept.tasks), config.count)
+    return kept
+
+
+def _accept(given: Given, kept: Kept, one: Candidate, outcome: Outcome) -> Outcome:
+    if outcome.gate != "kept":
+        return outcome
+    mine = [t for t in kept.tasks if set(t.candidate.functions) & set(one.functions)]
+    for other in mine:
+        same = other.candidate.functions == one.functions and other.outcome.flipped.keys() == outcome.flipped.keys()
+        if same and other.candidate.operators == one.operators:
+            return Outcome(one.digest, "duplicate", f"as {other.candidate.digest}")
+    if sum(t.candidate.kind == one.kind for t in mine) >= given.config.per_function:
+        return Outcome(one.digest, "quota", f"{one.functions[0]} has enough tasks")
+    kept.tasks.append(TaskParts(one, outcome, split_of(given, one, outcome)))
+    return outcome
+
+
+def _write(
+    tree: SourceTree, reference: Reference, config: SynthesisConfig, pins: Sequence[str], kept: Kept
+) -> SynthesisReport:
+    touched = {
+        path for parts in kept.tasks for path in (*parts.candidate.changes, *parts.candidate.base, *parts.split.texts)
+    }
+    shared = Shared(tree, pack(tree.files, touched), frozenset(set(tree.files) - touched), tuple(pins))
+    out = Path(config.out)
+    entries = []
+    for parts in kept.tasks:
+        digest = write_folder(out, shared, parts)
+        entries.append(_entry(tree, reference, parts, digest))
+    report = SynthesisReport(
+        source=f"{tree.name} {tree.version}".strip(),
+        source_digest=tree.digest,
+        kind=tree.kind,
+        seed=config.seed,
+        requirements=tuple(pins),
+        test_files=len({test.partition("::")[0] for test in reference.passing}),
+        tests=len(reference.passing),
+        functions=len(targets(tree, reference, config)),
+        candidates=len(kept.ended),
+        table=gate_table(kept.ended),
+        left_out=reference.left_out,
+        tasks=tuple(entries),
+    )
+    text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
+    (out / "manifest.json").write_bytes(text + b"\n")
+    return report
+
+
+def _entry(tree: SourceTree, reference: Reference, parts: TaskParts, digest: str) -> ManifestEntry:
+    one, outcome, parted = parts
+    return ManifestEntry(
+        id=task_id(tree, one),
+        digest=digest,
+        candidate=one.digest,
+        kind=one.kind,
+        operators=one.operators,
+        functions=one.functions,
+        lines=one.lines,
+        visible=parted.visible,
+        hidden=parted.hidden,
+        also=outcome.passing,
+        split=parted.how,
+        difficulty=difficulty(tree, reference, one, outcome, parted),
+    )

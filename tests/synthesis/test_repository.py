@@ -1,0 +1,103 @@
+"""Tasks from real code, end to end in the sandbox."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay.environments.interface import Backend
+from assay.errors import UserError
+from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
+from assay.tasks import load_task
+
+pytestmark = pytest.mark.slow
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+async def make(source: Path, out: Path, backend: Backend, cache: Path, **more: object) -> SynthesisReport:
+    config = SynthesisConfig(source=str(source), out=str(out), **{"count": 4, **more})
+    return await synthesise(config, backend=backend, cache=cache)
+
+
+async def test_tasks_load_and_hide_what_decides(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
+    report = await make(sdist, tmp_path / "out", backend, cache)
+    assert len(report.tasks) == 4
+    assert sum(row.total for row in report.table) == report.candidates
+    for entry in report.tasks:
+        task = load_task(tmp_path / "out" / entry.id).task
+        assert task.digest == entry.digest
+        assert entry.hidden
+        assert entry.visible
+        _hides(tmp_path / "out" / entry.id, entry.hidden if entry.split == "tests" else ())
+
+
+def _hides(folder: Path, hidden: tuple[str, ...]) -> None:
+    shown = (folder / "environment" / "changed" / "tests" / "test_plane.py").read_text()
+    deciding = (folder / "tests" / "test_tests__test_plane.py").read_text()
+    text = (folder / "instruction.md").read_text()
+    for test in hidden:
+        name = test.rpartition("::")[2]
+        assert f"def {name}(" in deciding
+        assert f"def {name}(" not in shown
+        assert name not in text.replace(f"{name}_", "")
+
+
+async def test_same_seed_gives_the_same_bytes(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
+    await make(sdist, tmp_path / "one", backend, tmp_path_cache(tmp_path, cache, "one"), concurrency=1, count=2)
+    await make(sdist, tmp_path / "two", backend, tmp_path_cache(tmp_path, cache, "two"), concurrency=3, count=2)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def tmp_path_cache(tmp_path: Path, cache: Path, name: str) -> Path:
+    """A cache with the same tool layer and no journal."""
+    made = tmp_path / f"cache-{name}"
+    made.mkdir()
+    (made / "tools").symlink_to(cache / "tools")
+    return made
+
+
+async def test_stopped_run_goes_on_from_its_journal(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
+    mine, said = tmp_path_cache(tmp_path, cache, "journal"), []
+
+    def stop(what: str, done: int, all_: int) -> None:
+        said.append(what)
+        if what == "judging candidates":
+            raise KeyboardInterrupt
+
+    config = SynthesisConfig(source=str(sdist), out=str(tmp_path / "out"), count=2)
+    with pytest.raises(KeyboardInterrupt):
+        await synthesise(config, backend=backend, cache=mine, progress=stop)
+    (journal,) = mine.rglob("journal.jsonl")
+    before = journal.read_bytes()
+    journal.write_bytes(before + b'\n{"digest": "cut')
+    await synthesise(config, backend=backend, cache=mine)
+    assert len(json.loads((tmp_path / "out" / "manifest.json").read_text())["tasks"]) == 2
+    assert journal.read_bytes().startswith(before)
+
+
+async def test_commits_become_tasks(repository: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
+    (repository / "shapes" / "later.py").write_text("LATER = 2\n")
+    report = await make(repository, tmp_path / "out", backend, cache, kinds=("commit",))
+    (entry,) = report.tasks
+    folder = tmp_path / "out" / entry.id
+    assert (entry.kind, entry.functions) == ("commit", ("shapes/plane.py::clamp",))
+    assert "return low\n    return value" in (folder / "environment" / "changed" / "shapes" / "plane.py").read_text()
+    assert not (folder / "environment" / "changed" / "shapes" / "later.py").exists()
+    assert not [p for p in folder.rglob("*") if p.name == ".git"]
+
+
+async def test_tests_that_need_a_package_are_told_so(folder: Path, backend: Backend, cache: Path) -> None:
+    (folder / "tests" / "test_plane.py").write_text("import no_such_package\n")
+    with pytest.raises(UserError, match=r"requirements \(name==version\)"):
+        await make(folder, folder / "out", backend, cache)
+
+
+@pytest.mark.parametrize("wrong", [{"count": 0}, {"kinds": ()}, {"run_cpu_s": -1.0}])
+def test_configuration_refuses_what_cannot_work(wrong: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        SynthesisConfig(source="x", out="y", **wrong)

@@ -1,0 +1,121 @@
+"""Source trees from folders, archives and installed packages, hostile ones included."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from assay.errors import UserError
+from assay.synthesis import _archive
+from assay.synthesis._archive import read_archive
+from assay.synthesis._tree import hidden_name, load_source
+
+pytestmark = pytest.mark.quick
+
+
+def packed(path: Path, entries: list[tarfile.TarInfo]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for entry in entries:
+            archive.addfile(entry, io.BytesIO(b"x" * entry.size))
+    return path
+
+
+def entry(name: str, size: int = 1, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.type, info.linkname = size if kind == tarfile.REGTYPE else 0, kind, link
+    return info
+
+
+@pytest.mark.parametrize("kind", ["folder", "sdist"])
+def test_folder_and_sdist_give_the_same_tree(kind: str, folder: Path, sdist: Path) -> None:
+    tree = load_source(str({"folder": folder, "sdist": sdist}[kind]))
+    assert (tree.name, tree.version, tree.kind) == ("shapes", "1.0", kind)
+    assert (tree.roots, tree.packages, tree.tests) == ((".",), ("shapes",), ("tests/test_plane.py",))
+    assert tree.modules == ("shapes/__init__.py", "shapes/plane.py")
+    assert tree.digest == load_source(str(folder)).digest
+
+
+def test_byte_code_caches_and_installed_metadata_are_left_out(folder: Path) -> None:
+    assert not [p for p in load_source(str(folder)).files if "pyc" in p or "egg-info" in p]
+
+
+def test_installed_package_carries_its_requirements() -> None:
+    tree = load_source("networkx") if _installed("networkx") else None
+    if tree is None:
+        pytest.skip("networkx is not installed here")
+    assert tree.kind == "installed"
+    assert not [p for p in tree.files if p.endswith("RECORD")]
+
+
+def _installed(name: str) -> bool:
+    from importlib import metadata
+
+    return any((d.name or "").lower() == name for d in metadata.distributions())
+
+
+def test_src_layout_is_found(tmp_path: Path) -> None:
+    for name in ("src/a/__init__.py", "src/a/b.py", "tests/test_a.py", "setup.py", "docs/conf.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    tree = load_source(str(tmp_path))
+    assert (tree.roots, tree.packages, tree.import_names) == (("src",), ("src/a",), ("a",))
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../up.py", "a/../../up.py", "C:/x.py", "a\\..\\..\\b"])
+def test_names_that_lead_outside_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="leads outside"):
+        read_archive(packed(tmp_path / "a.tar.gz", [entry(name)]))
+
+
+def test_links_and_devices_are_left_out(tmp_path: Path) -> None:
+    odd = [entry("a/l", kind=tarfile.SYMTYPE, link="/etc/passwd"), entry("a/h", kind=tarfile.LNKTYPE, link="a/x")]
+    odd += [entry("a/p", kind=tarfile.FIFOTYPE), entry("a/d", kind=tarfile.CHRTYPE), entry("a/x")]
+    assert read_archive(packed(tmp_path / "a.tar.gz", [odd[-1], *odd[:-1]])) == {"a/x": b"x"}
+
+
+def test_link_in_a_zip_is_left_out(tmp_path: Path) -> None:
+    info = zipfile.ZipInfo("a/link")
+    info.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(info, "/etc/passwd")
+        archive.writestr("a/x.py", "x")
+    assert read_archive(tmp_path / "a.zip") == {"a/x.py": b"x"}
+
+
+def test_bombs_are_refused_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_archive, "MAX_BYTES", 1000)
+    with pytest.raises(UserError, match="unpacks to more"):
+        read_archive(packed(tmp_path / "a.tar.gz", [entry("a", 600), entry("b", 600)]))
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"\x1f\x8b\x08\x00broken", b"PK\x03\x04broken"])
+def test_broken_archives_are_refused_in_words(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="cannot be read as an archive"):
+        load_source(str(path))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [({}, "no Python package"), ({"a/__init__.py": ""}, "no test files"), ({"test_a.py": ""}, "no Python package")],
+)
+def test_what_is_missing_is_named(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        load_source(str(tmp_path))
+
+
+def test_unknown_source_says_what_it_may_be() -> None:
+    with pytest.raises(UserError, match="no installed package"):
+        load_source("no-such-package-anywhere")
+
+
+def test_hidden_names_are_flat() -> None:
+    assert hidden_name("a/tests/test_b.py") == "test_a__tests__test_b.py"
