@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rollout.counting import counting_task
 
 from assay.errors import UserError
 from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, verify_chain
+from tests.rollout.counting import counting_task
 
 pytestmark = pytest.mark.quick
 AGENTS = Path(__file__).with_name("agents.py")
