@@ -134,6 +134,16 @@ async def test_a_fork_is_apart(box: Workspace) -> None:
     assert (await box.read("/workspace/a"), await fork.read("/workspace/a")) == (b"1\n", b"2\n")
 
 
+async def test_many_snapshots_in_a_row(box: Workspace, backend: NamespacesBackend) -> None:
+    backend.most_sealed = 3
+    for index in range(8):
+        await box.exec(f"echo {index} > f{index}; rm -f f{index - 3}; mkfifo p{index}")
+        snapshot = await box.snapshot()
+        assert len(snapshot.layers) <= 3
+    assert (await box.exec("echo f*; cat f*")).stdout == "f5 f6 f7\n5\n6\n7\n"
+    assert await box.digest() == snapshot.digest
+
+
 async def test_a_packed_state_can_be_rebuilt(box: Workspace, backend: NamespacesBackend) -> None:
     await box.exec("mkdir d; echo 1 > d/a; chmod 700 d; ln -s a d/l; printf x > 'odd\\377name'")
     snapshot = await box.snapshot()

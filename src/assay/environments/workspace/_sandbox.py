@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Layers", "NamespacesWorkspace", "Sandbox", "SandboxRequest", "start_sandbox"]
 
 START_S, END_S = 30.0, 15.0
-MOST_SEALED = 40
 PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -146,10 +146,11 @@ class NamespacesWorkspace:
         self._watchdog: asyncio.Task[None] | None = None
         self._hit: str | None = None
 
-    async def start(self) -> None:
-        """Starts a sandbox over the present layers."""
+    async def start(self, place: str | None = None) -> None:
+        """Starts a sandbox over the present layers, with a new writable layer or the one at `place`."""
         launcher = await self._backend.launcher()
         request = await self._backend.request_for(self.spec, self._layers)
+        request.message["place"] = place
         sandbox = await start_sandbox(launcher, request)
         self.isolation = request.isolation
         self._budget = request.budget
@@ -194,9 +195,33 @@ class NamespacesWorkspace:
         """See `interface.Session.exec`."""
         session = self._live()
         self._watch()
-        return await session.exec(
-            command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, show_bytes=show_bytes, spill=spill
-        )
+        started = time.monotonic()
+        try:
+            return await session.exec(
+                command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, show_bytes=show_bytes, spill=spill
+            )
+        except EnvironmentFailure:
+            if not await self._revived(session):
+                raise
+            note = "the sandbox ran out of memory, init included; it was started again on the same files\n"
+            return ExecResult(-signal.SIGKILL, "", note, time.monotonic() - started, killed_by="memory")
+
+    async def _revived(self, session: InitSession) -> bool:
+        """Whether the sandbox died of its memory limit, and goes on now: a command's doing, not the machine's."""
+        async with self._changing:
+            if self._closed or not session.channel.ended:
+                return False
+            if session is not self._session:
+                return True
+            dead = self._sandbox
+            await dead.end()
+            launcher = await self._backend.launcher()
+            fate = await launcher.ask({"op": "fate", "pid": dead.pid})
+            if not fate.body.get("ooms"):
+                return False
+            await self.start(dead.place)
+            os.close(dead.upper)
+            return True
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See `interface.Session.processes`."""
@@ -266,7 +291,9 @@ class NamespacesWorkspace:
             await self._sandbox.end()
             changes = await asyncio.to_thread(self._state.changes, settled=True)
             snapshot = self._backend.seal(self._sandbox, self._layers, changes)
-            self._layers = self._layers._replace(sealed=(self._sandbox.place, *self._layers.sealed))
+            if len(snapshot.layers) > self._backend.most_sealed:
+                snapshot = await self._backend.squash(snapshot)
+            self._layers = self._layers._replace(sealed=tuple(reversed(snapshot.layers)))
             self._before = {change.path: change for change in changes}
             await self.start()
             return snapshot

@@ -39,6 +39,14 @@ class Packed(NamedTuple):
             with self._open(change) as handle:
                 yield change, handle
 
+    def read(self, digest: str) -> bytes:
+        """The bytes of one content address of the manifest."""
+        for change in self.manifest:
+            if change.digest == digest:
+                with self._open(change) as handle:
+                    return handle.read()
+        raise KeyError(digest)
+
     def _open(self, change: Change) -> BinaryIO:
         path = name_of(change.path).lstrip("/")
         folder, _, name = path.rpartition("/")
@@ -119,6 +127,8 @@ def _own(parent: int, name: str, change: Change, owner: int) -> None:
 def _write_entry(parent: int, name: str, change: Change, read_blob: BlobReader) -> None:
     if change.kind == "removed":
         os.mknod(name, stat.S_IFCHR, 0, dir_fd=parent)
+    elif change.type == "other":
+        os.mkfifo(name, (change.mode or 0) & 0o777, dir_fd=parent)  # a pipe or a socket: nobody is behind it any more
     elif change.type == "directory":
         os.mkdir(name, 0o700, dir_fd=parent)
     elif change.type in ("file", "symlink"):

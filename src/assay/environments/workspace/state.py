@@ -8,6 +8,7 @@ same order, however they came to be; what is not visible inside the sandbox (mar
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -199,6 +200,12 @@ class OverlayState:
                 upper = open_below(self._upper, path, _FOLDER, self.fallback)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # it went away meanwhile
+            except OSError as exc:
+                if exc.errno != errno.ENAMETOOLONG:
+                    raise
+                shown = "/" + text_of(path)  # deeper than any path can say: the folder counts, not what is in it
+                decided[shown] = Change(path=shown, kind="added", type="other")
+                continue
             opened = self._image.folders(path, layers)
             try:
                 todo += self._folder(_Visit(path, upper, opened, settled), decided, cleared)

@@ -73,13 +73,15 @@ class Launcher:
         return {"place": place}, (os.open(place + "/u", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),)
 
     def _do_open(self, message: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
-        place = self._boxes.upper(message["size"], message["inodes"])
+        kept = message["place"]
+        place = kept or self._boxes.upper(message["size"], message["inodes"])
         control = socket.socket(fileno=os.dup(fds[0]))
         try:
             with control:
                 box = self._boxes.open({**message, "upper": place}, control)
         except OSError:
-            self._boxes.drop_upper(place)
+            if not kept:
+                self._boxes.drop_upper(place)
             raise
         oom = box.group.oom_file if box.group is not None else None
         answer = {"pid": box.pid, "oom": oom.removeprefix("/host") if oom else None, "place": place}
@@ -96,6 +98,10 @@ class Launcher:
         if message["pid"] in self._boxes.alive:
             os.kill(message["pid"], signal.SIGKILL)
         return {}, ()
+
+    def _do_fate(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        self._boxes.reap()
+        return {"ooms": self._boxes.fates.pop(message["pid"], 0)}, ()
 
     def _do_peek(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Opens below a writable layer what an ordinary host user may not (an agent took the rights away)."""

@@ -64,6 +64,8 @@ class Boxes:
         """Whether many ids are mapped (the launcher is root)."""
         self.control = Control("/host/sys/fs/cgroup")
         self.alive: dict[int, Box] = {}
+        self.fates: dict[int, int] = {}
+        """For sandboxes that have ended: how many of their processes the kernel killed for memory."""
         self._layers: dict[tuple[str, str], str] = {}
         self._count = 0
         self._map: int | None = None
@@ -224,7 +226,10 @@ class Boxes:
                 return
             box = self.alive.pop(pid, None)
             if box is not None and box.group is not None:
+                self.fates[pid] = box.group.count_ooms()
                 self._remove_group(box.group)
+                while len(self.fates) > 1000:
+                    del self.fates[next(iter(self.fates))]
 
     @staticmethod
     def _remove_group(group: Group) -> None:

@@ -58,6 +58,14 @@ class Group:
             return None
         return f"{folder}/{'memory.oom_control' if self._version == 1 else 'memory.events'}"
 
+    def count_ooms(self) -> int:
+        """How many processes in it the kernel has killed for memory."""
+        try:
+            text = Path(self.oom_file or "").read_text(encoding="utf-8")
+        except OSError:
+            return 0
+        return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill "))
+
 
 class Control:
     """What can be controlled here: found once, at the launcher's start."""

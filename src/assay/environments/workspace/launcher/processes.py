@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-SHOWN, COMMAND_BYTES = 512, 200
+SHOWN, COMMAND_BYTES, MOST_DESCRIPTORS = 512, 200, 4096
 
 
 def _stat(pid: int) -> tuple[str, str, int] | None:
@@ -56,10 +56,35 @@ def table() -> list[dict[str, Any]]:
     return rows
 
 
-def memory() -> int:
-    """Bytes resident in all processes but this one, shared memory counted once for each."""
+def _unmapped(pid: int, seen: set[tuple[int, int]], left: int) -> tuple[int, int]:
+    """Bytes of memory files that a process holds open and nobody has counted; and how many descriptors are left."""
     total = 0
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")[:left]
+    except OSError:
+        return 0, left
+    for name in names:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{name}").startswith("/memfd:"):
+                status = os.stat(f"/proc/{pid}/fd/{name}")
+                if (status.st_dev, status.st_ino) not in seen:
+                    seen.add((status.st_dev, status.st_ino))
+                    total += status.st_blocks * 512
+        except OSError:
+            continue
+    return total, left - len(names)
+
+
+def memory() -> int:
+    """Bytes resident in all processes but this one, and in memory files that they hold open.
+
+    Shared memory counts once for each process. A process that hides its descriptors hides its memory files.
+    """
+    total, left = 0, MOST_DESCRIPTORS
+    seen: set[tuple[int, int]] = set()
     for pid in others():
+        held, left = _unmapped(pid, seen, left)
+        total += held
         try:
             with open(f"/proc/{pid}/statm", "rb") as handle:
                 total += int(handle.read().split()[1]) * PAGE
