@@ -1,0 +1,76 @@
+"""Reads the Common Test Report Format (JSON, `results.tests` with a status each, `results.summary` with counts).
+
+A file that a test run wrote, and that its code under test may have written instead: a claim to check others against.
+A summary that contradicts its own tests is malformed, as nothing honest writes that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from .results import MOST_BYTES, MOST_ID, TestReport, TestResult, TestStatus, make_report
+
+__all__ = ["read_ctrf"]
+
+_STATUS: dict[str, TestStatus] = {
+    "passed": "passed",
+    "failed": "failed",
+    "skipped": "skipped",
+    "pending": "skipped",
+    "other": "other",
+}
+
+
+class _Test(msgspec.Struct):
+    name: str
+    status: str
+    duration: float | None = None
+    message: str | None = None
+    suite: Any = None
+
+
+class _Results(msgspec.Struct):
+    tests: list[_Test] = []
+    summary: dict[str, Any] = {}
+
+
+class _Document(msgspec.Struct):
+    results: _Results
+
+
+def read_ctrf(data: bytes) -> TestReport:
+    """The report in a CTRF document. Raises `ValueError` where it is none, or contradicts itself."""
+    if len(data) > MOST_BYTES:
+        message = f"a CTRF file of {len(data)} bytes; at most {MOST_BYTES} are read"
+        raise ValueError(message)
+    try:
+        document = msgspec.json.decode(data, type=_Document)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
+        message = f"not a CTRF report: {exc}"
+        raise ValueError(message) from exc
+    report = make_report((_result(test) for test in document.results.tests), "ctrf")
+    _check_summary(report, document.results.summary)
+    return report
+
+
+def _result(test: _Test) -> TestResult:
+    status = _STATUS.get(test.status)
+    if status is None:
+        message = f"CTRF test {test.name[:200]!r} has the unknown status {test.status[:50]!r}"
+        raise ValueError(message)
+    duration = test.duration
+    known = duration is not None and math.isfinite(duration) and duration >= 0
+    seconds = duration / 1000 if known and duration is not None else None
+    return TestResult(test.name[:MOST_ID], status, (test.message or "")[:MOST_ID], seconds)
+
+
+def _check_summary(report: TestReport, summary: dict[str, Any]) -> None:
+    ours = {"tests": report.counts.total, "passed": report.counts.passed, "failed": report.counts.failed}
+    for name, counted in ours.items():
+        told = summary.get(name)
+        if isinstance(told, int) and told != counted:
+            message = f"the CTRF summary says {name}={told}, its own tests say {counted}"
+            raise ValueError(message)

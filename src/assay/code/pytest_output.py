@@ -1,0 +1,80 @@
+"""Reads what pytest prints: the short summary (`-rA`) and the last line with its counts.
+
+Text on a terminal is the weakest witness there is: whoever runs in the tests' process can print it. Use it to
+contradict a claim, never alone to support one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .results import MOST_BYTES, MOST_ID, MOST_TESTS, Counts, TestReport, TestResult, TestStatus, make_report
+
+__all__ = ["read_pytest_output"]
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
+_WORDS: dict[str, TestStatus] = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "error",
+    "errors": "error",
+    "skipped": "skipped",
+    "xfailed": "xfailed",
+    "xpassed": "xpassed",
+}
+_SUMMARY: dict[str, TestStatus] = {
+    "PASSED": "passed",
+    "FAILED": "failed",
+    "ERROR": "error",
+    "SKIPPED": "skipped",
+    "XFAIL": "xfailed",
+    "XPASS": "xpassed",
+}
+_COUNT = re.compile(r"(?<![\w.])(\d{1,9}) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
+_LAST = re.compile(r"^=* ?(?:\d{1,9} [a-z]+(?:, )?)+ in [\d.]{1,20}s")
+_SKIPPED = re.compile(r"^\[(\d{1,9})\] (.*)$")
+
+
+def read_pytest_output(text: str) -> TestReport:
+    """The report in a terminal's text. Raises `ValueError` where there is no line with counts.
+
+    Several runs in one text are added up, so that a second, printed one cannot hide the failures of the first.
+    """
+    if len(text) > MOST_BYTES:
+        message = f"pytest output of {len(text)} characters; at most {MOST_BYTES} are read"
+        raise ValueError(message)
+    totals: dict[str, int] = {}
+    results: list[TestResult] = []
+    seen_last = False
+    for raw in text.splitlines():
+        line = _COLOUR.sub("", raw) if "\x1b" in raw else raw
+        if _is_last(line):
+            seen_last = True
+            for number, word in _COUNT.findall(line[:500]):
+                status = _WORDS[word]
+                totals[status] = totals.get(status, 0) + int(number)
+        elif len(results) < MOST_TESTS:
+            found = _result(line)
+            if found is not None:
+                results.append(found)
+    if not seen_last:
+        message = "no line that ends a pytest run (such as '3 passed in 0.1s') in the output"
+        raise ValueError(message)
+    return make_report(results, "pytest", Counts(**totals))
+
+
+def _is_last(line: str) -> bool:
+    stripped = line.strip("= ")
+    return bool(_LAST.match(stripped[:500])) or (stripped.startswith("no tests ran in ") and len(stripped) < 100)
+
+
+def _result(line: str) -> TestResult | None:
+    word, _, rest = line.partition(" ")
+    status = _SUMMARY.get(word)
+    if status is None or not rest:
+        return None
+    if status == "skipped":
+        folded = _SKIPPED.match(rest)
+        return TestResult((folded[2] if folded else rest)[:MOST_ID], status)
+    name, _, message = rest.partition(" - ")
+    return TestResult(name.strip()[:MOST_ID], status, message[:MOST_ID]) if "::" in name or "." in name else None

@@ -1,0 +1,123 @@
+"""Test results in one shape, whoever wrote them.
+
+For the readers beside it (`pytest_output`, `ctrf`, `junit`) and for what judges them. It runs nothing and believes
+nothing: a report is what somebody claims, and `disagreements` says where two claims about one run do not fit.
+
+Invariant: hostile input makes a reader raise `ValueError` or return a report; nothing else, and in bounded memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "MOST_BYTES",
+    "MOST_ID",
+    "MOST_TESTS",
+    "STATUSES",
+    "Counts",
+    "TestReport",
+    "TestResult",
+    "TestStatus",
+    "count",
+    "disagreements",
+    "exit_claim",
+    "make_report",
+]
+
+TestStatus = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "other"]
+STATUSES: tuple[TestStatus, ...] = ("passed", "failed", "error", "skipped", "xfailed", "xpassed", "other")
+MOST_BYTES = 16 * 1024 * 1024
+MOST_TESTS = 100_000
+MOST_ID = 2_000
+
+
+class TestResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One test. `id` is the runner's own name for it, cut at 2,000 characters."""
+
+    __test__ = False
+
+    id: str
+    status: TestStatus
+    message: str = ""
+    duration_s: float | None = None
+
+
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many tests of each status."""
+
+    passed: int = 0
+    failed: int = 0
+    error: int = 0
+    skipped: int = 0
+    xfailed: int = 0
+    xpassed: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.passed + self.failed + self.error + self.skipped + self.xfailed + self.xpassed + self.other
+
+    @property
+    def bad(self) -> int:
+        """Failures and errors."""
+        return self.failed + self.error
+
+
+class TestReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run of tests as one source tells it. `counts` may cover more tests than `tests` names."""
+
+    __test__ = False
+
+    counts: Counts
+    tests: tuple[TestResult, ...] = ()
+    source: str = ""
+    """Who told: `pytest`, `ctrf`, `junit`, `recorder`."""
+
+
+def count(results: Iterable[TestResult]) -> Counts:
+    """Counts results by status."""
+    return Counts(**Counter[str](result.status for result in results))
+
+
+def make_report(results: Iterable[TestResult], source: str, counts: Counts | None = None) -> TestReport:
+    """A report with its counts taken from the results, or given. Raises `ValueError` beyond `MOST_TESTS`."""
+    kept: list[TestResult] = []
+    for result in results:
+        if len(kept) >= MOST_TESTS:
+            message = f"{source}: more than {MOST_TESTS} tests"
+            raise ValueError(message)
+        kept.append(result)
+    return TestReport(count(kept) if counts is None else counts, tuple(kept), source)
+
+
+def exit_claim(exit_code: int) -> Literal["passed", "failed", "nothing ran", "broken"]:
+    """What pytest's exit code claims. 5 is that no test was collected; a signal or anything else is `broken`."""
+    if exit_code == 0:
+        return "passed"
+    if exit_code == 1:
+        return "failed"
+    return "nothing ran" if exit_code == 5 else "broken"
+
+
+def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
+    """Where two reports about one run contradict each other, in words.
+
+    Only contradictions: a test that one of them does not name is none, as reports differ in what they cover.
+    """
+    found = []
+    if bool(one.counts.bad) != bool(other.counts.bad):
+        found.append(
+            f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}",
+        )
+    good = {"passed", "xfailed", "xpassed", "skipped", "other"}
+    statuses = {test.id: test.status for test in one.tests}
+    for test in other.tests:
+        status = statuses.get(test.id)
+        if status is not None and (status in good) != (test.status in good):
+            found.append(f"{test.id}: {one.source} says {status}, {other.source} says {test.status}")
+    return tuple(found[:20])
