@@ -34,7 +34,6 @@ def _judge(check: Check, facts: dict[str, Any], evidence_id: str) -> CheckResult
         return CheckResult(Verdict(check.name, "outcome", "unknown", None, reason, cited, verifier), (evidence,))
     wrong = [key for key in expected if canonical_bytes(expected[key]) != canonical_bytes(seen[key])]
     reason = f"differs: {', '.join(wrong)}" if wrong else f"all {len(expected)} facts hold"
-    status, score = ("fail", 0.0) if wrong else ("pass", 1.0)
     status: VerdictStatus = "fail" if wrong else "pass"
     score = 0.0 if wrong else 1.0
     return CheckResult(Verdict(check.name, "outcome", status, score, reason, cited, verifier), (evidence,))

@@ -27,6 +27,10 @@ class CheckInput(NamedTuple):
     blobs: SpillTarget
     artifacts: dict[str, str]
     """Declared artifacts: path inside to digest."""
+    separate: WorkspaceSpec | None = None
+    """The verifier's own environment, built by the caller, for a check in `separate` mode; None: the task's image."""
+    prefix: str = "e"
+    """What the ids of this check's evidence start with, so that they are unique in the attempt."""
 
 
 class CheckResult(NamedTuple):

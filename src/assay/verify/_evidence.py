@@ -1,0 +1,88 @@
+"""What checks cite, in one shape: numbered evidence with ids that are unique in the attempt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.code.results import TestReport
+from assay.environments.interface import ExecResult, ProcessInfo
+from assay.records import Channel, Evidence, canonical_bytes, digest_bytes
+from assay.verify._staging import stage
+from assay.verify.sanitise import Findings
+
+__all__ = ["Cited", "code_digest", "verifier_digest"]
+
+MOST_TESTS = 2000
+
+
+class Cited:
+    """Evidence in the order in which it was found."""
+
+    def __init__(self, prefix: str) -> None:
+        self.items: list[Evidence] = []
+        self._prefix = prefix
+
+    def add(self, channel: Channel, kind: str, data: dict[str, Any], blobs: tuple[str, ...] = ()) -> str:
+        """Adds a fact; returns its id."""
+        found = Evidence(f"{self._prefix}{len(self.items) + 1}", channel, kind, data, blobs, time.time())
+        self.items.append(found)
+        return found.id
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(item.id for item in self.items)
+
+    def execution(self, argv: Sequence[str], cwd: str, result: ExecResult) -> str:
+        """A command that the verifier ran."""
+        data = {
+            "argv": list(argv),
+            "cwd": cwd,
+            "exit_code": result.exit_code,
+            "duration_s": round(result.duration_s, 6),
+            "stdout": result.stdout,
+            "stderr": result.stderr,
+            "timed_out": result.timed_out,
+        }
+        if result.killed_by is not None:
+            data["killed_by"] = result.killed_by
+        blobs = tuple(digest for digest in (result.stdout_digest, result.stderr_digest) if digest)
+        return self.add("audit", "execution", data, blobs)
+
+    def report(self, report: TestReport, **more: Any) -> str:
+        """What a source says of a run of tests."""
+        counts = {name: getattr(report.counts, name) for name in report.counts.__struct_fields__}
+        tests = [{"id": test.id, "status": test.status} for test in report.tests[:MOST_TESTS]]
+        data = {"source": report.source, "counts": counts, "tests": tests, "listed": len(tests), **more}
+        return self.add("audit", "test_report", data)
+
+    def processes(self, when: str, alive: Sequence[ProcessInfo]) -> str:
+        """What was still running."""
+        listed = [{"pid": p.pid, "parent": p.parent, "command": p.command[:500]} for p in alive[:100]]
+        return self.add("state", "processes", {"when": when, "count": len(alive), "processes": listed})
+
+    def findings(self, findings: Findings) -> None:
+        """What was undone, and what changed files reach for; nothing where there is neither."""
+        if findings.planted:
+            changes = [{"path": p.path, "mark": p.mark, "action": p.action} for p in findings.planted[:500]]
+            self.add("state", "difference", {"undone": changes, "count": len(findings.planted)})
+        if findings.suspects:
+            files = [
+                {"path": s.path, "found": [{"name": f.name, "what": f.what, "line": f.line} for f in s.found[:50]]}
+                for s in findings.suspects[:100]
+            ]
+            self.add("state", "suspicion", {"files": files, "count": len(findings.suspects)})
+
+
+def code_digest() -> str:
+    """The content address of the checks' own code."""
+    here = Path(__file__).parent
+    return digest_bytes((stage(here).digest + stage(here.parent / "code").digest).encode())
+
+
+def verifier_digest(kind: str, parameters: dict[str, Any], files: str | None) -> str:
+    """The content address of a check: its code, its parameters and the files that it runs."""
+    parts = {"kind": kind, "parameters": parameters, "files": files, "code": code_digest()}
+    return digest_bytes(canonical_bytes(parts))

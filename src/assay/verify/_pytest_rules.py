@@ -1,0 +1,97 @@
+"""From a recorded run of tests to a status: pure rules, each with its reason in words.
+
+Invariant: `pass` needs every wanted test told of once as passed, by a run that reached its end, whose canaries failed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from assay.code.results import TestReport
+from assay.records import VerdictStatus
+
+__all__ = ["PytestFacts", "PytestRuling", "rule"]
+
+
+class PytestFacts(NamedTuple):
+    """What was observed."""
+
+    expected: tuple[str, ...]
+    also: tuple[str, ...]
+    report: TestReport | None
+    """None where the runner itself gave no report."""
+    problems: tuple[str, ...]
+    always_equal: tuple[str, ...]
+    broken_files: tuple[str, ...]
+    canaries: int
+    """How many tests that must fail did."""
+    forged: bool
+    """A test that must fail did not."""
+    timed_out: bool
+    exit_code: int
+    left_running: int
+    untrusted: tuple[str, ...]
+
+
+class PytestRuling(NamedTuple):
+    """A status, its score, why, and marks."""
+
+    status: VerdictStatus
+    score: float | None
+    reason: str
+    marks: tuple[str, ...] = ()
+
+
+def rule(facts: PytestFacts) -> PytestRuling:
+    """The verdict."""
+    if facts.report is None:
+        if facts.timed_out:
+            return PytestRuling("unknown", None, "the tests met their time limit and the runner gave no report")
+        reason = f"the test runner gave no report; it ended with exit code {facts.exit_code}"
+        return PytestRuling("unknown", None, reason, ("no_report",))
+    if facts.forged:
+        return PytestRuling("fail", 0.0, f"forged: {'; '.join(facts.problems)[:500]}", ("forged",))
+    if facts.always_equal:
+        told = f"a value from the code under test compares as true with anything: {facts.always_equal[0]}"
+        return PytestRuling("fail", 0.0, told, ("always_equal",))
+    bad, missing, good = _sort(facts, facts.report)
+    score = len(good) / max(1, len(good) + len(bad) + len(missing))
+    if bad:
+        return PytestRuling("fail", score if missing == [] else 0.0, f"{len(bad)} of the wanted tests: {bad[0]}")
+    if facts.timed_out:
+        return PytestRuling("unknown", None, f"the tests met their time limit with {len(missing)} not yet run")
+    if facts.broken_files and missing:
+        return PytestRuling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}")
+    if facts.problems:
+        return PytestRuling("unknown", None, f"not whole: {'; '.join(facts.problems)[:500]}", ("not_whole",))
+    if missing or not good:
+        lost = f"{len(missing)} of the wanted tests did not run: {missing[0]}" if missing else "no test ran"
+        return PytestRuling("fail", 0.0, lost)
+    return _doubted(facts, len(good))
+
+
+def _doubted(facts: PytestFacts, passed: int) -> PytestRuling:
+    if facts.left_running:
+        told = f"all {passed} tests passed, but {facts.left_running} processes outlived them"
+        return PytestRuling("unknown", None, told)
+    if facts.untrusted:
+        told = f"all {passed} tests passed, but changed files reach for {', '.join(facts.untrusted)}"
+        return PytestRuling("unknown", None, told)
+    return PytestRuling("pass", 1.0, f"all {passed} wanted tests passed; {facts.canaries} that must fail failed")
+
+
+def _sort(facts: PytestFacts, report: TestReport) -> tuple[list[str], list[str], list[str]]:
+    """Wanted tests that did not pass (with how), that were not told of, and that passed."""
+    statuses = {test.id: test.status for test in report.tests}
+    unfinished = {test.id for test in report.tests if test.message == "missing"}
+    wanted = dict.fromkeys((*facts.expected, *facts.also)) or dict.fromkeys(statuses)
+    bad, missing, good = [], [], []
+    for name in wanted:
+        status = statuses.get(name)
+        if status is None or name in unfinished:
+            missing.append(name)
+        elif status == "passed":
+            good.append(name)
+        else:
+            bad.append(f"{name} {status}")
+    return bad, missing, good

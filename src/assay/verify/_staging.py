@@ -1,0 +1,114 @@
+"""Copies of host folders that a verifier's sandbox mounts: readable there whatever the host's modes, and unchanging.
+
+A folder is copied once a process (and again when it changes) under a temporary folder that goes when the process ends.
+Links are refused where they lead outside; nothing but files and folders is taken.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from assay.errors import TaskError
+from assay.records import DIGEST_PREFIX
+
+__all__ = ["Staged", "stage"]
+
+MOST_ENTRIES = 20_000
+MOST_BYTES = 1 << 30
+
+
+class Staged(NamedTuple):
+    """A copy: where it is, and the content address over the names, modes and bytes in it."""
+
+    path: Path
+    digest: str
+
+
+class _Place:
+    """The temporary folder of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: dict[tuple[object, ...], Staged] = {}
+        self.root = Path(tempfile.mkdtemp(prefix="assay-verify-"))
+        atexit.register(self._remove, os.getpid())
+
+    def _remove(self, maker: int) -> None:
+        if os.getpid() == maker:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+
+@cache
+def _place() -> _Place:
+    return _Place()
+
+
+def stage(source: Path) -> Staged:
+    """A copy of a folder or file. Blocking. Raises `TaskError` where it cannot be taken."""
+    try:
+        real = source.resolve(strict=True)
+        entries = list(_entries(real))
+    except (OSError, ValueError) as exc:
+        message = f"{source.name} cannot be brought to the verifier: {exc}"
+        raise TaskError(message) from exc
+    place = _place()
+    key = (str(real), *((name, s.st_mtime_ns, s.st_size, s.st_mode, s.st_ino) for name, s in entries))
+    with place.lock:
+        staged = place.known.get(key)
+        if staged is None or not staged.path.exists():
+            staged = place.known[key] = _copy(real, entries, place.root / str(len(place.known)))
+        return staged
+
+
+def _entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Relative names, the top's being empty, parents first, sorted."""
+    todo, count, size = [""], 0, 0
+    while todo:
+        name = todo.pop(0)
+        path = top / name if name else top
+        if path.is_symlink() and not path.resolve(strict=True).is_relative_to(top):
+            message = f"{name} is a link that leads outside"
+            raise ValueError(message)
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            message = f"{name} is neither a file nor a folder"
+            raise ValueError(message)
+        count, size = count + 1, size + (status.st_size if stat.S_ISREG(status.st_mode) else 0)
+        if count > MOST_ENTRIES or size > MOST_BYTES:
+            message = f"more than {MOST_ENTRIES} entries or {MOST_BYTES} bytes"
+            raise ValueError(message)
+        yield name, status
+        if stat.S_ISDIR(status.st_mode) and not path.is_symlink():
+            inner = sorted(entry.name for entry in path.iterdir() if entry.name != "__pycache__")
+            todo = [f"{name}/{entry}" if name else entry for entry in inner] + todo
+
+
+def _copy(top: Path, entries: list[tuple[str, os.stat_result]], target: Path) -> Staged:
+    hasher = blake3()
+    for name, status in entries:
+        source, copy = (top / name, target / name) if name else (top, target)
+        if stat.S_ISDIR(status.st_mode):
+            copy.mkdir()
+            copy.chmod(0o755)
+            hasher.update(f"folder {name}\0".encode())
+            continue
+        data = source.read_bytes()
+        copy.write_bytes(data)
+        copy.chmod(0o755 if status.st_mode & 0o111 else 0o644)
+        hasher.update(f"file {name}\0{status.st_mode & 0o111 != 0} {len(data)}\0".encode())
+        hasher.update(data)
+    with contextlib.suppress(OSError):
+        target.parent.chmod(0o755)
+    return Staged(target, DIGEST_PREFIX + hasher.hexdigest())

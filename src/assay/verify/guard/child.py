@@ -1,0 +1,174 @@
+"""The tests' process: pytest with a recorder that tells the parent each result as it happens.
+
+The standard library comes first on the path and import roots last, so that nothing in a workspace stands in for a
+module of the standard library. Canaries, tests that must fail, run between the real ones under names that look like
+theirs; their reports go to the parent alone. `runner` says what is covered and what is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import random
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+import probes  # type: ignore[import-not-found]  # the folder of this file, for this one import
+import pytest
+from _pytest import runner as pytest_runner
+from _pytest.assertion import rewrite
+
+del sys.path[0]
+
+
+class Teller:
+    """Writes lines to the parent, at once."""
+
+    def __init__(self, fd: int, nonce: str) -> None:
+        self._fd = fd
+        self._nonce = nonce
+        self._write = os.write
+        self._encode = json.JSONEncoder().encode
+
+    def tell(self, kind: str, **values: Any) -> None:
+        data = (self._encode({"nonce": self._nonce, "kind": kind, **values}) + "\n").encode()
+        while data:
+            data = data[self._write(self._fd, data) :]
+
+
+def _fail_by_comparison() -> None:
+    left, right = random.getrandbits(60), -1
+    assert probes.compare("==", left, right)
+
+
+def _fail_by_exception() -> None:
+    raise ValueError(random.getrandbits(60))
+
+
+def _fail_plainly() -> None:
+    message = f"assert {random.getrandbits(30)} == {random.getrandbits(30)}"
+    raise AssertionError(message)
+
+
+class Recorder:
+    """The plugin."""
+
+    def __init__(self, teller: Teller, config: dict[str, Any]) -> None:
+        self._tell = teller.tell
+        self._wanted = set(config.get("only", ()))
+        self._random = random.Random(config["seed"])
+        self._protocol = pytest_runner.runtestprotocol
+        self._function = pytest.Function
+        self._after: set[int] = set()
+        self._names: list[str] = []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if self._wanted:
+            dropped = [item for item in items if item.nodeid not in self._wanted]
+            items[:] = [item for item in items if item.nodeid in self._wanted]
+            if dropped:
+                config.hook.pytest_deselected(items=dropped)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        items = session.items
+        self._tell("collected", ids=[item.nodeid for item in items])
+        self._names = [item.name.partition("[")[0] for item in items]
+        last: dict[int, int] = {}
+        for item in items:
+            last[id(item.getparent(pytest.Module))] = id(item)
+        chance = min(1.0, 12 / max(1, len(items)))
+        self._after = set(last.values()) | {id(item) for item in items if self._random.random() < chance}
+        self._after |= {id(item) for item in items[:1]}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        module = item.getparent(pytest.Module)
+        if id(item) not in self._after or module is None or not isinstance(item, self._function):
+            return None
+        canary = self._canary(module)
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        self._protocol(item, nextitem=canary)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        reports = self._protocol(canary, nextitem=nextitem, log=False)
+        outcomes = {report.when: report.outcome for report in reports}
+        unsure = outcomes.get("setup") != "passed"
+        self._tell("canary", outcome="unsure" if unsure else outcomes.get("call", "none"))
+        return True
+
+    def _canary(self, module: pytest.Module) -> pytest.Function:
+        word = "".join(self._random.choices("abcdefghilmnoprstuv", k=self._random.randint(4, 9)))
+        name = f"{self._random.choice(self._names)}_{word}"
+        body = self._random.choice([_fail_by_comparison, _fail_by_exception, _fail_plainly])
+        own = types.FunctionType(body.__code__, body.__globals__, name)
+        return self._function.from_parent(module, name=name, callobj=own)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        outcome = str(report.outcome)
+        if hasattr(report, "wasxfail") and report.when == "call":
+            outcome = "xfailed" if outcome == "skipped" else "xpassed"
+        phase = "part" if hasattr(report, "context") else report.when
+        message = str(report.longrepr)[-1000:] if outcome == "failed" else ""
+        self._tell("test", id=report.nodeid, phase=phase, outcome=outcome, message=message)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._tell("broken", id=report.nodeid or "the session")
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self._tell("broken", id=f"pytest itself: {str(excrepr)[-500:]}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self._tell("finished", exit=int(exitstatus))
+
+
+def _instrument_tests(owned: list[str]) -> None:
+    """Makes pytest's own rewriting of test files add the probes first, in the files that the task owns."""
+    original = rewrite.rewrite_asserts
+
+    def with_probes(tree: ast.Module, source: bytes, path: str | None = None, config: Any = None) -> None:
+        if path is not None and any(path == place or path.startswith(place + "/") for place in owned):
+            probes.instrument(tree)
+        original(tree, source, path, config)
+
+    rewrite.rewrite_asserts = with_probes  # type: ignore[assignment]
+
+
+def _arguments(config: dict[str, Any]) -> list[str]:
+    ours = ["-p", "no:cacheprovider"]
+    if not config.get("script"):
+        ours += ["-c", "/dev/null", "--rootdir", config["rootdir"], "--import-mode=importlib", "-q", "--color=no"]
+        ours += ["--tb=short", "--continue-on-collection-errors"]
+    return [*ours, *config["args"]]
+
+
+def main() -> int:
+    """Reads the configuration, then runs pytest in this process."""
+    with os.fdopen(int(sys.argv[1]), "rb") as file:
+        config = json.load(file)
+    fd = int(sys.argv[2])
+    os.set_inheritable(fd, False)
+    teller = Teller(fd, config.pop("nonce"))
+    sys.argv[:] = ["pytest", *config["args"]]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        os.environ.pop(name, None)
+    for root in config.get("roots", ()):
+        sys.path.append(root)
+    if config.get("module"):
+        sys.path.append(config["cwd"])
+    probes.install(lambda where: teller.tell("equal", where=where))
+    _instrument_tests(config.get("owned", ["/tests"]))
+    return int(pytest.main(_arguments(config), plugins=[Recorder(teller, config)]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

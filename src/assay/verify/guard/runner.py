@@ -1,0 +1,315 @@
+"""The trusted parent of a test run: starts the tests' process, keeps what it tells as it tells it, writes the report.
+
+    runner.py check            reads a configuration (JSON) on its standard input, prints the report (JSON)
+    runner.py script ARGS...   stands in for `pytest ARGS...`: same output, an exit code made from what was recorded
+
+Invariants: nothing that the tests' process does after the fact changes what was recorded; a run that did not reach its
+end, that told something twice, or in which a canary did not fail, is never a good run. The report is written after the
+tests' process has ended, by a process that it cannot trace, read or impersonate.
+
+Covered: an early exit, a changed exit code, printed results, a patched runner (by canaries), results told twice.
+Not covered: code that finds the recorder inside its own process and tells a consistent lie about each test and canary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+MOST_STREAM = 128 * 1024 * 1024
+TAIL = 20_000
+RECORDS = "/logs/recorder"
+PR_SET_DUMPABLE = 4
+NOTHING_RUNS = ("--version", "-V", "--help", "-h", "--co", "--collect-only", "--fixtures", "--markers")
+PHASES = ("setup", "call", "teardown")
+
+
+class Stream:
+    """Lines of JSON out of the tests' process, each with the run's nonce."""
+
+    def __init__(self, nonce: str) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self._nonce = nonce
+        self._rest = b""
+        self._size = 0
+
+    def feed(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > MOST_STREAM:
+            self._problem("more was told than a run of tests can tell")
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                message = None
+            if isinstance(message, dict) and message.pop("nonce", None) == self._nonce:
+                self.messages.append(message)
+            else:
+                self._problem("something was told that the recorder did not tell")
+
+    def _problem(self, text: str) -> None:
+        if text not in self.problems:
+            self.problems.append(text)
+
+
+def start_child(config: dict[str, Any], *, shown: bool) -> tuple[subprocess.Popen[bytes], int]:
+    """Starts the tests' process; returns it and the descriptor of what it tells."""
+    read, write = os.pipe()
+    config_read, config_write = os.pipe()
+    here = Path(__file__).parent
+    command = [sys.executable, "-I", "-B", f"{here}/child.py"]
+    output = None if shown else subprocess.PIPE
+    child = subprocess.Popen(
+        [*command, str(config_read), str(write)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=None if shown else subprocess.STDOUT,
+        pass_fds=(config_read, write),
+        start_new_session=True,
+    )
+    os.close(write)
+    os.close(config_read)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
+        file.write(json.dumps(config).encode())
+    return child, read
+
+
+def watch(child: subprocess.Popen[bytes], told: int, stream: Stream, timeout_s: float | None) -> tuple[bytes, bool]:
+    """Reads until the tests' process has ended, however long others hold its descriptors. Returns (tail, timed out)."""
+    ends = os.pidfd_open(child.pid)
+    out = child.stdout.fileno() if child.stdout is not None else -1
+    waiting = [fd for fd in (told, out, ends) if fd >= 0]
+    for fd in waiting[:-1]:
+        os.set_blocking(fd, False)
+    tail, deadline = b"", None if timeout_s is None else time.monotonic() + timeout_s
+    timed_out = ended = False
+    while not ended:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            timed_out = True
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            left, deadline = None, None
+        ready, _, _ = select.select(waiting, [], [], left)
+        ended = ends in ready
+        for fd in ready:
+            data = _drain(fd, whole=ended) if fd != ends else b""
+            if fd == told:
+                stream.feed(data)
+            elif fd == out:
+                tail = (tail + data)[-TAIL:]
+            if fd != ends and not data:
+                waiting.remove(fd)
+    if told in waiting:
+        stream.feed(_drain(told, whole=True))
+    if out in waiting:
+        tail = (tail + _drain(out, whole=True))[-TAIL:]
+    return tail, timed_out
+
+
+def _drain(fd: int, *, whole: bool) -> bytes:
+    """What is there now; with `whole` all of it (bounded), else one piece. Empty at the end."""
+    data = b""
+    while True:
+        try:
+            piece = os.read(fd, 1 << 16)
+        except BlockingIOError:
+            return data
+        data += piece
+        if not piece or not whole or len(data) > MOST_STREAM:
+            return data
+
+
+class Account:
+    """What the messages of a run amount to."""
+
+    def __init__(self, stream: Stream, exit_code: int, *, timed_out: bool) -> None:
+        self.problems = list(stream.problems)
+        self._phases: dict[str, dict[str, str]] = {}
+        self._messages: dict[str, str] = {}
+        self._collected: list[str] = []
+        self.broken_files: list[str] = []
+        self.equal: list[str] = []
+        self.canaries = {"planted": 0, "failed": 0, "unsure": 0}
+        self.finished: int | None = None
+        for message in stream.messages:
+            self._take(message)
+        self._judge_end(exit_code, timed_out=timed_out)
+        self._judge_canaries()
+        self.tests = [self._test(name) for name in dict.fromkeys([*self._collected, *self._phases])]
+
+    def _judge_end(self, exit_code: int, *, timed_out: bool) -> None:
+        if timed_out:
+            self.problems.append("the time limit was met")
+        elif self.finished is None:
+            self.problems.append(f"the tests' process ended early, with exit code {exit_code}")
+        elif self.finished != exit_code:
+            told = f"after a session that ended with {self.finished}"
+            self.problems.append(f"the tests' process ended with {exit_code} {told}")
+
+    def _judge_canaries(self) -> None:
+        planted, failed = self.canaries["planted"], self.canaries["failed"]
+        if failed + self.canaries["unsure"] < planted:
+            self.problems.append(f"{planted - failed} of {planted} tests that must fail did not fail")
+        ran = any("call" in phases for phases in self._phases.values())
+        if ran and not failed:
+            self.problems.append("no test that must fail was seen to fail")
+
+    def _take(self, message: dict[str, Any]) -> None:
+        kind = message.get("kind")
+        if self.finished is not None:
+            self.problems.append("something was told after the end of the session")
+        elif kind == "collected":
+            self._collected += [str(name) for name in message["ids"]]
+        elif kind == "test":
+            self._take_test(message)
+        elif kind == "canary":
+            self.canaries["planted"] += 1
+            self.canaries["failed"] += message["outcome"] == "failed"
+            self.canaries["unsure"] += message["outcome"] == "unsure"
+        elif kind == "broken":
+            self.broken_files.append(str(message["id"]))
+        elif kind == "equal":
+            self.equal.append(str(message["where"]))
+        elif kind == "finished":
+            self.finished = int(message["exit"])
+
+    def _take_test(self, message: dict[str, Any]) -> None:
+        name, phase, outcome = str(message["id"]), str(message["phase"]), str(message["outcome"])
+        phases = self._phases.setdefault(name, {})
+        if phase == "part":  # a subtest: only its failure counts
+            if outcome == "failed":
+                phases["part"] = outcome
+            return
+        if phase in phases:
+            self.problems.append(f"{name} was told of twice")
+        phases[phase] = outcome
+        if message.get("message"):
+            self._messages[name] = str(message["message"])[:2000]
+
+    def _test(self, name: str) -> dict[str, str]:
+        phases = self._phases.get(name, {})
+        test = {"id": name, "status": self._status(phases)}
+        if self._messages.get(name) and test["status"] != "passed":
+            test["message"] = self._messages[name]
+        return test
+
+    @staticmethod
+    def _status(phases: dict[str, str]) -> str:
+        outcomes = set(phases.values())
+        for status in ("xfailed", "xpassed", "skipped"):
+            if status in outcomes and "failed" not in outcomes:
+                return status
+        if phases.get("call") == "failed" or phases.get("part") == "failed":
+            return "failed"
+        if "failed" in outcomes:
+            return "error"
+        return "passed" if all(phases.get(phase) == "passed" for phase in PHASES) else "missing"
+
+    def exit_code(self) -> int:
+        """What pytest would exit with, had nobody tampered."""
+        if self.problems or self.equal:
+            return 3
+        statuses = {test["status"] for test in self.tests}
+        if statuses & {"failed", "error", "missing"} or self.broken_files:
+            return 2 if self.broken_files and self.finished == 2 else 1
+        return self.finished if self.finished else (0 if self.tests else 5)
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "tests": self.tests,
+            "problems": self.problems[:50],
+            "always_equal": self.equal[:50],
+            "broken_files": self.broken_files[:50],
+            "canaries": self.canaries,
+            "finished": self.finished,
+        }
+
+
+def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
+    """Runs the tests once. Returns the report and the exit code that pytest would have ended with."""
+    nonce = secrets.token_hex(16)
+    stream = Stream(nonce)
+    started = time.monotonic()
+    child, told = start_child({**config, "nonce": nonce, "seed": secrets.randbits(64)}, shown=shown)
+    tail, timed_out = watch(child, told, stream, config.get("timeout_s"))
+    code = child.wait()
+    account = Account(stream, code, timed_out=timed_out)
+    report = {
+        **account.report(),
+        "exit": code,
+        "timed_out": timed_out,
+        "duration_s": time.monotonic() - started,
+        "tail": tail.decode(errors="replace"),
+    }
+    return report, account.exit_code()
+
+
+def write_ctrf(path: str, report: dict[str, Any]) -> None:
+    """The record as a CTRF file, for scripts that ask pytest for one."""
+    known = {"passed": "passed", "xfailed": "passed", "xpassed": "passed", "skipped": "skipped"}
+    tests = [{"name": t["id"], "status": known.get(t["status"], "failed"), "duration": 0} for t in report["tests"]]
+    count = {status: sum(t["status"] == status for t in tests) for status in ("passed", "failed", "skipped")}
+    summary = {"tests": len(tests), **count, "pending": 0, "other": 0}
+    with Path(path).open("w", encoding="utf-8") as file:
+        json.dump({"results": {"tool": {"name": "pytest"}, "summary": summary, "tests": tests}}, file)
+
+
+def as_script(arguments: list[str]) -> int:
+    """Stands in for pytest; the record is a new file in `RECORDS`."""
+    ctrf, module, kept, rest = None, False, [], iter(arguments)
+    for argument in rest:
+        if argument == "--assay-module":
+            module = True
+        elif argument in NOTHING_RUNS:
+            os.execv(sys.executable, [sys.executable, "-I", "-B", "-m", "pytest", *arguments])
+        elif argument == "--ctrf":
+            ctrf = next(rest, None)
+        elif argument.startswith("--ctrf="):
+            ctrf = argument.partition("=")[2]
+        else:
+            kept.append(argument)
+    config = {"args": kept, "cwd": str(Path.cwd()), "script": True, "module": module}
+    report, code = run(config, shown=True)
+    report |= {"args": kept, "script_exit": code}
+    if ctrf:
+        write_ctrf(ctrf, report)
+    place = f"{RECORDS}/{secrets.token_hex(8)}.json"
+    fd = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        json.dump(report, file)
+    return code
+
+
+def as_check() -> int:
+    """One configuration in, one report out."""
+    report, _ = run(json.load(sys.stdin), shown=False)
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(json.dumps(report))
+        sys.stdout.flush()
+    return 0
+
+
+def main() -> int:
+    """Makes this process one that its children cannot trace or read, then does what was asked."""
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if sys.argv[1:2] == ["check"]:
+        return as_check()
+    return as_script(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Judges a sealed final state by every check of its task.
+
+For whoever has a state: a rollout that just ended, or a later re-verification. Exceptions never leave as exceptions:
+a check that could not judge gives a verdict `error`, and trouble of the sandbox is never the agent's failure.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from assay import plugins
+from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
+from assay.errors import AssayError, BoundaryError, VerifierError, boundary
+from assay.records import Check, Task, Verdict, digest_record
+from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
+
+__all__ = ["JudgeRequest", "verify_outcome"]
+
+
+class JudgeRequest(msgspec.Struct, frozen=True):
+    """What is to be judged, and where."""
+
+    task: Task
+    folder: Path | None
+    """The task's folder on the host."""
+    backend: Backend
+    spec: WorkspaceSpec
+    """The agent's."""
+    state: Snapshot
+    blobs: SpillTarget
+    repetitions: int = 1
+    """How often each check judges, each time in a fork of its own; where they disagree the verdict is `unknown`."""
+    separate: WorkspaceSpec | None = None
+    """The verifier's own environment, for checks in `separate` mode."""
+    prefix: str = "v"
+    """What ids of evidence start with."""
+
+
+async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
+    """One result a check, in the task's order, each with all the evidence of its repetitions."""
+    results = []
+    for index, check in enumerate(request.task.checks):
+        rounds = []
+        for number in range(max(1, request.repetitions)):
+            prefix = f"{request.prefix}{index}.{number}." if request.repetitions > 1 else f"{request.prefix}{index}."
+            rounds.append(await _judge(request, check, prefix))
+        results.append(_agree(rounds))
+    return tuple(results)
+
+
+async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
+    given = CheckInput(
+        task=request.task,
+        folder=request.folder,
+        check=check,
+        backend=request.backend,
+        spec=request.spec,
+        state=request.state,
+        changes=request.state.changes,
+        blobs=request.blobs,
+        artifacts={},
+        separate=request.separate,
+        prefix=prefix,
+    )
+    try:
+        with boundary(VerifierError, f"check {check.name!r}"):
+            kind: OutcomeCheck = plugins.load("checks", check.kind)()
+            return await kind.judge(given)
+    except AssayError as exc:
+        where = exc.name if isinstance(exc, BoundaryError) else "verifier"
+        reason = f"{where}: {str(exc)[:1000]}"
+        verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check))
+        return CheckResult(verdict, ())
+
+
+def _agree(rounds: list[CheckResult]) -> CheckResult:
+    """The first result where all agree, else `unknown`."""
+    first = rounds[0].verdict
+    if len(rounds) == 1:
+        return rounds[0]
+    evidence = tuple(found for one in rounds for found in one.evidence)
+    cited = tuple(found.id for found in evidence)
+    marks = tuple(sorted({mark for one in rounds for mark in one.verdict.marks}))
+    told = [(one.verdict.status, one.verdict.score) for one in rounds]
+    if len(set(told)) == 1:
+        reason = f"{first.reason} ({len(rounds)} repetitions agree)"
+        return CheckResult(msgspec.structs.replace(first, reason=reason, evidence=cited, marks=marks), evidence)
+    said = ", ".join(status for status, _ in told)
+    verdict = msgspec.structs.replace(
+        first,
+        status="unknown",
+        score=None,
+        reason=f"flaky: {len(rounds)} repetitions say {said}",
+        evidence=cited,
+        marks=(*marks, "flaky"),
+    )
+    return CheckResult(verdict, evidence)

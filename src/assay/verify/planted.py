@@ -1,0 +1,132 @@
+"""Finds what an agent left that would change how it is judged: configuration, hooks, programs, stand-ins for modules.
+
+Pure: it looks at the list of changes and says what to undo in the fork that judges. `sanitise` does it.
+
+Covered: files that pytest, Python's start-up, the dynamic loader or a shell read by themselves, programs and libraries
+of the image that were changed, modules at import roots that would go before the standard library's or the runner's.
+Not covered: what the task's own script chooses to read or run from the workspace.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+from assay.environments.interface import Change
+
+__all__ = ["SYSTEM_PATH", "Planted", "find_planted", "pytest_tables"]
+
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/libexec/")
+_LOADER = ("/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d/", "/etc/ld.so.cache")
+_PROGRAMS = frozenset({
+    "[", "ash", "awk", "basename", "bash", "busybox", "cargo", "cat", "chmod", "chown", "cmp", "cp", "curl", "cut",
+    "dash", "date", "diff", "dirname", "echo", "env", "expr", "false", "find", "gcc", "git", "go", "grep", "gzip",
+    "head", "install", "java", "kill", "ln", "ls", "make", "mkdir", "mktemp", "mv", "node", "npm", "nproc", "perl",
+    "pip", "pip3", "printf", "ps", "pwd", "py.test", "pytest", "python", "python3", "readlink", "realpath", "rm",
+    "rmdir", "sed", "seq", "sh", "sleep", "sort", "stat", "sudo", "sync", "tail", "tar", "tee", "test", "time",
+    "timeout", "touch", "tr", "true", "uname", "uniq", "unzip", "uv", "uvx", "wc", "wget", "which", "xargs", "xz",
+})  # fmt: skip
+_CONFIGURATION = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc"})
+_SHARED_CONFIGURATION = frozenset({"pyproject.toml", "setup.cfg", "tox.ini"})
+_HOOKS = frozenset({"sitecustomize", "usercustomize"})
+_RUNNER = {"_pytest", "coverage", "exceptiongroup", "iniconfig", "packaging", "pluggy", "py", "pygments", "pytest"}
+_PROTECTED = sys.stdlib_module_names | _RUNNER
+_VERIFIER = ("/logs/", "/tests/", "/solution/", "/opt/assay")
+
+
+class Planted(NamedTuple):
+    """One thing to undo: `restore` brings back the image's file, `remove` leaves none, `note` only marks."""
+
+    path: str
+    mark: str
+    action: Literal["remove", "restore", "note", "compare"]
+    """`compare`: a file with other uses, to be restored only where its tables for pytest changed."""
+
+
+def find_planted(changes: Sequence[Change], roots: Sequence[str], keep: Sequence[str] = ()) -> tuple[Planted, ...]:
+    """What to undo.
+
+    Args:
+        changes: What the agent changed, against the image.
+        roots: Folders that the verifier imports from, absolute.
+        keep: Patterns of paths that the task expects to change (as in `fnmatch`).
+    """
+    found: dict[str, Planted] = {}
+    for change in changes:
+        if change.kind == "removed" or any(fnmatchcase(change.path, pattern) for pattern in keep):
+            continue
+        planted = _configuration(change) or _system(change) or _stand_in(change, roots) or _verifier(change)
+        if planted is not None:
+            found.setdefault(planted.path, planted)
+    return tuple(found.values())
+
+
+def _undo(change: Change) -> Literal["remove", "restore"]:
+    return "restore" if change.kind == "changed" else "remove"
+
+
+def _configuration(change: Change) -> Planted | None:
+    name = posixpath.basename(change.path)
+    stem = name.partition(".")[0]
+    if name == "conftest.py":
+        return Planted(change.path, "conftest", _undo(change))
+    if name in _CONFIGURATION:
+        return Planted(change.path, "pytest_configuration", _undo(change))
+    if name in _SHARED_CONFIGURATION:
+        return Planted(change.path, "pytest_configuration", "compare")
+    if stem in _HOOKS or (name.endswith(".pth") and change.type != "directory"):
+        return Planted(change.path, "start_up_hook", _undo(change))
+    return None
+
+
+def _system(change: Change) -> Planted | None:
+    folder, name = posixpath.split(change.path)
+    if change.type == "directory":
+        return None
+    if change.path.startswith(_LOADER):
+        return Planted(change.path, "replaced_library", _undo(change))
+    if folder in SYSTEM_PATH and (change.kind == "changed" or name in _PROGRAMS):
+        return Planted(change.path, "replaced_program", _undo(change))
+    if change.kind == "changed" and change.path.startswith(_LIBRARIES):
+        return Planted(change.path, "replaced_library", "restore")
+    return None
+
+
+def _stand_in(change: Change, roots: Sequence[str]) -> Planted | None:
+    """A module at an import root with the name of one of the standard library or of the runner."""
+    if change.kind != "added":
+        return None
+    for root in roots:
+        inside = change.path.removeprefix(root.rstrip("/") + "/")
+        if inside == change.path:
+            continue
+        first, _, rest = inside.partition("/")
+        stem = first.partition(".")[0]
+        module = first.endswith((".py", ".pyc", ".so")) and not rest
+        package = "." not in first and (rest == "__init__.py" or rest.startswith("__init__."))
+        if stem in _PROTECTED and (module or package):
+            return Planted(f"{root.rstrip('/')}/{first}", "shadowed_module", "remove")
+    return None
+
+
+def _verifier(change: Change) -> Planted | None:
+    if change.path.startswith(_VERIFIER) and change.type != "directory":
+        return Planted(change.path, "verifier_paths", "note")
+    return None
+
+
+_HEADER = re.compile(r"^\s*\[+([^\]]*)\]+", re.MULTILINE)
+
+
+def pytest_tables(text: str) -> str:
+    """The parts of a configuration file that pytest reads, to be compared."""
+    parts, starts = [], list(_HEADER.finditer(text))
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        if "pytest" in start[1]:
+            parts.append(text[start.start() : following.start() if following else len(text)].strip())
+    return "\n".join(parts)

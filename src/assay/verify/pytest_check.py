@@ -1,0 +1,239 @@
+"""The check `pytest`: named tests of the task must pass, run by the recorded runner in a fresh fork of the final state.
+
+Test files are mounted read-only from the task's folder over whatever stands at their place. A trusted parent starts
+pytest with the tool layer's own interpreter, the standard library before any import root, and keeps each result as it
+is told (`guard.runner`). What passed without being whole, seen once and free of doubt does not pass.
+
+Covered: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results; stand-ins for
+modules; a patched runner (canaries); values that equal anything (probes). Not covered: code under test that knows this
+runner, finds its recorder in memory and tells a consistent lie; the suspicions in `code.suspicion` are for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import posixpath
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.code.results import TestReport
+from assay.environments.interface import ExecResult, Mount, ProcessInfo
+from assay.errors import TaskError, VerifierError
+from assay.records import Verdict, digest_bytes
+from assay.verify._evidence import Cited, verifier_digest
+from assay.verify._pytest_rules import PytestFacts, rule
+from assay.verify._staging import Staged, stage
+from assay.verify.interface import CheckInput, CheckResult
+from assay.verify.planted import Planted
+from assay.verify.sanitise import GUARD, PYTHON, Judging, left_running, open_fork, planted_in, tools_in, verifier_spec
+from assay.verify.script import recorded
+
+__all__ = ["PytestCheck", "PytestParameters", "TestMount"]
+
+GRACE_S = 20.0
+MOST_REPORT = 96 * 1024 * 1024
+
+
+class TestMount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file or folder of the task's folder and where it goes."""
+
+    __test__ = False
+
+    source: str
+    """Relative to the task's folder."""
+    target: str
+    """Absolute, or relative to the working directory."""
+
+
+class PytestParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A check's parameters. Node ids are relative to the working directory, which is pytest's root folder."""
+
+    tests: tuple[TestMount | str, ...] = ("tests",)
+    """What is mounted; a plain path goes to the same path below the working directory."""
+    expected: tuple[str, ...] = ()
+    """Node ids that must pass. With neither this nor `also`, every test of `tests` must."""
+    also: tuple[str, ...] = ()
+    """Node ids that must keep passing."""
+    roots: tuple[str, ...] = (".",)
+    """Import roots, added after the standard library; relative to the working directory."""
+    timeout_s: float = 300.0
+    args: tuple[str, ...] = ()
+    """More arguments for pytest, for example `-o`, `asyncio_mode=auto`."""
+    env: dict[str, str] = {}
+    allow: tuple[str, ...] = ()
+    """Names of suspicions that are part of this task's honest solutions."""
+    keep: tuple[str, ...] = ()
+    """Patterns of paths that are the agent's to change, whatever they look like."""
+
+
+class _Plan(NamedTuple):
+    """The parameters, resolved."""
+
+    parameters: PytestParameters
+    mounts: tuple[Mount, ...]
+    targets: tuple[str, ...]
+    digest: str
+    roots: tuple[str, ...]
+
+
+class _Run(NamedTuple):
+    """What one run of the runner came to."""
+
+    report: dict[str, Any] | None
+    result: ExecResult
+    alive: tuple[ProcessInfo, ...]
+
+
+class PytestCheck:
+    """See the module."""
+
+    kind = "pytest"
+
+    async def judge(self, given: CheckInput) -> CheckResult:
+        """See `OutcomeCheck.judge`."""
+        started = time.monotonic()
+        if not tools_in(given.spec):
+            message = "the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`"
+            raise VerifierError(message)
+        plan = await asyncio.to_thread(_plan, given)
+        parameters = plan.parameters
+        spec = verifier_spec(given.spec, plan.mounts, parameters.env)
+        planned = planted_in(given.changes, given.spec, plan.roots, parameters.keep)
+        planned += _edited(given, plan)
+        cited = Cited(given.prefix)
+        async with open_fork(given.backend, spec, given.state, planned, given.spec) as judging:
+            cited.findings(judging.findings)
+            run = await _run(judging, given, plan)
+        facts = _facts(plan, run, judging.findings.untrusted(parameters.allow))
+        _cite(cited, run)
+        ruling = rule(facts)
+        marks = {*judging.findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ())}
+        verdict = Verdict(
+            check=given.check.name,
+            kind="outcome",
+            status=ruling.status,
+            score=ruling.score,
+            reason=ruling.reason,
+            evidence=cited.ids,
+            verifier=verifier_digest(self.kind, given.check.parameters, plan.digest),
+            duration_s=round(time.monotonic() - started, 6),
+            marks=tuple(sorted(marks)),
+        )
+        return CheckResult(verdict, tuple(cited.items))
+
+
+def _inside(base: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(base, path))
+
+
+def _plan(given: CheckInput) -> _Plan:
+    """Stages the test files. Raises `TaskError` where the parameters do not fit the folder."""
+    try:
+        parameters = msgspec.convert(given.check.parameters, PytestParameters)
+    except msgspec.ValidationError as exc:
+        message = f"parameters of check {given.check.name!r}: {exc}"
+        raise TaskError(message) from exc
+    if given.folder is None or not parameters.tests:
+        message = f"check {given.check.name!r} needs the task's folder and at least one entry in `tests`"
+        raise TaskError(message)
+    mounts, digests = [], []
+    for entry in parameters.tests:
+        test = TestMount(entry, entry) if isinstance(entry, str) else entry
+        staged = _staged(given.folder, test)
+        mounts.append(Mount(str(staged.path), _inside(given.spec.workdir, test.target)))
+        digests.append(f"{test.target} {staged.digest}")
+    roots = tuple(_inside(given.spec.workdir, root) for root in parameters.roots)
+    targets = tuple(mount.target for mount in mounts)
+    return _Plan(parameters, tuple(mounts), targets, digest_bytes("\n".join(digests).encode()), roots)
+
+
+def _staged(folder: Path, test: TestMount) -> Staged:
+    source = Path(test.source)
+    target_leaves = not test.target or ".." in Path(test.target).parts
+    if source.is_absolute() or ".." in source.parts or target_leaves or not (folder / source).exists():
+        message = f"test file {test.source!r} (to {test.target!r}) is not in the task's folder, or a path leaves it"
+        raise TaskError(message)
+    return stage(folder / source)
+
+
+def _edited(given: CheckInput, plan: _Plan) -> tuple[Planted, ...]:
+    """Marks for test files that the agent touched; the mounts stand over them."""
+    return tuple(
+        Planted(change.path, "edited_tests", "note")
+        for change in given.changes
+        if any(change.path == target or change.path.startswith(target + "/") for target in plan.targets)
+    )
+
+
+def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
+    wanted = (*plan.parameters.expected, *plan.parameters.also)
+    files = dict.fromkeys(_inside(given.spec.workdir, name.partition("::")[0]) for name in wanted)
+    return {
+        "args": [*plan.parameters.args, *(files or plan.targets)],
+        "only": list(wanted),
+        "rootdir": given.spec.workdir,
+        "roots": list(plan.roots),
+        "owned": list(plan.targets),
+        "cwd": given.spec.workdir,
+        "timeout_s": plan.parameters.timeout_s,
+    }
+
+
+async def _run(judging: Judging, given: CheckInput, plan: _Plan) -> _Run:
+    workspace = judging.workspace
+    argv = [PYTHON, "-I", "-B", f"{GUARD}/runner.py", "check"]
+    result = await workspace.exec(
+        argv,
+        stdin=json.dumps(_configuration(given, plan)).encode(),
+        timeout_s=plan.parameters.timeout_s + GRACE_S,
+        show_bytes=MOST_REPORT,
+    )
+    alive = () if result.timed_out else await left_running(workspace)
+    await workspace.kill_all()
+    try:
+        report = msgspec.json.decode(result.stdout, type=dict[str, Any]) if result.exit_code == 0 else None
+    except (msgspec.MsgspecError, RecursionError):
+        report = None
+    return _Run(report, result, alive)
+
+
+def _facts(plan: _Plan, run: _Run, untrusted: Sequence[str]) -> PytestFacts:
+    parameters = plan.parameters
+    report = run.report
+    return PytestFacts(
+        expected=parameters.expected,
+        also=parameters.also,
+        report=None if report is None else recorded(report),
+        problems=tuple(str(p) for p in report["problems"]) if report else (),
+        always_equal=tuple(str(p) for p in report["always_equal"]) if report else (),
+        broken_files=tuple(str(p) for p in report["broken_files"]) if report else (),
+        canaries=int(report["canaries"]["failed"]) if report else 0,
+        forged=bool(report and _passed_canaries(report)),
+        timed_out=run.result.timed_out or bool(report and report["timed_out"]),
+        exit_code=run.result.exit_code,
+        left_running=len(run.alive),
+        untrusted=tuple(untrusted),
+    )
+
+
+def _passed_canaries(report: dict[str, Any]) -> int:
+    canaries = report["canaries"]
+    return int(canaries["planted"]) - int(canaries["failed"]) - int(canaries["unsure"])
+
+
+def _cite(cited: Cited, run: _Run) -> None:
+    report, result = run.report, run.result
+    tail = str(report["tail"]) if report else result.stdout[-4000:]
+    shown = msgspec.structs.replace(result, stdout=tail[-20_000:])
+    cited.execution([PYTHON, f"{GUARD}/runner.py", "check"], "", shown)
+    if report is not None:
+        told: TestReport = recorded(report)
+        extra = ("problems", "always_equal", "broken_files", "canaries", "exit", "timed_out")
+        cited.report(told, **{name: report[name] for name in extra})
+    if run.alive:
+        cited.processes("tests ended", run.alive)

@@ -1,0 +1,173 @@
+"""Reads what a test script left in `/logs/verifier`, once nothing runs any more.
+
+Harbor's rule: `reward.json`, a flat object of finite numbers, goes before `reward.txt`, one finite number. Ours beyond
+it: only regular files, bounded, never through a link; two files that contradict each other are told.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import NamedTuple
+
+import msgspec
+
+from assay.code.ctrf import read_ctrf
+from assay.code.junit import read_junit
+from assay.code.results import TestReport
+from assay.environments.interface import Workspace
+from assay.verify.sanitise import PYTHON, RECORDS, REWARDS, tools_in
+
+__all__ = ["Left", "Rewards", "collect", "headline", "parse_rewards"]
+
+MOST_REWARD, MOST_KEYS, MOST_RECORDS = 64 * 1024, 100, 50
+MOST_RECORD = 32 * 1024 * 1024
+_LIST = """
+import json, os, stat, sys
+found = []
+for folder in sys.argv[1:]:
+    for entry in sorted(os.scandir(folder), key=lambda e: e.name)[:200]:
+        status = entry.stat(follow_symlinks=False)
+        kind = 'file' if stat.S_ISREG(status.st_mode) else 'link' if stat.S_ISLNK(status.st_mode) else 'other'
+        found.append([entry.path, kind, status.st_size])
+json.dump(found, sys.stdout)
+"""
+
+
+class Rewards(NamedTuple):
+    """What the reward files say. `problem` is why they cannot be used, or that they contradict each other."""
+
+    values: dict[str, float]
+    problem: str | None = None
+    source: str | None = None
+
+
+class Left(NamedTuple):
+    """Everything that a script left behind for the verifier."""
+
+    rewards: Rewards
+    reports: tuple[TestReport, ...]
+    records: tuple[dict[str, object], ...]
+    """What the recorded test runner wrote, one object a run."""
+    marks: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def parse_rewards(as_json: bytes | None, as_text: bytes | None) -> Rewards:
+    """The rewards in the two files; None where a file is absent."""
+    try:
+        text = None if as_text is None else {"reward": _number(as_text.decode("ascii", "strict").strip(), "reward.txt")}
+    except ValueError as exc:
+        text, problem = None, str(exc)
+        if as_json is None:
+            return Rewards({}, problem, "reward.txt")
+    if as_json is None:
+        return Rewards({}, "no reward was written") if text is None else Rewards(text, None, "reward.txt")
+    try:
+        values = _object(as_json)
+    except ValueError as exc:
+        return Rewards({}, str(exc), "reward.json")
+    if text is not None and headline(values) != headline(text):
+        told = f"reward.json says {headline(values):g} and reward.txt says {headline(text):g}"
+        return Rewards(values, told, "reward.json")
+    return Rewards(values, None, "reward.json")
+
+
+def headline(values: dict[str, float]) -> float:
+    """The one number: `reward` where there is one, else the lowest."""
+    return values["reward"] if "reward" in values else min(values.values())
+
+
+def _number(value: object, where: str) -> float:
+    """A finite number, from one or from its text."""
+    text = value if isinstance(value, str) else repr(value) if type(value) in (int, float) else "?"
+    try:
+        number = float(text)
+    except (ValueError, OverflowError) as exc:
+        message = f"{where} is {str(value)[:80]!r}, not a number"
+        raise ValueError(message) from exc
+    if not math.isfinite(number):
+        message = f"{where} is {number}: only finite numbers are rewards"
+        raise ValueError(message)
+    return number
+
+
+def _object(data: bytes) -> dict[str, float]:
+    try:
+        found = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as exc:
+        message = f"reward.json is not JSON: {str(exc)[:200]}"
+        raise ValueError(message) from exc
+    if not isinstance(found, dict) or not found or len(found) > MOST_KEYS:
+        message = f"reward.json must be an object of 1 to {MOST_KEYS} numbers"
+        raise ValueError(message)
+    text = next((key for key, value in found.items() if isinstance(value, str)), None)
+    if text is not None:
+        message = f"reward.json: {text[:80]!r} is text, not a number"
+        raise ValueError(message)
+    return {str(key)[:200]: _number(value, f"reward.json: {str(key)[:80]!r}") for key, value in found.items()}
+
+
+async def collect(workspace: Workspace) -> Left:
+    """Reads everything; call it after `kill_all`."""
+    marks: list[str] = []
+    listed = await _listing(workspace)
+    names = tuple(path for path, _, _ in listed)
+    files: dict[str, int] = {}
+    for path, kind, size in listed:
+        if kind == "file":
+            files[path] = size
+        elif kind == "link":
+            marks.append("link_in_rewards")
+    rewards = parse_rewards(
+        await _bounded(workspace, f"{REWARDS}/reward.json", files, MOST_REWARD),
+        await _bounded(workspace, f"{REWARDS}/reward.txt", files, MOST_REWARD),
+    )
+    reports: list[TestReport] = []
+    for name, reader in (("ctrf.json", read_ctrf), ("junit.xml", read_junit)):
+        data = await _bounded(workspace, f"{REWARDS}/{name}", files, MOST_RECORD)
+        if data is not None:
+            try:
+                reports.append(reader(data))
+            except ValueError:
+                marks.append(f"malformed_{name.partition('.')[0]}")
+    records = []
+    for path in [p for p in files if p.startswith(RECORDS + "/")][:MOST_RECORDS]:
+        data = await _bounded(workspace, path, files, MOST_RECORD)
+        records.append(_record(data))
+    return Left(rewards, tuple(reports), tuple(records), tuple(dict.fromkeys(marks)), names)
+
+
+def _record(data: bytes | None) -> dict[str, object]:
+    """A run's record; one that cannot be read is a run that went wrong."""
+    try:
+        found = msgspec.json.decode(data or b"")
+    except (msgspec.MsgspecError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("tests"), list):
+        return {"tests": [], "problems": ["a record of a test run cannot be read"]}
+    return found
+
+
+async def _listing(workspace: Workspace) -> list[tuple[str, str, int]]:
+    if not tools_in(workspace.spec):
+        names = ("reward.json", "reward.txt", "ctrf.json", "junit.xml")
+        return [(f"{REWARDS}/{name}", "file", 0) for name in names]
+    argv = [PYTHON, "-I", "-S", "-B", "-c", _LIST, REWARDS, RECORDS]
+    result = await workspace.exec(argv, cwd="/", timeout_s=30, show_bytes=4 << 20)
+    try:
+        return msgspec.json.decode(result.stdout, type=list[tuple[str, str, int]])
+    except msgspec.MsgspecError as exc:
+        message = f"the reward folder could not be listed (exit code {result.exit_code}): {result.stderr[-300:]}"
+        raise OSError(message) from exc
+
+
+async def _bounded(workspace: Workspace, path: str, files: dict[str, int], limit: int) -> bytes | None:
+    if path not in files:
+        return None
+    try:
+        return await workspace.read(path, limit=limit)
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError):
+        return b""

@@ -1,0 +1,278 @@
+"""The verifier's sandbox: a fresh fork of the final state, with tests mounted only now and what was planted undone.
+
+Covered: the verifier's own user, folders and environment; the agent's processes are dead before the fork; nothing that
+the agent left is run to undo what it left. Not covered: a task image whose own files are hostile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.code.suspicion import Suspicion, suspicions
+from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
+from assay.errors import EnvironmentFailure
+from assay.verify._staging import stage
+from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, pytest_tables
+
+__all__ = [
+    "GUARD",
+    "PYTHON",
+    "RECORDS",
+    "REWARDS",
+    "Findings",
+    "Judging",
+    "Suspect",
+    "left_running",
+    "open_fork",
+    "planted_in",
+    "tools_in",
+    "verifier_spec",
+]
+
+GUARD = "/opt/assay-verify"
+TOOLS = "/opt/assay"
+PYTHON = f"{TOOLS}/bin/python3"
+REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
+MOST_FILES, MOST_TEXT, MOST_REMOVED = 400, 1 << 20, 2000
+_EMPTY = (
+    "BASH_ENV", "ENV", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONHOME",
+    "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONBREAKPOINT", "COVERAGE_PROCESS_START",
+    "GCONV_PATH", "PERL5OPT", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "GIT_CONFIG_GLOBAL",
+)  # fmt: skip
+_REMOVE = """
+import json, os, shutil, sys
+for path in json.load(sys.stdin):
+    try:
+        if os.path.isdir(path) and not os.path.islink(path): shutil.rmtree(path)
+        else: os.unlink(path)
+    except FileNotFoundError: pass
+    except NotADirectoryError: pass
+"""
+
+
+class Suspect(NamedTuple):
+    """What one changed file newly reaches for."""
+
+    path: str
+    found: tuple[Suspicion, ...]
+
+
+class Findings(NamedTuple):
+    """What was undone and what looks wrong."""
+
+    planted: tuple[Planted, ...]
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        names = [p.mark for p in self.planted] + [s.name for suspect in self.suspects for s in suspect.found]
+        return tuple(sorted(set(names)))
+
+    def untrusted(self, allowed: Sequence[str]) -> tuple[str, ...]:
+        """Names of what makes a pass doubtful, except what the task allows."""
+        names = {s.name for suspect in self.suspects for s in suspect.found if s.untrustworthy}
+        return tuple(sorted(names - set(allowed)))
+
+
+class Judging(NamedTuple):
+    """An open verifier's sandbox."""
+
+    workspace: Workspace
+    findings: Findings
+
+
+def tools_in(spec: WorkspaceSpec) -> bool:
+    """Whether the tool layer is mounted."""
+    return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
+
+
+def guard_folder() -> Path:
+    """The runner's own files."""
+    return stage(Path(__file__).with_name("guard")).path
+
+
+def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, str]) -> WorkspaceSpec:
+    """The verifier's spec: its user, a clean environment, the tests and fresh folders."""
+    with_tools = tools_in(given)
+    guard = (Mount(str(guard_folder()), GUARD),) if with_tools else ()
+    front = (f"{GUARD}/bin", f"{TOOLS}/bin") if with_tools else ()
+    clean = {
+        **dict.fromkeys(_EMPTY, ""),
+        **{name: value for name, value in given.env.items() if name not in _EMPTY},
+        "HOME": HOME,
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **env,
+        "PATH": ":".join((*front, *SYSTEM_PATH)),
+    }
+    return msgspec.structs.replace(
+        given,
+        user="verifier",
+        env=clean,
+        mounts=(*given.mounts, *guard, *mounts),
+        tmpfs=(*given.tmpfs, REWARDS, RECORDS, HOME),
+    )
+
+
+@asynccontextmanager
+async def open_fork(
+    backend: Backend, spec: WorkspaceSpec, state: Snapshot, planned: tuple[Planted, ...], base: WorkspaceSpec
+) -> AsyncIterator[Judging]:
+    """Opens the fork and undoes what was planted. `base` is the agent's spec, on which the image is looked up."""
+    workspace = await backend.open(spec, state=state)
+    try:
+        findings = await _clean(workspace, _Pristine(backend, base), state.changes, planned)
+        yield Judging(workspace, findings)
+    finally:
+        await asyncio.shield(workspace.close())
+
+
+class _Pristine:
+    """The image as the agent was given it, opened only when a file of it is needed."""
+
+    def __init__(self, backend: Backend, spec: WorkspaceSpec) -> None:
+        self._backend = backend
+        self._spec = msgspec.structs.replace(spec, user="verifier")
+        self._workspace: Workspace | None = None
+
+    async def read(self, path: str) -> bytes | None:
+        if self._workspace is None:
+            self._workspace = await self._backend.open(self._spec)
+        return await _read(self._workspace, path)
+
+    async def close(self) -> None:
+        if self._workspace is not None:
+            await self._workspace.close()
+
+
+async def _read(workspace: Workspace, path: str, limit: int = 64 << 20) -> bytes | None:
+    try:
+        return await workspace.read(path, limit=limit)
+    except (OSError, ValueError):
+        return None
+
+
+async def _clean(
+    workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...], planned: tuple[Planted, ...]
+) -> Findings:
+    try:
+        done = [p for p in planned if p.action == "note"]
+        for planted in [p for p in planned if p.action == "compare"]:
+            if await _tables_changed(workspace, pristine, planted.path):
+                done.append(planted._replace(action="restore"))
+        done += [p for p in planned if p.action in ("remove", "restore")]
+        gone = [p.path for p in done if p.action != "note"]
+        suspects = await _suspects(workspace, pristine, changes, frozenset(gone))
+        await _remove(workspace, [*gone, *_caches(changes)])
+        for planted in done:
+            original = await pristine.read(planted.path) if planted.action == "restore" else None
+            if original is not None:
+                await workspace.write(planted.path, original, mode=0o755)
+        return Findings(tuple(done), suspects)
+    finally:
+        await pristine.close()
+
+
+def _caches(changes: Sequence[Change]) -> list[str]:
+    """Folders of cached byte code in which something changed: honest, as a rule, but never to be loaded."""
+    name = "/__pycache__"
+    inside = [c.path for c in changes if c.kind != "removed" and (c.path + "/").count(name + "/")]
+    return list(dict.fromkeys(path[: path.index(name) + len(name)] for path in inside))
+
+
+async def _tables_changed(workspace: Workspace, pristine: _Pristine, path: str) -> bool:
+    now, before = await _read(workspace, path, MOST_TEXT), await pristine.read(path)
+    if now is None:
+        return True
+    texts = [(data or b"").decode(errors="replace") for data in (now, before)]
+    return pytest_tables(texts[0]) != pytest_tables(texts[1])
+
+
+async def _remove(workspace: Workspace, paths: list[str]) -> None:
+    """Removes by the tool layer's Python, which nobody in the sandbox can change; else by the base's own `rm`."""
+    if not paths:
+        return
+    if len(paths) > MOST_REMOVED:
+        message = f"the agent left {len(paths)} files that must be undone; at most {MOST_REMOVED} can be"
+        raise EnvironmentFailure(message)
+    if tools_in(workspace.spec):
+        result = await workspace.exec(
+            [PYTHON, "-I", "-S", "-B", "-c", _REMOVE], stdin=json.dumps(paths).encode(), cwd="/"
+        )
+    else:
+        result = await workspace.exec(["/bin/rm", "-rf", "--", *paths], cwd="/")
+    if result.exit_code != 0:
+        message = f"what the agent planted could not be removed: {result.stderr[-500:]}"
+        raise EnvironmentFailure(message)
+
+
+def _is_test(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py" or "/tests/" in path
+
+
+async def _suspects(
+    workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...], gone: frozenset[str]
+) -> tuple[Suspect, ...]:
+    """What changed files newly reach for. Files that are undone are left out."""
+    found: list[Suspect] = []
+    files = [c for c in changes if c.type == "file" and c.kind != "removed" and c.path not in gone]
+    for change in files[:MOST_FILES]:
+        named = await _suspicions_of(workspace, pristine, change)
+        if named:
+            found.append(Suspect(change.path, named))
+    if len(files) > MOST_FILES:
+        found.append(Suspect("", (Suspicion("unread_files", f"{len(files) - MOST_FILES} more changed files", 1),)))
+    return tuple(found)
+
+
+async def _suspicions_of(workspace: Workspace, pristine: _Pristine, change: Change) -> tuple[Suspicion, ...]:
+    path = change.path
+    if "/__pycache__/" in path:
+        return ()
+    if path.endswith((".so", ".pyd")):
+        return (Suspicion("native_code", path, 1),)
+    if path.endswith((".pyc", ".pyo")):
+        return (Suspicion("byte_code", path, 1),)
+    if change.size is not None and change.size > MOST_TEXT:
+        return ()
+    data = await _read(workspace, path, MOST_TEXT)
+    if data is None:
+        return ()
+    text = data.decode(errors="replace")
+    if not path.endswith(".py"):
+        names = [name for name in ("/logs/verifier", "reward.txt", "reward.json") if name in text]
+        return tuple(Suspicion("verifier_paths", name, 1) for name in names)
+    before = await pristine.read(path) if change.kind == "changed" else None
+    named = suspicions(None if before is None else before.decode(errors="replace"), text)
+    return tuple(s for s in named if not (s.name == "test_runner" and _is_test(path)))
+
+
+async def left_running(workspace: Workspace, *, polls: int = 4) -> tuple[ProcessInfo, ...]:
+    """What is still alive once the script has ended; what is only just ending is given a moment."""
+    alive: tuple[ProcessInfo, ...] = ()
+    for _ in range(polls):
+        alive = tuple(p for p in await workspace.processes() if p.state != "Z")
+        if not alive:
+            break
+        await asyncio.sleep(0.05)
+    return alive
+
+
+def planted_in(
+    changes: Sequence[Change], spec: WorkspaceSpec, roots: Sequence[str], keep: Sequence[str]
+) -> tuple[Planted, ...]:
+    """`find_planted` with the import roots that every check has."""
+    path = {**spec.image.env, **spec.env}.get("PYTHONPATH", "").split(":")
+    usual = [spec.workdir, f"{spec.workdir.rstrip('/')}/src", "/home/agent", "/app"]
+    every = dict.fromkeys(root for root in (*roots, *usual, *path) if root.startswith("/") and root != "/")
+    return find_planted(changes, tuple(every), keep)

@@ -1,0 +1,224 @@
+"""The check `script`: a Harbor task's `tests/test.sh` and the reward that it writes.
+
+The script runs in a fresh fork of the final state (or, in `separate` mode, in its own image with only the declared
+artifacts): tests appear only now and read-only, the solution never, `/logs/verifier` is fresh and the verifier's own,
+the environment is clean, `pytest` and `python3` are the recorded runner's. What it left is read after everything in
+the sandbox was killed. `_script_rules` says what a pass needs.
+
+Covered: pre-written and late rewards, planted configuration, replaced programs, an early exit or a patched runner in
+`pytest`, a run without tests, processes that outlive the script. Not covered: code under test that a script runs
+directly, as the same user, and that rewrites the script's own memory or the reward between two of its lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from assay.code.pytest_output import read_pytest_output
+from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
+from assay.environments.interface import ExecResult, Mount, Snapshot
+from assay.errors import TaskError
+from assay.records import Verdict
+from assay.verify._evidence import Cited, verifier_digest
+from assay.verify._script_rules import Demand, ScriptFacts, rule, rule_literally
+from assay.verify._staging import Staged, stage
+from assay.verify.interface import CheckInput, CheckResult
+from assay.verify.rewards import Left, collect
+from assay.verify.sanitise import Findings, Judging, left_running, open_fork, planted_in, verifier_spec
+
+__all__ = ["ScriptCheck", "ScriptParameters"]
+
+TESTS = "/tests"
+DEFAULT_TIMEOUT_S = 600.0
+_RUNNER = re.compile(rb"\bpy\.?test\b")
+
+
+class ScriptParameters(msgspec.Struct, frozen=True):
+    """A check's parameters; other keys are for other readers."""
+
+    script: str | None = None
+    """Relative to the task's folder; its folder is what is mounted. None: the image of a separate verifier has it."""
+    interpreter: tuple[str, ...] = ("/bin/sh",)
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    env: dict[str, str] = {}
+    mode: str = "shared"
+    literal: bool = False
+    """The reward file alone decides, as in Harbor; the verdict is marked."""
+    evidence: Demand | None = None
+    """What a pass needs beside the reward; default `tests` where a script of the tests folder names pytest, else
+    `script`."""
+    allow: tuple[str, ...] = ()
+    """Names of suspicions that are part of this task's honest solutions."""
+    keep: tuple[str, ...] = ()
+    """Patterns of paths that are the agent's to change, whatever they look like."""
+    roots: tuple[str, ...] = ()
+    """Folders that the tests import from, beside the usual ones."""
+
+
+class ScriptCheck:
+    """See the module."""
+
+    kind = "script"
+
+    async def judge(self, given: CheckInput) -> CheckResult:
+        """See `OutcomeCheck.judge`."""
+        started = time.monotonic()
+        parameters = msgspec.convert(given.check.parameters, ScriptParameters)
+        tests = await asyncio.to_thread(_stage_tests, given, parameters)
+        cited = Cited(given.prefix)
+        mounts = (Mount(str(tests.path), TESTS),) if tests is not None else ()
+        if parameters.mode == "separate":
+            facts, marks, left = await _separate(given, parameters, mounts, cited)
+        else:
+            facts, marks, left = await _shared(given, parameters, mounts, cited)
+        facts = facts._replace(demand=_demand(parameters, tests))
+        ruling = rule_literally(facts) if parameters.literal else rule(facts)
+        if parameters.literal:
+            marks = (*marks, "literal")
+        verdict = Verdict(
+            check=given.check.name,
+            kind="outcome",
+            status=ruling.status,
+            score=ruling.score,
+            reason=ruling.reason,
+            evidence=cited.ids,
+            verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
+            duration_s=round(time.monotonic() - started, 6),
+            rewards=left.rewards.values,
+            marks=tuple(sorted(set(marks))),
+        )
+        return CheckResult(verdict, tuple(cited.items))
+
+
+def _stage_tests(given: CheckInput, parameters: ScriptParameters) -> Staged | None:
+    if parameters.script is None:
+        return None
+    script = Path(parameters.script)
+    if given.folder is None or script.is_absolute() or ".." in script.parts or not (given.folder / script).is_file():
+        message = f"the test script {parameters.script!r} is not in the task's folder"
+        raise TaskError(message)
+    return stage((given.folder / script).parent)
+
+
+def _demand(parameters: ScriptParameters, tests: Staged | None) -> Demand:
+    if parameters.evidence is not None:
+        return parameters.evidence
+    if tests is None:
+        return "script"
+    scripts = [p for p in tests.path.rglob("*") if p.is_file() and p.suffix in ("", ".sh", ".bash")]
+    named = any(_RUNNER.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in scripts[:200])
+    return "tests" if named else "script"
+
+
+def _without_comments(data: bytes) -> bytes:
+    return b"\n".join(line for line in data.splitlines() if not line.lstrip().startswith(b"#"))
+
+
+_Ran = tuple[ScriptFacts, tuple[str, ...], Left]
+
+
+async def _shared(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
+    spec = verifier_spec(given.spec, mounts, parameters.env)
+    planned = planted_in(given.changes, given.spec, parameters.roots, parameters.keep)
+    async with open_fork(given.backend, spec, given.state, planned, given.spec) as judging:
+        return await _run(judging, given, parameters, cited)
+
+
+async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
+    """Only what the task declared goes from the final state into a fresh image."""
+    base = given.separate or given.spec
+    nothing = Snapshot(base.image.digest, base.image, (), given.state.backend, ())
+    with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
+        brought = await _bring_out(given, Path(folder))
+        spec = verifier_spec(base, mounts, parameters.env)
+        workspace = await given.backend.open(spec)
+        try:
+            for source, copy in brought.items():
+                await workspace.upload(copy, source)
+            cited.add("state", "artifacts", {"brought": sorted(brought), "image": nothing.image.digest})
+            return await _run(Judging(workspace, Findings((), ())), given, parameters, cited)
+        finally:
+            await asyncio.shield(workspace.close())
+
+
+async def _bring_out(given: CheckInput, folder: Path) -> dict[str, Path]:
+    """Copies the declared artifacts out of a fork; what is not there is not brought."""
+    declared = given.task.environment.parameters.get("artifacts") or []
+    sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
+    workspace = await given.backend.open(msgspec.structs.replace(given.spec, user="verifier"), state=given.state)
+    brought: dict[str, Path] = {}
+    try:
+        for index, source in enumerate(dict.fromkeys([*sources, "/logs/artifacts"])):
+            try:
+                await workspace.download(source, folder / str(index))
+            except (OSError, ValueError):
+                continue
+            if (folder / str(index)).exists() and not (folder / str(index)).is_symlink():
+                brought[source] = folder / str(index)
+    finally:
+        await asyncio.shield(workspace.close())
+    return brought
+
+
+async def _run(judging: Judging, given: CheckInput, parameters: ScriptParameters, cited: Cited) -> _Ran:
+    """Runs the script, kills everything, reads what is left."""
+    workspace, findings = judging
+    cited.findings(findings)
+    name = f"{TESTS}/{Path(parameters.script or 'test.sh').name}"
+    argv = [*parameters.interpreter, name]
+    result = await workspace.exec(argv, timeout_s=parameters.timeout_s, spill=given.blobs)
+    cited.execution(argv, workspace.spec.workdir, result)
+    alive = () if result.timed_out else await left_running(workspace)
+    if alive:
+        cited.processes("test script ended", alive)
+    await workspace.kill_all()
+    left = await collect(workspace)
+    marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
+    reports = _cite(cited, left, result)
+    facts = ScriptFacts(
+        exit_code=result.exit_code,
+        timed_out=result.timed_out,
+        killed_by=result.killed_by,
+        rewards=left.rewards,
+        records=left.records,
+        reports=reports,
+        left_running=len(alive),
+        untrusted=(*findings.untrusted(parameters.allow), *left.marks),
+        demand="script",
+    )
+    return facts, tuple(marks), left
+
+
+def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:
+    for record in left.records:
+        cited.report(recorded(record), **{k: record.get(k) for k in ("problems", "always_equal", "canaries", "exit")})
+    reports = list(left.reports)
+    with contextlib.suppress(ValueError):  # a script need not print what pytest prints
+        reports.append(read_pytest_output(result.stdout))
+    for report in reports:
+        cited.report(report)
+    rewards: dict[str, Any] = {"values": left.rewards.values, "source": left.rewards.source, "files": list(left.names)}
+    cited.add("state", "reward", {**rewards, "problem": left.rewards.problem})
+    return tuple(reports)
+
+
+def recorded(record: dict[str, object]) -> TestReport:
+    """The recorder's own account as a report. A test that was begun or collected but not told of to its end has the
+    status `error` and the message `missing`."""
+    tests = record.get("tests")
+    results = []
+    for test in tests if isinstance(tests, list) else []:
+        told = test if isinstance(test, dict) else {}
+        status, name = str(told.get("status")), str(told.get("id"))[:MOST_ID]
+        known = status in STATUSES
+        message = str(told.get("message", ""))[:500] if known else "missing"
+        results.append(TestResult(name, cast(TestStatus, status) if known else "error", message))
+    return make_report(results, "recorder")
