@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -142,8 +143,10 @@ def test_templates_stay_unresolved() -> None:
 
 
 @pytest.mark.quick
-def test_unstated_network_is_none_unless_harbors_is_asked_for() -> None:
-    literal = parameters("ctrf-report")
+def test_unstated_network_is_none_unless_harbors_is_asked_for(make: Callable[..., Path]) -> None:
+    unstated = load_task(make()).task.environment.parameters
+    assert (unstated["network_mode"], unstated["network_stated"]) == ("no-network", False)
+    literal = load_task(make("[metadata.assay]\nharbor_literal = ['network']")).task.environment.parameters
     assert (literal["network_mode"], literal["network_stated"]) == ("public", False)
     assert loaded("ctrf-report").task.checks[0].parameters["literal"] is True
     assert (parameters("health-wait")["network_mode"], parameters("health-wait")["network_stated"]) == (
@@ -176,7 +179,7 @@ def test_limits_users_and_resources() -> None:
     assert (kept["docker_image"], kept["cpus"], kept["agent_user"]) == ("python:3.12-slim", 2.0, "agent")
     assert (kept["verifier_user"], kept["processes"], kept["tmp_mb"]) == (65534, 128, 128)
     assert "folder" not in kept
-    assert "script" in found.task.checks[0].parameters
+    assert (kept["requirements"], kept["masked_packages"]) == (["pytest==8.3.4"], ["inflect"])
     assert found.task.environment.seed == 7
 
 
@@ -186,9 +189,8 @@ def test_our_checks_replace_the_script() -> None:
     (check,) = task.checks
     assert isinstance(check, Check)
     assert (check.name, check.kind) == ("hidden", "pytest")
-    assert check.parameters["pass_to_pass"] == ["tests/test_words.py::test_plain"]
+    assert check.parameters["expected"] == ["test_words.py::test_ends_in_y"]
     assert (task.split, task.tags) == ("train", ("repair", "pytest", "python", "strings"))
-    assert task.environment.parameters["requirements"] == ["pytest==8.3.4"]
 
 
 @pytest.mark.quick
@@ -211,7 +213,9 @@ def test_steps_have_their_own_verifier() -> None:
     assert [c.name for c in task.checks] == ["tests/collect", "tests/count", "tests/report"]
     assert [s.check.parameters["mode"] for s in steps] == ["shared", "shared", "separate"]
     assert steps[2].oracle == Oracle(("/bin/sh", "solve.sh"), "steps/report/solution")
-    assert task.oracle is None
+    assert task.oracle is not None
+    assert task.oracle.folder == "steps"
+    assert task.oracle.command[2].startswith("/bin/sh /solution/collect/solution/solve.sh && /bin/sh ")
     assert "Step 2 of 3" in str(task.instruction)
     assert task.environment.parameters["multi_step_reward_strategy"] == "final"
 

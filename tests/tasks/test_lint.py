@@ -67,7 +67,7 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
     "image-twice": (
         f"{TIMED}docker_image = 'x@sha256:0'\n",
         SOLVED,
-        "note environment/Dockerfile: is not used: docker_image comes",
+        "note environment/Dockerfile: is built by Assay, while Harbor takes",
     ),
     "no-environment": (
         TIMED,

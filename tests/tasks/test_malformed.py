@@ -233,6 +233,10 @@ TOML = {
         "[metadata.assay.environment]\nrequirements = ['pytest>=8']",
         "metadata.assay.environment.requirements[0]: expected a pinned package, got the string 'pytest>=8'; write for",
     ),
+    "our package": (
+        "[metadata.assay.environment]\nmasked_packages = ['a b']",
+        "metadata.assay.environment.masked_packages[0]: expected a package's name, got the string 'a b'; write for",
+    ),
     "our check twice": (
         "[[metadata.assay.checks]]\nname = 'a'\nkind = 'x'\n[[metadata.assay.checks]]\nname = 'a'\nkind = 'y'",
         "task.toml:5: metadata.assay.checks[1].name: 'a' is used twice; give each check its own name",

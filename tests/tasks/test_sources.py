@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import PluginLoadError, TaskError, UserError
-from assay.tasks import family_tasks, load_family, resolve_env, variables_of
+from assay.tasks import family_tasks, load_family, load_task, resolve_env, resolve_task, variables_of
 from assay.tasks.toml_source import line_of
 
 pytestmark = pytest.mark.quick
@@ -68,6 +68,16 @@ def test_templates_take_the_value_then_the_default() -> None:
 def test_unset_variables_are_all_named() -> None:
     with pytest.raises(UserError, match=r"not set: X \(for verifier.env.A\), Y \(for verifier.env.B\); set them"):
         resolve_env({"A": "${X}", "B": "${Y}"}, {}, where="verifier.env")
+
+
+def test_whole_task_is_resolved() -> None:
+    task = load_task(Path(__file__).parent / "harbor" / "json-rewards").task
+    resolved = resolve_task(task, {"ASSAY_FIXTURE_UNIT": "mile"})
+    assert resolved.environment.parameters["env"] == {"UNIT": "mile", "LENGTH": "42"}
+    assert resolved.checks[0].parameters["env"] == {"EXPECTED_UNIT": "mile"}
+    assert resolved.oracle is not None
+    assert resolved.oracle.env == {"UNIT_TO_WRITE": "mile"}
+    assert resolved.digest == task.digest
 
 
 TEXT = '''

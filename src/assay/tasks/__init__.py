@@ -8,7 +8,7 @@ from .harbor_config import HarborTask
 from .lint import lint_task
 from .load import LoadedTask, TaskStep, load_task, load_tasks
 from .scaffold import init_task
-from .templates import resolve_env, variables_of
+from .templates import resolve_env, resolve_task, variables_of
 from .write import TaskDraft, write_task
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "load_task",
     "load_tasks",
     "resolve_env",
+    "resolve_task",
     "task_digest",
     "variables_of",
     "write_task",

@@ -44,10 +44,10 @@ class WorkspaceTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     tmp_mb: Count | None = None
     masks: Annotated[tuple[str, ...], Meta(examples=['["/usr/lib/python3/dist-packages/yaml"]'])] = ()
     """Absolute paths inside that are replaced by something empty."""
-    layers: tuple[str, ...] = ()
-    """Named read-only layers under the workspace, lowest first."""
     requirements: Annotated[tuple[str, ...], Meta(examples=['["pytest==8.3.4"]'])] = ()
     """Pinned Python packages of the tool layer."""
+    masked_packages: Annotated[tuple[str, ...], Meta(examples=['["networkx"]'])] = ()
+    """Packages that must not be in the tool layer though something requires them: the package under task."""
     seed: Annotated[int, Meta(ge=0)] = 0
 
 

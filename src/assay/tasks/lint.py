@@ -132,7 +132,7 @@ def _image(parts: Parts, config: HarborTask) -> Found:
         message = "is missing, and no docker_image is named; Harbor refuses such a task"
         yield Finding("no-environment", "warning", "environment", message, "add environment/Dockerfile")
     if image is not None and built:
-        message = "is not used: docker_image comes first"
+        message = "is built by Assay, while Harbor takes docker_image"
         yield Finding("image-twice", "note", "environment/Dockerfile", message, "keep one of the two")
     if image is not None and "@sha256:" not in image:
         message = f"{image!r} may mean another image tomorrow"

@@ -8,7 +8,7 @@ Where Harbor's default is unsound, ours is the sound one, unless the task asks f
 `skills_dir`, `build_timeout_s`, `network_mode`, `network_stated` (the task itself stated it), `allowed_hosts`,
 `agent_user`, `verifier_user`, `artifacts`, `collect`, `trajectory`, and of a task with steps `steps` (their names) and
 `multi_step_reward_strategy`; from `[metadata.assay.environment]` `processes`, `file_mb`, `open_files`, `tmp_mb`,
-`masks`, `layers`, `requirements`.
+`masks`, `requirements`, `masked_packages`.
 
 A `script` check's `parameters`: `script` (relative to the folder; absent where the verifier's image holds the tests),
 `interpreter`, `timeout_s`, `env`, `mode` (`shared` or `separate`), `literal`, `user`, `network_mode`,
@@ -17,13 +17,14 @@ A `script` check's `parameters`: `script` (relative to the folder; absent where 
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import msgspec
 
 from assay.records import Check, EnvironmentSpec, Limits, Oracle, Task
 
-from .assay_config import AssayTable
+from .assay_config import AssayTable, CheckTable
 from .folder import Tree
 from .harbor_config import AgentTable, Artifact, EnvironmentTable, HarborTask, StepTable, VerifierTable
 from .parts import Parts, StepParts, verifier_of
@@ -31,7 +32,7 @@ from .parts import Parts, StepParts, verifier_of
 __all__ = ["limits_of", "oracle_of", "script_check", "to_task"]
 
 VERIFIER_TIMEOUT_S = 600.0
-WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "layers", "requirements")
+WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "requirements", "masked_packages")
 
 
 def to_task(parts: Parts, config: HarborTask, digest: str) -> Task:
@@ -39,23 +40,41 @@ def to_task(parts: Parts, config: HarborTask, digest: str) -> Task:
     assay = parts.assay
     package = config.task
     steps = dict(zip([s.name for s in config.steps], config.steps, strict=True))
-    checks = tuple(Check(c.name, c.kind, c.parameters) for c in assay.checks) or tuple(
-        script_check(parts, config, part, steps.get(part.name)) for part in parts.steps
-    )
+    scripts = [script_check(parts, config, part, steps.get(part.name)) for part in parts.steps]
+    checks = [_our_check(check, scripts[0]) for check in assay.checks] or scripts
     tags = (*(package.keywords if package else ()), *assay.tags)
     return Task(
         id=package.name if package else parts.tree.root.name,
         instruction=_instruction(parts),
         environment=EnvironmentSpec("workspace", _environment(parts, config), assay.environment.seed),
-        checks=checks,
+        checks=tuple(checks),
         digest=digest,
         limits=limits_of(config.agent, assay),
-        oracle=oracle_of(parts.tree, parts.steps[0].solution, config) if not config.steps else None,
+        oracle=_oracle(parts, config),
         split=assay.split,
         tags=tuple(dict.fromkeys(tags)),
         source=assay.source or config.source,
         metadata=config.metadata,
     )
+
+
+def _our_check(table: CheckTable, script: Check) -> Check:
+    """A check of `[[metadata.assay.checks]]`; what one of the kind `script` leaves out is as without the table."""
+    given = table.parameters
+    return Check(table.name, table.kind, {**script.parameters, **given} if table.kind == "script" else given)
+
+
+def _oracle(parts: Parts, config: HarborTask) -> Oracle | None:
+    """The reference solution; of a task with steps all of theirs in order, run from `steps/`."""
+    if not config.steps:
+        return oracle_of(parts.tree, parts.steps[0].solution, config)
+    commands = []
+    for step in parts.steps:
+        if step.solution is None or not step.solution.startswith("steps/"):
+            return None
+        path = f"{step.solution}/solve.sh"
+        commands.append(shlex.join([*interpreter(parts.tree, path), f"/solution/{path.removeprefix('steps/')}"]))
+    return Oracle(("/bin/sh", "-c", " && ".join(commands)), "steps", dict(config.solution.env))
 
 
 def _instruction(parts: Parts) -> str:

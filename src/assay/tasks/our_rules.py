@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -21,11 +22,10 @@ def check_ours(table: AssayTable, config: HarborTask) -> Iterator[Misfit]:
         if not path.startswith("/") or ".." in PurePosixPath(path).parts or path.strip("/") == "" or "\0" in path:
             message = f"expected an absolute path without '..', got {shown(path)}"
             yield Misfit(f"{_AT}.environment.masks[{index}]", message, 'write for example "/usr/lib/python3/x"')
-    for index, name in enumerate(environment.layers):
-        if not name or "/" in name or name in (".", ".."):
-            yield Misfit(
-                f"{_AT}.environment.layers[{index}]", f"expected a layer's name, got {shown(name)}", "name one"
-            )
+    for index, name in enumerate(environment.masked_packages):
+        if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,100}[A-Za-z0-9])?", name):
+            message = f"expected a package's name, got {shown(name)}"
+            yield Misfit(f"{_AT}.environment.masked_packages[{index}]", message, 'write for example "networkx"')
     for index, requirement in enumerate(environment.requirements):
         if not is_pinned(requirement):
             message = f"expected a pinned package, got {shown(requirement)}"

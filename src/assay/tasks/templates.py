@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from assay.errors import UserError
+import msgspec
 
-__all__ = ["resolve_env", "variables_of"]
+from assay.errors import UserError
+from assay.records import Check, Task
+
+__all__ = ["resolve_env", "resolve_task", "variables_of"]
 
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 
@@ -47,6 +50,34 @@ def resolve_env(env: Mapping[str, str], given: Mapping[str, str], *, where: str 
         )
         raise UserError(message)
     return resolved
+
+
+def resolve_task(task: Task, given: Mapping[str, str]) -> Task:
+    """The task with the templates of its environment, its checks and its oracle filled in; never to be stored.
+
+    Raises:
+        UserError: As `resolve_env`.
+    """
+    place = task.environment.parameters
+    environment = {**place, "env": resolve_env(place["env"], given)} if "env" in place else place
+    oracle = task.oracle
+    if oracle is not None:
+        filled = resolve_env(oracle.env, given, where="solution.env")
+        oracle = msgspec.structs.replace(oracle, env=filled)
+    return msgspec.structs.replace(
+        task,
+        environment=msgspec.structs.replace(task.environment, parameters=environment),
+        checks=tuple(_resolve_check(check, given) for check in task.checks),
+        oracle=oracle,
+    )
+
+
+def _resolve_check(check: Check, given: Mapping[str, str]) -> Check:
+    env = check.parameters.get("env")
+    if not isinstance(env, dict):
+        return check
+    filled = resolve_env({k: str(v) for k, v in env.items()}, given, where="verifier.env")
+    return msgspec.structs.replace(check, parameters={**check.parameters, "env": filled})
 
 
 def variables_of(env: Mapping[str, str]) -> tuple[str, ...]:

@@ -3,6 +3,4 @@
 
 def plural(word: str) -> str:
     """The plural of a regular noun."""
-    if word.endswith("y"):
-        return word
     return word + "s"
