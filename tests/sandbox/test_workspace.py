@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,9 @@ async def test_long_output_is_cut_and_kept_whole_elsewhere(box: Workspace) -> No
 
 
 async def test_background_processes_live_on_until_killed(box: Workspace) -> None:
-    await box.exec("sleep 1000 & setsid sleep 1000 & sleep 0.1")
-    assert [p.command for p in await box.processes()].count("sleep 1000") == 2
+    await box.exec("sleep 1000 & setsid sleep 1000 &")
+    while [p.command for p in await box.processes()].count("sleep 1000") < 2:
+        await asyncio.sleep(0.02)
     await box.kill_all()
     assert await box.processes() == ()
 

@@ -83,6 +83,9 @@ class Control:
         self._name = f"{PREFIX}{pid}-{_start_time(pid)}"
         for top in set(self._tops.values()):
             self._remove_stale(top)
+            for sibling in os.listdir(os.path.dirname(top)):  # a killed launcher may have been in another group
+                if os.path.isdir(f"{os.path.dirname(top)}/{sibling}"):
+                    self._remove_stale(f"{os.path.dirname(top)}/{sibling}")
 
     @staticmethod
     def _own_paths() -> dict[str, str]:
@@ -129,7 +132,12 @@ class Control:
     def _remove_stale(top: str) -> None:
         for name in os.listdir(top):
             parts = name.removeprefix(PREFIX).split("-")
-            if name.startswith(PREFIX) and len(parts) == 3 and _start_time(int(parts[0])) != parts[1]:
+            if (
+                name.startswith(PREFIX)
+                and len(parts) == 3
+                and parts[0].isdigit()
+                and _start_time(int(parts[0])) != parts[1]
+            ):
                 try:
                     os.rmdir(f"{top}/{name}")
                 except OSError:

@@ -1,0 +1,121 @@
+"""Sandboxes die with their host process, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from assay.environments.interface import WorkspaceSpec
+from assay.environments.workspace.namespaces import NamespacesBackend
+
+HOST = """
+import asyncio, sys
+from assay.environments.interface import WorkspaceSpec
+from assay.environments.workspace.namespaces import NamespacesBackend
+async def main():
+    backend = NamespacesBackend(run_as=None if sys.argv[1] == '-' else int(sys.argv[1]), writable=sys.argv[2])
+    box = await backend.open(WorkspaceSpec())
+    await box.exec('setsid sleep 55443 &')
+    await box.exec('until pgrep sleep > /dev/null; do :; done')
+    print('ready', flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+def start_host(tier: str, writable: str) -> subprocess.Popen[bytes]:
+    run_as = "65534" if tier == "user" and os.geteuid() == 0 else "-"
+    host = subprocess.Popen([sys.executable, "-c", HOST, run_as, writable], stdout=subprocess.PIPE)
+    assert host.stdout is not None
+    assert host.stdout.readline() == b"ready\n"
+    return host
+
+
+def wait_until_gone(pattern: str) -> float:
+    started = time.monotonic()
+    while subprocess.run(["pgrep", "-f", pattern], stdout=subprocess.DEVNULL, check=False).returncode == 0:
+        assert time.monotonic() - started < 5
+    return time.monotonic() - started
+
+
+def leftovers(pid: int) -> list[str]:
+    """Groups of launchers that are no more, and folders of the host `pid`."""
+    found = Path("/sys/fs/cgroup").glob("**/assay-*-*-*")
+    groups = [p for p in found if not Path("/proc", p.name.split("-")[1]).exists()]
+    return [str(p) for p in (*groups, *Path(tempfile.gettempdir()).glob(f"assay-sandboxes-{pid}-*"))]
+
+
+async def nothing_left(pid: int) -> bool:
+    for _ in range(60):
+        if not leftovers(pid):
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def test_a_killed_host_takes_its_sandboxes_along(tier: str) -> None:
+    host = start_host(tier, "disk")
+    host.send_signal(signal.SIGKILL)
+    host.communicate()
+    assert wait_until_gone("sleep 55443") < 2
+    assert wait_until_gone(f"launcher.__main__ .*assay-sandboxes-{host.pid}-") < 2
+    backend = NamespacesBackend()
+    await (await backend.open(WorkspaceSpec())).close()
+    await backend.close()
+    assert await nothing_left(host.pid)
+
+
+async def test_a_closed_backend_leaves_nothing(backend: NamespacesBackend) -> None:
+    mounts = Path("/proc/self/mountinfo").read_text()
+    boxes = await asyncio.gather(*(backend.open(WorkspaceSpec()) for _ in range(4)))
+    await asyncio.gather(*(box.exec("sleep 1000 & echo x > a") for box in boxes))
+    await boxes[0].snapshot()
+    await asyncio.gather(*(box.close() for box in boxes[:2]))
+    await backend.close()
+    await backend.close()
+    assert await nothing_left(os.getpid())
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+
+
+async def test_released_layers_are_dropped_when_nobody_stands_on_them(backend: NamespacesBackend) -> None:
+    box = await backend.open(WorkspaceSpec())
+    await box.exec("echo 1 > a")
+    snapshot = await box.snapshot()
+    fork = await backend.open(WorkspaceSpec(), state=snapshot)
+    await backend.release(snapshot)
+    await backend.release(snapshot)
+    assert (await fork.exec("cat a")).stdout == "1\n"
+    assert len(backend._sealed) == 1
+    await asyncio.gather(fork.close(), box.close())
+    assert backend._sealed == {}
+
+
+async def test_open_descriptors_do_not_grow(backend: NamespacesBackend) -> None:
+    async def cycle() -> int:
+        box = await backend.open(WorkspaceSpec())
+        await box.exec("echo 1 > a", stdin=b"x")
+        await box.read("/workspace/a")
+        await backend.release(await box.snapshot())
+        await box.close()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    await cycle()
+    first = await cycle()
+    assert [await cycle() for _ in range(3)] == [first] * 3
+
+
+async def test_many_at_once(backend: NamespacesBackend) -> None:
+    async def one(index: int) -> str:
+        box = await backend.open(WorkspaceSpec())
+        said = await box.exec(f"echo {index} > /workspace/a; cat /workspace/a")
+        await box.close()
+        return said.stdout
+
+    said = await asyncio.gather(*(one(index) for index in range(24)))
+    assert said == [f"{index}\n" for index in range(24)]
