@@ -8,6 +8,7 @@ is `blake3:` and 64 hexadecimal digits.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,9 +32,15 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 
 def digest_bytes(data: bytes | bytearray | memoryview) -> str:
     """`blake3:` and the BLAKE3 of the bytes."""
+    digest: str = _blake3()(data).hexdigest()
+    return DIGEST_PREFIX + digest
+
+
+@cache
+def _blake3() -> Any:
     from blake3 import blake3  # late: a reader of records needs msgspec alone
 
-    return DIGEST_PREFIX + blake3(data).hexdigest()
+    return blake3
 
 
 def digest_record(record: object) -> str:

@@ -169,11 +169,7 @@ def _as_reply(chosen: Any) -> Reply:
 
 
 def _turn(messages: list[dict[str, Any]]) -> int:
-    turn = 0
-    for message in messages:
-        if message["role"] == "assistant":
-            turn += 1
-    return turn
+    return [message["role"] for message in messages].count("assistant")
 
 
 def _from_script(script: Script) -> ScriptFunction:
@@ -215,8 +211,9 @@ def _text(message: dict[str, Any]) -> str:
 def _tokens(message: dict[str, Any]) -> int:
     content = message.get("content")
     count = 4 + len(content if isinstance(content, str) else _text(message)) // 4
-    for call in message.get("tool_calls") or ():
-        count += len(call["function"]["arguments"]) // 4
+    if "tool_calls" in message:
+        for call in message["tool_calls"] or ():
+            count += len(call["function"]["arguments"]) // 4
     return count
 
 
