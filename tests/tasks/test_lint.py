@@ -111,5 +111,5 @@ def test_lint_of_a_broken_task_says_why_it_does_not_load(make: Make) -> None:
 
 
 def test_lint_of_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a folder; name a task folder"):
+    with pytest.raises(UserError, match="does not exist; a task is a folder"):
         lint_task(tmp_path / "none")

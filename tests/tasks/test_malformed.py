@@ -353,7 +353,13 @@ def test_wrong_folder_is_explained(name: str, make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"), [("nothing", "does not exist"), ("file", "is a file, not a task folder")]
+    ("path", "expected"),
+    [
+        ("nothing", "does not exist; a task is a folder with a task.toml"),
+        ("file", "is a file, not a task folder"),
+        ("x" * 5000, "cannot be read: File name too long; check the path"),
+        ("a\0b", "does not exist"),
+    ],
 )
 def test_no_folder_is_explained(tmp_path: Path, path: str, expected: str) -> None:
     (tmp_path / "file").write_text("")

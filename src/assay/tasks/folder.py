@@ -34,6 +34,7 @@ __all__ = [
     "Tree",
     "file_digest",
     "read_text",
+    "require_folder",
     "scan",
     "task_digest",
     "tree_digest",
@@ -75,6 +76,19 @@ class Tree(NamedTuple):
         return path in self.paths and (self.root / path).is_file()
 
 
+def require_folder(path: Path) -> None:
+    """Raises `UserError` where there is no such folder, or nobody may look."""
+    try:
+        found, exists = path.is_dir(), path.exists()
+    except OSError as exc:
+        message = f"{path} cannot be read: {exc.strerror}; check the path and its permissions"
+        raise UserError(message) from exc
+    if not found:
+        what = "is a file, not a task folder" if exists else "does not exist"
+        message = f"{path} {what}; a task is a folder with a task.toml (`assay init task PATH` writes one)"
+        raise UserError(message)
+
+
 def scan(folder: Path) -> Tree:
     """Lists what makes up the task. Raises `UserError` where the folder cannot be listed."""
     root = folder.resolve()
@@ -88,7 +102,9 @@ def scan(folder: Path) -> Tree:
                 break
             _sort_in(root, entry, entries, folders, findings)
     except OSError as exc:
-        message = f"{folder} cannot be read: {exc.strerror or exc}; check that it exists and its permissions"
+        message = (
+            f"{exc.filename or folder} cannot be read: {exc.strerror or exc}; check that it exists and its permissions"
+        )
         raise UserError(message) from exc
     return Tree(root, tuple(sorted(entries)), frozenset(e.path for e in entries), frozenset(folders), tuple(findings))
 

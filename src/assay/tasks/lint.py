@@ -15,7 +15,7 @@ import msgspec
 from assay.errors import UserError
 
 from .findings import Finding
-from .folder import file_digest, read_text
+from .folder import file_digest, read_text, require_folder
 from .harbor_config import Artifact, HarborTask
 from .our_rules import is_pinned
 from .parts import Parts, StepParts, read_folder, verifier_of
@@ -38,14 +38,16 @@ def lint_task(folder: Path) -> tuple[Finding, ...]:
         UserError: There is no such folder, or it cannot be read.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        message = f"{folder} is not a folder; name a task folder, which holds a task.toml"
-        raise UserError(message)
+    require_folder(folder)
     parts = read_folder(folder)
     found = [_raised(finding) for finding in parts.findings]
-    if parts.config is not None:
-        for rule in _RULES:
-            found += rule(parts, parts.config)
+    try:
+        if parts.config is not None:
+            for rule in _RULES:
+                found += rule(parts, parts.config)
+    except OSError as exc:
+        message = f"{exc.filename} cannot be read: {exc.strerror}; check its permissions"
+        raise UserError(message) from exc
     order = {"error": 0, "warning": 1, "note": 2}
     unique = dict.fromkeys(found)
     return tuple(sorted(unique, key=lambda f: (order[f.severity], f.path, f.line or 0, f.field, f.rule)))

@@ -15,7 +15,7 @@ from assay.errors import UserError
 from assay.records import Check, Limits, Oracle, Task
 
 from .findings import Finding, InvalidTask, errors_of
-from .folder import tree_digest
+from .folder import require_folder, tree_digest
 from .harbor_config import HarborTask, StepTable
 from .mapping import artifacts_of, limits_of, network_of, oracle_of, script_check, to_task
 from .parts import Parts, StepParts, read_folder
@@ -63,10 +63,7 @@ def load_task(folder: Path) -> LoadedTask:
             the message names all that were found.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        what = "is a file, not a task folder" if folder.exists() else "does not exist"
-        message = f"{folder} {what}; a task is a folder with a task.toml (`assay init task PATH` writes one)"
-        raise UserError(message)
+    require_folder(folder)
     parts = read_folder(folder)
     errors = errors_of(parts.findings)
     if parts.config is None or errors:
@@ -127,12 +124,13 @@ def load_tasks(paths: Iterable[Path]) -> tuple[LoadedTask, ...]:
 
 
 def _folders(path: Path) -> list[Path]:
-    if not path.is_dir() or (path / "task.toml").is_file():
-        return [path]
+    require_folder(path)
     try:
+        if (path / "task.toml").is_file():
+            return [path]
         inside = sorted(p for p in path.iterdir() if (p / "task.toml").is_file())
     except OSError as exc:
-        message = f"{path} cannot be read: {exc.strerror}; check its permissions"
+        message = f"{exc.filename or path} cannot be read: {exc.strerror}; check its permissions"
         raise UserError(message) from exc
     if not inside:
         message = f"{path} holds no task: neither it nor a folder directly in it has a task.toml"
