@@ -1,20 +1,42 @@
 """Where trajectories live: append, read, query, seal, and the hash chain."""
 
+from .addenda import Addendum, addenda, append_addendum
+from .audit import Problem, audit
 from .blobs import BlobStore
-from .chain import BrokenLink, link, verify_chain
+from .chain import BrokenLink, Link, link, verify_chain, verify_links
+from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
+from .query import Bounds, QueryResult, query
 from .rows import AttemptRow, worst_outcome
 from .run import RunStore
+from .seal import SealReport, seal
+from .search import Hit, search
 
 __all__ = [
+    "Addendum",
     "AttemptRow",
     "BlobStore",
+    "Bounds",
     "BrokenLink",
+    "GcReport",
+    "Hit",
     "Layout",
+    "Link",
+    "Problem",
+    "QueryResult",
     "RunStore",
+    "SealReport",
+    "addenda",
+    "append_addendum",
+    "audit",
+    "gc",
     "link",
     "list_runs",
     "newest_run",
+    "query",
+    "seal",
+    "search",
     "verify_chain",
+    "verify_links",
     "worst_outcome",
 ]

@@ -38,8 +38,8 @@ class BlobStore:
         return self.root / name[:2] / name
 
     def has(self, digest: str) -> bool:
-        """Whether the blob is here."""
-        return self.path(digest).is_file()
+        """Whether the blob is here. Who asks may refer to it next, so asking keeps it from `gc` for a while."""
+        return _touched(self.path(digest))
 
     def put(self, data: bytes) -> str:
         """Keeps bytes and returns their address."""
@@ -52,17 +52,19 @@ class BlobStore:
         """Keeps a stream in bounded memory."""
         from blake3 import blake3
 
-        self.root.mkdir(parents=True, exist_ok=True)
         hasher = blake3()
-        with _store_errors("write a blob"), tempfile.NamedTemporaryFile(dir=self.root, delete=False) as file:
+        with _store_errors("write a blob"):
+            self.root.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self.root, suffix=".tmp")
             try:
-                for chunk in chunks:
-                    hasher.update(chunk)
-                    file.write(chunk)
+                with os.fdopen(descriptor, "wb") as file:
+                    for chunk in chunks:
+                        hasher.update(chunk)
+                        file.write(chunk)
+                return self._adopt(Path(name), DIGEST_PREFIX + hasher.hexdigest())
             except BaseException:
-                Path(file.name).unlink(missing_ok=True)
+                Path(name).unlink(missing_ok=True)
                 raise
-        return self._adopt(Path(file.name), DIGEST_PREFIX + hasher.hexdigest())
 
     def put_file(self, path: Path) -> str:
         """Takes over a finished file (it is moved away) and returns its address."""
@@ -91,10 +93,11 @@ class BlobStore:
         from blake3 import blake3
 
         path = self.path(digest)
-        if not path.is_file():
-            return False
         hasher = blake3()
-        hasher.update_mmap(path)
+        try:
+            hasher.update_mmap(path)
+        except OSError:
+            return False
         return DIGEST_PREFIX + hasher.hexdigest() == digest
 
     def addresses(self) -> Iterator[str]:
@@ -126,20 +129,36 @@ class BlobStore:
     def _adopt(self, path: Path, digest: str) -> str:
         target = self.path(digest)
         with _store_errors("keep a blob"):
-            if target.is_file():
+            if _touched(target):
                 path.unlink()
                 return digest
             target.parent.mkdir(parents=True, exist_ok=True)
             path.chmod(0o444)
+            os.utime(path)
             if path.stat().st_dev == target.parent.stat().st_dev:
                 path.replace(target)
                 return digest
             temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-            shutil.copyfile(path, temporary)
-            temporary.chmod(0o444)
-            temporary.replace(target)
+            try:
+                shutil.copyfile(path, temporary)
+                temporary.chmod(0o444)
+                temporary.replace(target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
             path.unlink()
         return digest
+
+
+def _touched(path: Path) -> bool:
+    """Whether a blob is here; if so, it is young again."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    except OSError:  # not ours to touch, or a folder that cannot be written
+        return path.is_file()
+    return True
 
 
 @contextlib.contextmanager

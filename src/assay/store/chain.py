@@ -1,8 +1,11 @@
-"""The hash chain: pure functions over events.
+"""The hash chain: pure functions over links.
 
 The digest of an event is the BLAKE3 of the canonical bytes of `[chain, index, previous, body]`. The chain starts at
-`GENESIS`. Whoever holds the head can find any changed, removed, inserted or swapped event before it; a rewritten whole
-or a cut tail shows only against a head that was kept elsewhere.
+`GENESIS` (an addendum's at the head that it continues). Whoever holds the head can find any changed, removed, inserted
+or swapped event before it; a rewritten whole or a cut tail shows only against a head that was kept elsewhere.
+
+Invariant: checks are made over the stored bytes, never over decoded and encoded ones, so that not even a byte without
+meaning can change, and records of older schemas verify for ever.
 """
 
 from __future__ import annotations
@@ -10,9 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+import msgspec
+
+from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, GENESIS, Body, Event, canonical_bytes, digest_bytes
 
-__all__ = ["BrokenLink", "link", "link_digest", "verify_chain"]
+__all__ = ["BrokenLink", "Link", "event_of", "heads_digest", "link", "link_digest", "verify_chain", "verify_links"]
+
+_BODY = msgspec.json.Decoder(Body)
 
 
 class BrokenLink(NamedTuple):
@@ -25,6 +33,16 @@ class BrokenLink(NamedTuple):
     detail: str
 
 
+class Link(msgspec.Struct, frozen=True):
+    """An event as it is stored: with the exact bytes of its body."""
+
+    chain: str
+    index: int
+    previous: str
+    body: bytes
+    digest: str
+
+
 def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
     """Digest of one event whose body has these canonical bytes."""
     return digest_bytes(b'[%s,%d,"%s",%s]' % (canonical_bytes(chain), index, previous.encode(), body))
@@ -35,38 +53,64 @@ def link(chain: str, index: int, previous: str, body: Body) -> Event:
     return Event(chain, index, previous, body, link_digest(chain, index, previous, canonical_bytes(body)))
 
 
+def event_of(stored: Link) -> Event:
+    """The event that a link holds. Raises `StoreError` where its bytes are none."""
+    try:
+        body: Body = _BODY.decode(stored.body)
+    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+        message = f"event {stored.index} of {stored.chain} is damaged: {exc}"
+        raise StoreError(message) from exc
+    return Event(stored.chain, stored.index, stored.previous, body, stored.digest)
+
+
+def heads_digest(heads: Iterable[tuple[str, str, int]]) -> str:
+    """One digest for a whole run: over `(chain, head, length)` of its chains, in order of their names."""
+    return digest_bytes(canonical_bytes(sorted(heads)))
+
+
 def verify_chain(events: Iterable[Event], *, head: str | None = None) -> BrokenLink | None:
-    """Recomputes a chain from its first event; None where all of it holds.
+    """Recomputes a chain of decoded events; None where all of it holds.
 
     Args:
         events: In the order in which they are stored.
         head: The digest that the last event must have, where it is known from elsewhere.
     """
-    previous, expected, chain = GENESIS, 0, None
-    for event in events:
-        chain = event.chain if chain is None else chain
-        broken = _check(event, chain, expected, previous)
+    return verify_links((Link(e.chain, e.index, e.previous, canonical_bytes(e.body), e.digest) for e in events), head)
+
+
+def verify_links(links: Iterable[Link], head: str | None = None, start: str = GENESIS) -> BrokenLink | None:
+    """Recomputes a chain from the bytes that are stored; None where all of it holds.
+
+    Args:
+        links: In the order in which they are stored.
+        head: The digest that the last event must have, where it is known from elsewhere.
+        start: What the first event must name as its predecessor.
+    """
+    previous, expected, chain = start, 0, None
+    for stored in links:
+        chain = stored.chain if chain is None else chain
+        broken = _check(stored, chain, expected, previous)
         if broken is not None:
             return broken
-        previous, expected = event.digest, expected + 1
+        previous, expected = stored.digest, expected + 1
     if head is not None and previous != head:
         detail = f"the last event has {_short(previous)}, the head says {_short(head)}"
         return BrokenLink(chain or "", expected, "removed or inserted", detail)
     return None
 
 
-def _check(event: Event, chain: str, expected: int, previous: str) -> BrokenLink | None:
-    if event.chain != chain:
-        return BrokenLink(chain, expected, "of another chain", f"it belongs to {event.chain!r}")
-    if event.index != expected:
+def _check(stored: Link, chain: str, expected: int, previous: str) -> BrokenLink | None:
+    if stored.chain != chain:
+        return BrokenLink(chain, expected, "of another chain", f"it belongs to {stored.chain!r}")
+    if stored.index != expected:
         problem: Literal["removed or inserted", "out of order"] = (
-            "removed or inserted" if event.index > expected else "out of order"
+            "removed or inserted" if stored.index > expected else "out of order"
         )
-        return BrokenLink(chain, expected, problem, f"expected event {expected}, found {event.index}")
-    if link_digest(event.chain, event.index, event.previous, canonical_bytes(event.body)) != event.digest:
-        return BrokenLink(chain, expected, "changed", f"its bytes do not give its digest {_short(event.digest)}")
-    if event.previous != previous:
-        detail = f"it follows {_short(event.previous)}, the event before it is {_short(previous)}"
+        return BrokenLink(chain, expected, problem, f"expected event {expected}, found {stored.index}")
+    if link_digest(stored.chain, stored.index, stored.previous, stored.body) != stored.digest:
+        return BrokenLink(chain, expected, "changed", f"its bytes do not give its digest {_short(stored.digest)}")
+    if stored.previous != previous:
+        detail = f"it follows {_short(stored.previous)}, the event before it is {_short(previous)}"
         return BrokenLink(chain, expected, "removed or inserted", detail)
     return None
 

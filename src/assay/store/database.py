@@ -42,34 +42,85 @@ MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _from_0}
 
 
 def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3.Connection:
-    """Opens a run's file, made or migrated where needed.
+    """Opens a run's file.
+
+    A writer (who holds the run's lock) migrates an older file in place. A reader never changes one: it migrates a
+    private copy, so that old runs stay readable from folders that cannot be written.
 
     Raises:
-        StoreError: It is missing, damaged, of a newer version, or needs a migration that a reader may not make.
+        StoreError: It is missing, damaged, of a newer version, or cannot be read where it lies.
     """
-    if not create and not path.is_file():
+    if create:
+        with store_errors(path):
+            return _created(path)
+    if not path.is_file():
         message = f"{path.parent.name}: no run.sqlite there"
         raise StoreError(message)
     with store_errors(path):
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA busy_timeout=10000")
-        if create:
-            connection.execute("PRAGMA journal_mode=WAL")
+        connection = _opened(path)
+        try:
+            connection = _brought_forward(connection, path, write=write)
             connection.execute("PRAGMA synchronous=NORMAL")
-            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
-            return connection
-        found = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if found > SCHEMA_VERSION:
-            message = (
-                f"{path.parent.name} was written by a newer Assay (schema {found}, this one knows {SCHEMA_VERSION})"
-            )
-            raise StoreError(message)
-        if found < SCHEMA_VERSION:
-            _migrate(connection, found)
-        connection.execute("PRAGMA synchronous=NORMAL")
-        if not write:
-            connection.execute("PRAGMA query_only=1")
+            if not write:
+                connection.execute("PRAGMA query_only=1")
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+
+def _created(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection that never makes a file, and that reads a folder which it may not write where SQLite can."""
+    uri = path.absolute().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA busy_timeout=10000")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as exc:
+        connection.close()
+        if os.access(path.parent, os.W_OK) or "locked" in str(exc):
+            raise
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            message = (
+                f"run {path.parent.name} was not closed, and its folder cannot be written: "
+                "copy the folder to where you may write and read it there"
+            )
+            raise StoreError(message) from exc
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True, isolation_level=None, check_same_thread=False)
+    return connection
+
+
+def _brought_forward(connection: sqlite3.Connection, path: Path, *, write: bool) -> sqlite3.Connection:
+    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if found > SCHEMA_VERSION:
+        message = (
+            f"run {path.parent.name} was written by a newer Assay (schema {found}, this one knows {SCHEMA_VERSION}): "
+            "update Assay"
+        )
+        raise StoreError(message)
+    if found == SCHEMA_VERSION:
+        return connection
+    if not write:
+        # An empty name is a private file that SQLite removes with the connection.
+        copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        connection.backup(copy)
+        connection.close()
+        connection = copy
+    _migrate(connection, found)
+    return connection
 
 
 def _migrate(connection: sqlite3.Connection, found: int) -> None:
@@ -90,12 +141,23 @@ def store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as exc:
-        hint = "free space and run `assay resume`" if "full" in str(exc) or "disk" in str(exc) else "see the message"
-        message = f"{path}: {exc} ({hint})"
+        message = f"{path}: {exc} ({_hint(str(exc))})"
         raise StoreError(message) from exc
     except OSError as exc:
         message = f"{path}: {exc.strerror or exc}"
         raise StoreError(message) from exc
+
+
+def _hint(said: str) -> str:
+    if "malformed" in said or "not a database" in said:
+        return "it is damaged: `assay verify --chain` says where; restore it from a copy"
+    if "full" in said or "disk I/O" in said:
+        return "free space and run `assay resume`"
+    if "locked" in said:
+        return "another process holds it: wait for it or stop it"
+    if "readonly" in said or "unable to open" in said:
+        return "this user may not write there: copy the run's folder to where you may"
+    return "see the message"
 
 
 class WriterLock:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -45,6 +46,11 @@ class Layout:
         return BlobStore(self.root / "blobs")
 
     @property
+    def live_files(self) -> tuple[Path, ...]:
+        """What a live run is made of; SQLite makes the last two."""
+        return (self.sqlite, *(self.sqlite.with_name(self.sqlite.name + end) for end in ("-wal", "-shm")))
+
+    @property
     def is_sealed(self) -> bool:
         """Whether the sealed form is complete."""
         return self.seal.is_file()
@@ -60,9 +66,19 @@ class Layout:
 def list_runs(root: Path) -> list[str]:
     """Names of all runs, oldest first."""
     folders = [
-        p for p in (root / "runs").glob("*") if (p / "run.sqlite").is_file() or (p / "sealed" / "seal.json").is_file()
+        p
+        for p in (root / "runs").glob("*")
+        if RUN_NAME.fullmatch(p.name) and ((p / "run.sqlite").is_file() or (p / "sealed" / "seal.json").is_file())
     ]
-    return [p.name for p in sorted(folders, key=lambda p: ((p / "manifest.json").stat().st_mtime_ns, p.name))]
+    return [p.name for p in sorted(folders, key=lambda p: (_made(p), p.name))]
+
+
+def _made(folder: Path) -> int:
+    """When a run was made, as far as its files tell."""
+    for path in (folder / "manifest.json", folder):
+        with contextlib.suppress(OSError):
+            return path.stat().st_mtime_ns
+    return 0
 
 
 def newest_run(root: Path) -> str:

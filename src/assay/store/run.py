@@ -15,20 +15,19 @@ from typing import Any, Self
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.records import GENESIS, SCHEMA_VERSION, Body, Event, Noted, Trajectory, canonical_bytes
+from assay.records import GENESIS, SCHEMA_VERSION, Body, Event, Noted, Trajectory, canonical_bytes, require_finite
 
 from .assemble import assemble
-from .chain import link_digest
+from .chain import Link, event_of, link_digest
 from .database import WriterLock, connect, store_errors
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
 from .sealed import SealedRun
 
-__all__ = ["RunStore"]
+__all__ = ["RunStore", "encoded"]
 
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
-_BODY = msgspec.json.Decoder(Body)
 _ROW = msgspec.json.Decoder(AttemptRow)
 
 
@@ -41,7 +40,7 @@ class RunStore:
         self.blobs = layout.blobs
         self._connection = connection
         self._lock = lock
-        self._sealed = SealedRun(layout) if connection is None else None
+        self._sealed = SealedRun(layout.sealed) if connection is None else None
         self._builders: dict[str, RowBuilder] = {}
 
     @classmethod
@@ -58,26 +57,17 @@ class RunStore:
             StoreError: It cannot be written.
         """
         layout = Layout(root, run)
-        if layout.sqlite.exists() or layout.is_sealed:
-            message = (
-                f"run {run!r} exists in {root}: go on with `assay resume {run}`, or choose another name with --run"
-            )
-            raise UserError(message)
+        whole = {"run": run, "schema_version": SCHEMA_VERSION, "created": time.time(), **manifest}
+        _refuse_existing(layout)
         with store_errors(layout.folder):
             layout.folder.mkdir(parents=True, exist_ok=True)
         lock = WriterLock(layout.lock)
         try:
-            whole = {"run": run, "schema_version": SCHEMA_VERSION, "created": time.time(), **manifest}
-            with store_errors(layout.manifest):
-                layout.manifest.write_bytes(msgspec.json.format(canonical_bytes(whole), indent=2))
-            connection = connect(layout.sqlite, create=True)
-            pairs = [("run", run), ("manifest", canonical_bytes(whole).decode())]
-            with store_errors(layout.sqlite):
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", pairs)
+            _refuse_existing(layout)  # it may have been made while the lock was waited for
+            return cls(layout, _made(layout, canonical_bytes(whole)), lock)
         except BaseException:
             lock.release()
             raise
-        return cls(layout, connection, lock)
 
     @classmethod
     def open(cls, root: Path, run: str, *, write: bool = False) -> Self:
@@ -99,21 +89,26 @@ class RunStore:
         except BaseException:
             if lock is not None:
                 lock.release()
-            raise
+            if write or not layout.seal.is_file():
+                raise
+            return cls(layout, None, None)  # it was sealed at this moment
 
     def append(self, chain: str, bodies: Sequence[Body]) -> str:
         """Appends events to a chain in one transaction and returns its new head.
 
         Raises:
-            StoreError: Nothing was appended (a full disk, for example); the same call may be made again.
+            StoreError: Nothing was appended (a full disk, for example); the same call may be made again. Or a body
+                holds what no JSON can: NaN, an infinity, half a surrogate pair.
         """
         connection = self._writable()
         builder = self._builders.get(chain) or self._builder(chain)
+        if not bodies:
+            return builder.fields["head"] or GENESIS
         before = dict(builder.fields)
         rows, head, length = [], builder.fields["head"] or GENESIS, builder.fields["length"]
         try:
             for body in bodies:
-                raw = canonical_bytes(body)
+                raw = encoded(body, chain)
                 digest = link_digest(chain, length, head, raw)
                 rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
                 builder.add(body)
@@ -165,14 +160,33 @@ class RunStore:
         return [r.chain for r in self.attempts() if r.finished is None and not r.interrupted]
 
     def events(self, chain: str) -> Iterator[Event]:
-        """The events of a chain, in order, exactly as they are stored."""
+        """The events of a chain, in order."""
+        return map(event_of, self.links(chain))
+
+    def links(self, chain: str | None = None) -> Iterator[Link]:
+        """The events of one chain, or of all chains by name, with the exact bytes that are stored."""
         if self._sealed is not None:
-            yield from self._sealed.events(chain)
+            yield from self._sealed.links(chain)
             return
-        query = "SELECT idx, previous, body, digest FROM events WHERE chain = ? ORDER BY idx"
+        one, arguments = ("", ()) if chain is None else ("WHERE chain = ?", (chain,))
+        query = f"SELECT chain, idx, previous, body, digest FROM events {one} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
-            for index, previous, body, digest in self._open().execute(query, (chain,)):
-                yield Event(chain, index, previous, _decode(chain, index, body), digest)
+            for found in self._open().execute(query, arguments):
+                yield _link(*found)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside is of one moment, whatever a writer does meanwhile."""
+        if self._sealed is not None:
+            yield
+            return
+        connection = self._open()
+        with store_errors(self.layout.sqlite):
+            connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
 
     def trajectory(self, chain: str) -> Trajectory:
         """The whole of one try. Raises `StoreError` where there is none."""
@@ -210,7 +224,9 @@ class RunStore:
         return whole
 
     def close(self) -> None:
-        """Closes the file and gives the lock back. Idempotent."""
+        """Closes the files and gives the lock back. Idempotent."""
+        if self._sealed is not None:
+            self._sealed.close()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -239,10 +255,54 @@ class RunStore:
         self.close()
 
 
-def _decode(chain: str, index: int, body: bytes) -> Body:
+def _refuse_existing(layout: Layout) -> None:
+    if layout.sqlite.exists() or layout.is_sealed:
+        message = (
+            f"run {layout.run!r} exists in {layout.root}: go on with `assay resume {layout.run}`, "
+            "or choose another name with --run"
+        )
+        raise UserError(message)
+
+
+def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
+    """The files of a new run; none of them where one cannot be written.
+
+    The database is made aside and renamed when it is whole: a process killed here leaves no half-made run.
+    """
+    aside = layout.sqlite.with_suffix(".making")
     try:
-        decoded: Body = _BODY.decode(body)
-    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
-        message = f"event {index} of {chain} is damaged: {exc}"
+        with store_errors(layout.manifest):
+            layout.manifest.write_bytes(msgspec.json.format(manifest, indent=2))
+        aside.unlink(missing_ok=True)
+        made = connect(aside, create=True)
+        with store_errors(layout.sqlite):
+            pairs = [("run", layout.run), ("manifest", manifest.decode())]
+            made.executemany("INSERT INTO meta VALUES (?, ?)", pairs)
+            made.close()  # checkpoints: all of it is in the one file now
+            aside.replace(layout.sqlite)
+        connection = connect(layout.sqlite, write=True)
+    except BaseException:
+        for path in (*layout.live_files, layout.manifest, aside):
+            path.unlink(missing_ok=True)
+        raise
+    return connection
+
+
+def encoded(body: Body, chain: str) -> bytes:
+    """The canonical bytes, which can be read back. NaN would silently become null, so it is looked for."""
+    try:
+        raw = canonical_bytes(body)
+        if b"null" in raw:
+            require_finite(msgspec.to_builtins(body), str(body.__struct_config__.tag))
+    except (ValueError, TypeError, OverflowError) as exc:
+        message = f"an event of {chain} cannot be recorded: {exc}"
         raise StoreError(message) from exc
-    return decoded
+    return raw
+
+
+def _link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
+    """SQLite holds any type in any column, so what somebody changed by hand may be of another one."""
+    if not isinstance(index, int):
+        message = f"an event of {chain} has the index {index!r}"
+        raise StoreError(message)
+    return Link(chain, index, previous, body if isinstance(body, bytes) else str(body).encode(), digest)

@@ -3,23 +3,31 @@
 `trajectories`, `steps`, `calls`, `verdicts` and `evidence` are for reading and querying; `events` alone is the record:
 the chain can be recomputed from it. Nothing sealed is ever rewritten; what is learnt later goes into `addenda`, whose
 first segment names the sealed head as its predecessor.
+
+Invariant: reading takes the memory of one row group, and damage is a `StoreError` that names the file.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import SCHEMA_VERSION, Body, Event
+from assay.records import DIGEST_PREFIX, SCHEMA_VERSION, Event
 
-from .layout import Layout
+from .chain import Link, event_of
 from .rows import AttemptRow
+from .tables import TABLES, arrow_schema
 
-__all__ = ["SealManifest", "SealedRun"]
+__all__ = ["SealManifest", "SealedRun", "file_digest"]
+
+_LINK = list(Link.__struct_fields__)
+_BATCH = 1024
 
 
 class SealManifest(msgspec.Struct, frozen=True):
@@ -36,22 +44,36 @@ class SealManifest(msgspec.Struct, frozen=True):
     manifest: dict[str, Any]
 
 
-class SealedRun:
-    """Reads a sealed run."""
+class _Group(NamedTuple):
+    number: int
+    first: str | None
+    last: str | None
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    def may_hold(self, chain: str) -> bool:
+        return self.first is None or self.last is None or self.first <= chain <= self.last
+
+
+class SealedRun:
+    """Reads the folder of a sealed run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files: dict[str, Any] = {}
 
     @cached_property
     def seal(self) -> SealManifest:
         """The seal. Raises `StoreError` when it is damaged or of a newer version."""
+        path = self.folder / "seal.json"
         try:
-            found = msgspec.json.decode(self.layout.seal.read_bytes(), type=SealManifest)
+            found = msgspec.json.decode(path.read_bytes(), type=SealManifest)
         except (OSError, msgspec.DecodeError) as exc:
-            message = f"{self.layout.seal} cannot be read: {exc}"
+            message = f"{path} cannot be read: {exc}"
             raise StoreError(message) from exc
         if found.schema_version > SCHEMA_VERSION:
-            message = f"run {found.run} was sealed by a newer Assay (schema {found.schema_version})"
+            message = (
+                f"run {found.run} was sealed by a newer Assay (schema {found.schema_version}, this one knows "
+                f"{SCHEMA_VERSION}): update Assay"
+            )
             raise StoreError(message)
         return found
 
@@ -60,24 +82,114 @@ class SealedRun:
         return self.seal.manifest
 
     def attempts(self) -> list[AttemptRow]:
-        """One row a chain."""
-        table = self._read("trajectories", ["row"], None)
-        return [msgspec.json.decode(row, type=AttemptRow) for row in table.column("row").to_pylist()]
+        """One row a chain, in the order in which the chains began."""
+        with _readable(self.folder / "trajectories.parquet"):
+            rows = [msgspec.json.decode(r["row"], type=AttemptRow) for r in self._batches("trajectories", ["row"])]
+        return sorted(rows, key=lambda r: (r.started or 0.0, r.chain))
 
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""
-        table = self._read("events", ["index", "previous", "body", "digest"], [("chain", "==", chain)])
-        for row in table.to_pylist():
-            body = msgspec.json.decode(row["body"], type=Body)
-            yield Event(chain, row["index"], row["previous"], body, row["digest"])
+        return map(event_of, self.links(chain))
 
-    def _read(self, name: str, columns: list[str], filters: list[tuple[str, str, str]] | None) -> Any:
-        import pyarrow.lib
+    def links(self, chain: str | None = None) -> Iterator[Link]:
+        """The stored events of one chain, or of all of them in the order of the file."""
+        if chain is None:
+            yield from self._links(None, None)
+            return
+        groups = [g.number for g in self._groups if g.may_hold(chain)]
+        if groups:
+            yield from self._links(groups, chain)
+
+    def rows(self, name: str) -> Iterator[dict[str, Any]]:
+        """All rows of a table."""
+        return self._batches(name, list(TABLES[name]))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has, from the footers."""
+        found = {}
+        for name in TABLES:
+            with _readable(self.folder / f"{name}.parquet"):
+                found[name] = int(self._file(name).metadata.num_rows)
+        return found
+
+    def close(self) -> None:
+        """Closes the files. Idempotent; reading again opens them again."""
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def _links(self, groups: list[int] | None, chain: str | None) -> Iterator[Link]:
+        for row in self._batches("events", _LINK, groups, chain):
+            if None in row.values():
+                message = f"{self.folder / 'events.parquet'}: an event without {', '.join(_LINK)}"
+                raise StoreError(message)
+            yield Link(**row)
+
+    def _batches(
+        self, name: str, columns: list[str], groups: list[int] | None = None, chain: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        import pyarrow.compute as pc
+
+        path = self.folder / f"{name}.parquet"
+        with _readable(path):
+            file = self._file(name)
+            expected, actual = arrow_schema(name), file.schema_arrow
+            wrong = [c for c in columns if c not in actual.names or actual.field(c).type != expected.field(c).type]
+            if wrong:
+                message = f"{path} cannot be read: its column {wrong[0]} is missing or of another type"
+                raise StoreError(message)
+            chosen = range(file.metadata.num_row_groups) if groups is None else groups
+        for group in chosen:  # one at a time, because a batch would otherwise gather rows over many of them
+            with _readable(path):
+                batches = file.iter_batches(_BATCH, row_groups=[group], columns=columns, use_threads=False)
+            while True:
+                with _readable(path):
+                    batch = next(batches, None)
+                    if batch is None:
+                        break
+                    if chain is not None:
+                        batch = batch.filter(pc.equal(batch.column("chain"), chain))
+                    rows = batch.to_pylist()
+                yield from rows
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        """Which chains each row group of `events` may hold."""
+        with _readable(self.folder / "events.parquet"):
+            metadata = self._file("events").metadata
+            at = self._file("events").schema_arrow.names.index("chain")
+            found = []
+            for number in range(metadata.num_row_groups):
+                known = metadata.row_group(number).column(at).statistics
+                has = known is not None and known.has_min_max
+                found.append(_Group(number, known.min if has else None, known.max if has else None))
+        return found
+
+    def _file(self, name: str) -> Any:
         import pyarrow.parquet as pq
 
-        path = self.layout.sealed / f"{name}.parquet"
-        try:
-            return pq.read_table(path, columns=columns, filters=filters)
-        except (OSError, pyarrow.lib.ArrowException) as exc:
-            message = f"{path} cannot be read: {exc}"
-            raise StoreError(message) from exc
+        if name not in self._files:
+            self._files[name] = pq.ParquetFile(self.folder / f"{name}.parquet")
+        return self._files[name]
+
+
+def file_digest(path: Path) -> str:
+    """The content address of a file's bytes, in bounded memory. Raises `StoreError` where it cannot be read."""
+    from blake3 import blake3
+
+    try:
+        return DIGEST_PREFIX + blake3().update_mmap(path).hexdigest()
+    except OSError as exc:
+        message = f"{path} cannot be read: {exc.strerror or exc}"
+        raise StoreError(message) from exc
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What damaged bytes make Parquet, UTF-8 and JSON readers raise becomes `StoreError`."""
+    import pyarrow.lib
+
+    try:
+        yield
+    except (OSError, pyarrow.lib.ArrowException, msgspec.DecodeError, ValueError, TypeError, LookupError) as exc:
+        message = f"{path} cannot be read: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
+        raise StoreError(message) from exc

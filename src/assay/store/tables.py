@@ -5,7 +5,7 @@ The column lists here are the public schema of the tables; docs and tests are ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from assay.records import (
@@ -23,7 +23,7 @@ from assay.records import (
 
 from .rows import AttemptRow
 
-__all__ = ["TABLES", "arrow_schema", "chain_rows"]
+__all__ = ["TABLES", "arrow_schema", "event_rows", "trajectory_row"]
 
 _KEYS = {"run": "string", "chain": "string", "attempt": "string", "task": "string", "agent": "string"}
 TABLES: dict[str, dict[str, str]] = {
@@ -136,31 +136,27 @@ def arrow_schema(name: str) -> Any:
     return pa.schema([(column, types[kind]) for column, kind in TABLES[name].items()])
 
 
-def chain_rows(row: AttemptRow, events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
-    """All table rows of one chain."""
+def event_rows(row: AttemptRow, event: Event, raw: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of one event of the chain that `row` sums up: table and record. `raw` is its body as it is stored."""
+    tag = event.body.__struct_config__.tag
+    plain = {"chain": event.chain, "index": event.index, "type": tag, "previous": event.previous}
+    yield "events", plain | {"body": raw, "digest": event.digest}
     keys = {"run": row.run, "chain": row.chain, "attempt": row.attempt, "task": row.task, "agent": row.agent}
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    found["trajectories"].append(_trajectory(row))
-    for event in events:
-        raw = canonical_bytes(event.body)
-        tag = event.body.__struct_config__.tag
-        plain = {"chain": event.chain, "index": event.index, "type": tag, "previous": event.previous}
-        found["events"].append(plain | {"body": raw, "digest": event.digest})
-        match event.body:
-            case StepTaken(step):
-                found["steps"].append(keys | _step(step))
-            case ModelCalled(call):
-                found["calls"].append(keys | _call(call))
-            case VerdictGiven(verdict):
-                found["verdicts"].append(keys | _verdict(verdict))
-            case EvidenceAdded(evidence):
-                found["evidence"].append(keys | _evidence(evidence))
-            case _:
-                pass
-    return found
+    match event.body:
+        case StepTaken(step):
+            yield "steps", keys | _step(step)
+        case ModelCalled(call):
+            yield "calls", keys | _call(call)
+        case VerdictGiven(verdict):
+            yield "verdicts", keys | _verdict(verdict)
+        case EvidenceAdded(evidence):
+            yield "evidence", keys | _evidence(evidence)
+        case _:
+            pass
 
 
-def _trajectory(row: AttemptRow) -> dict[str, Any]:
+def trajectory_row(row: AttemptRow) -> dict[str, Any]:
+    """The record of one chain in `trajectories`. `row` holds all of it, for reading back exactly."""
     metrics = {name: row.metrics.get(name) for name in ("prompt_tokens", "completion_tokens", "cost_usd", "wall_s")}
     plain = {name: getattr(row, name) for name in TABLES["trajectories"] if name not in metrics and name != "row"}
     return plain | metrics | {"row": canonical_bytes(row)}

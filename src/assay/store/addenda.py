@@ -1,0 +1,162 @@
+"""What is learnt after sealing: chained segments beside the sealed run, one JSON file each.
+
+The first event of the first segment names the sealed head as its predecessor, the first of each later one the last
+event of the segment before it. Nothing sealed is rewritten; a removed or changed segment is found by `audit`, a
+removed last one only against a head that was kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import StoreError, UserError
+from assay.records import Body, Event, Noted, canonical_bytes
+
+from .chain import Link, event_of, link_digest
+from .database import WriterLock, store_errors
+from .layout import Layout
+from .run import encoded
+from .sealed import SealedRun
+
+__all__ = ["Addendum", "addenda", "addendum_links", "append_addendum"]
+
+
+class _StoredEvent(msgspec.Struct, frozen=True):
+    index: int
+    previous: str
+    body: msgspec.Raw
+    digest: str
+
+
+class _Segment(msgspec.Struct, frozen=True):
+    run: str
+    number: int
+    chain: str
+    head: str
+    events: tuple[_StoredEvent, ...]
+
+
+class SegmentLinks(msgspec.Struct, frozen=True):
+    """A segment as it is stored."""
+
+    number: int
+    head: str
+    links: tuple[Link, ...]
+
+
+class Addendum(msgspec.Struct, frozen=True):
+    """A segment as it is read."""
+
+    number: int
+    chain: str
+    about: str | None
+    """The chain of the run that it concerns; None where it concerns the whole run."""
+    head: str
+    events: tuple[Event, ...]
+
+
+def append_addendum(root: Path, run: str, bodies: Sequence[Body], *, about: str | None = None) -> Addendum:
+    """Adds a segment to a sealed run.
+
+    Args:
+        root: The store's folder.
+        run: A sealed run.
+        bodies: What was learnt, for example one `VerdictGiven`.
+        about: The chain that it concerns; kept as a first event `Noted("about", {"chain": ...})`.
+
+    Raises:
+        StoreError: The run is live (seal it first), is being added to, or the segment cannot be written.
+        UserError: There is nothing to add, or the run has no such chain.
+    """
+    layout = Layout(root, run)
+    layout.require()
+    if not layout.is_sealed:
+        message = f"run {run!r} is live: append to it, or seal it first with `assay seal {run}`"
+        raise StoreError(message)
+    sealed = SealedRun(layout.sealed)
+    noted: list[Body] = []
+    if about is not None:
+        if about not in {r.chain for r in sealed.attempts()}:
+            message = f"run {run!r} has no chain {about!r}: `assay ls {run}` shows them"
+            raise UserError(message)
+        noted = [Noted("about", {"chain": about}, time.time())]
+    if not bodies:
+        message = f"nothing to add to run {run!r}"
+        raise UserError(message)
+    lock = WriterLock(layout.lock)
+    try:
+        return _append(layout, sealed.seal.head, (*noted, *bodies))
+    finally:
+        lock.release()
+        sealed.close()
+
+
+def addenda(root: Path, run: str) -> tuple[Addendum, ...]:
+    """All segments in order; none of a live run. They are not recomputed here: `audit` does."""
+    layout = Layout(root, run)
+    layout.require()
+    return tuple(_read_as_addendum(s) for s in addendum_links(layout))
+
+
+def addendum_links(layout: Layout) -> tuple[SegmentLinks, ...]:
+    """All segments with the exact bytes of their events. Raises `StoreError` where one cannot be read."""
+    numbers = sorted(int(p.stem) for p in layout.addenda.glob("*.json") if p.stem.isdecimal() and p.stem.isascii())
+    return tuple(_segment(layout, number) for number in numbers)
+
+
+def _append(layout: Layout, head: str, bodies: Sequence[Body]) -> Addendum:
+    before = addendum_links(layout)
+    number, previous = (before[-1].number + 1, before[-1].head) if before else (0, head)
+    chain, events = f"addendum.{number}", []
+    for index, body in enumerate(bodies):
+        raw = encoded(body, chain)
+        digest = link_digest(chain, index, previous, raw)
+        events.append(_StoredEvent(index, previous, msgspec.Raw(raw), digest))
+        previous = digest
+    segment = _Segment(layout.run, number, chain, previous, tuple(events))
+    _write(layout, number, canonical_bytes(segment))
+    return _read_as_addendum(_segment(layout, number))
+
+
+def _write(layout: Layout, number: int, data: bytes) -> None:
+    """Whole or not at all, and never over another one."""
+    target = layout.addenda / f"{number}.json"
+    temporary = layout.addenda / f"{number}.{os.getpid()}.tmp"
+    with store_errors(target):
+        layout.addenda.mkdir(exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, target)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+
+def _segment(layout: Layout, number: int) -> SegmentLinks:
+    path = layout.addenda / f"{number}.json"
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_Segment)
+    except (OSError, msgspec.DecodeError) as exc:
+        message = f"{path} cannot be read: {exc}"
+        raise StoreError(message) from exc
+    if found.run != layout.run or found.number != number:
+        message = f"{path} belongs to run {found.run!r} as addendum {found.number}"
+        raise StoreError(message)
+    links = tuple(Link(found.chain, e.index, e.previous, bytes(e.body), e.digest) for e in found.events)
+    return SegmentLinks(number, found.head, links)
+
+
+def _read_as_addendum(segment: SegmentLinks) -> Addendum:
+    events = tuple(event_of(stored) for stored in segment.links)
+    first = events[0].body if events else None
+    about = first.data.get("chain") if isinstance(first, Noted) and first.name == "about" else None
+    return Addendum(segment.number, f"addendum.{segment.number}", about, segment.head, events)

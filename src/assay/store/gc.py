@@ -1,0 +1,144 @@
+"""Drops what nothing refers to any more: blobs, and temporary files that a killed process left.
+
+A blob is referred to when its content address stands anywhere in an event, an addendum or a manifest of a run (a blob
+named only inside another blob is not; writers name all of them in their evidence). Invariants: a run that cannot be
+read stops the whole of it before anything is removed; what a run that is being written refers to stays; a blob that
+somebody has just written or asked for stays, because asking makes it young.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import StoreError
+from assay.records import DIGEST_PREFIX
+
+from .addenda import addendum_links
+from .blobs import BlobStore
+from .database import WriterLock, store_errors
+from .layout import Layout, list_runs
+from .run import RunStore
+
+__all__ = ["GcReport", "gc"]
+
+_ADDRESS = re.compile(rb"blake3:([0-9a-f]{64})")
+
+
+class GcReport(msgspec.Struct, frozen=True):
+    """What was removed, or would be."""
+
+    blobs: tuple[str, ...]
+    bytes_freed: int
+    temporary: tuple[str, ...]
+    """Left-over temporary files and folders, relative to the store."""
+    kept: int
+    """Blobs that are referred to."""
+    young: int
+    """Blobs that nothing refers to yet, too young to be removed."""
+    dry_run: bool
+
+
+def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: float = 3600.0) -> GcReport:
+    """Removes blobs that no run refers to.
+
+    Args:
+        root: The store's folder.
+        dry_run: Only say what would be removed.
+        evidence: Remove also what only unsealed runs refer to (those that are being written keep theirs).
+        min_age_s: Younger blobs and temporary files stay. 0 is for a store that nobody writes.
+
+    Raises:
+        StoreError: A run cannot be read; nothing was removed.
+    """
+    referred: set[bytes] = set()
+    for run in list_runs(root):
+        layout = Layout(root, run)
+        if layout.is_sealed or not evidence or _is_written(layout):
+            referred |= _references(layout)
+    before = time.time() - min_age_s
+    blobs = BlobStore(root / "blobs")
+    removed, freed, kept, young = [], 0, 0, 0
+    for address in list(blobs.addresses()):
+        if bytes.fromhex(address.removeprefix(DIGEST_PREFIX)) in referred:
+            kept += 1
+            continue
+        size = _removed(blobs.path(address), before, dry_run=dry_run)
+        if size is None:
+            young += 1
+            continue
+        removed.append(address)
+        freed += size
+    temporary = tuple(_temporary(root, before, dry_run=dry_run))
+    return GcReport(tuple(removed), freed, temporary, kept, young, dry_run)
+
+
+def _references(layout: Layout) -> set[bytes]:
+    """Every content address that a run holds, as 32 bytes each."""
+    found: set[bytes] = set()
+    with RunStore.open(layout.root, layout.run) as store, store.snapshot():
+        for stored in store.links():
+            found.update(_addresses(stored.body))
+        found.update(_addresses(msgspec.json.encode(store.manifest())))
+    for segment in addendum_links(layout):
+        for stored in segment.links:
+            found.update(_addresses(stored.body))
+    return found
+
+
+def _addresses(data: bytes) -> Iterator[bytes]:
+    if b"blake3:" in data:
+        yield from (bytes.fromhex(found.decode()) for found in _ADDRESS.findall(data))
+
+
+def _is_written(layout: Layout) -> bool:
+    try:
+        WriterLock(layout.lock).release()
+    except StoreError:
+        return True
+    return False
+
+
+def _removed(path: Path, before: float, *, dry_run: bool) -> int | None:
+    """The size of a blob that was removed; None where it stays.
+
+    A writer that finds a blob makes it young first. Taking the blob away under another name and looking again closes
+    the moment between looking and removing: the writer then either finds nothing, or was seen.
+    """
+    with store_errors(path):
+        known = path.stat()
+        if known.st_mtime > before:
+            return None
+        if dry_run:
+            return known.st_size
+        aside = path.with_name(f"{path.name}.gc.tmp")
+        path.replace(aside)
+        if aside.stat().st_mtime > before:
+            aside.replace(path)
+            return None
+        aside.unlink()
+        return known.st_size
+
+
+def _temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:
+    """Old temporary files of blobs, seals and addenda."""
+    for pattern in ("blobs/*.tmp", "blobs/??/*.tmp", "runs/*/sealed.*.tmp", "runs/*/addenda/*.tmp"):
+        for path in sorted(root.glob(pattern)):
+            with contextlib.suppress(FileNotFoundError), store_errors(path):
+                if path.stat().st_mtime > before or _belongs_to_writer(root, path):
+                    continue
+                if not dry_run:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                yield str(path.relative_to(root))
+
+
+def _belongs_to_writer(root: Path, path: Path) -> bool:
+    """Whether it may be a sealing or an addendum at work."""
+    parts = path.relative_to(root).parts
+    return parts[0] == "runs" and (root / "runs" / parts[1] / "lock").exists() and _is_written(Layout(root, parts[1]))

@@ -1,0 +1,131 @@
+"""Writes a run's tables as Parquet (zstd), in memory bounded by a row group and the largest event.
+
+Rows lie in order of their chains, and row groups are bounded by bytes, so that a reader finds a chain by the
+statistics of the groups. Sealing and querying a live run write through the same code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from assay.errors import StoreError
+
+from .chain import event_of
+from .database import store_errors
+from .run import RunStore
+from .tables import TABLES, arrow_schema, event_rows, trajectory_row
+
+__all__ = ["TableWriter", "write_tables"]
+
+GROUP_BYTES = 4 << 20
+GROUP_ROWS = 16_384
+_ROW_COST = 256  # what a row takes beside its event's text
+_LARGE = {"message", "reasoning", "request", "response", "body", "row", "data", "reason", "error"}
+_REPEATED = {"run", "chain", "attempt", "task", "task_digest", "agent", "model", "type", "actor", "status", "kind"}
+_INT64 = range(-(2**63), 2**63)
+
+
+class TableWriter:
+    """Writes one table, a row group at a time."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        self.schema = arrow_schema(name)
+        self._columns = list(TABLES[name])
+        counted = [c for c, kind in TABLES[name].items() if c not in _LARGE and not kind.startswith("list")]
+        repeated = [c for c in self._columns if c in _REPEATED]
+        with store_errors(path):
+            self._writer = pq.ParquetWriter(
+                path, self.schema, compression="zstd", write_statistics=counted, use_dictionary=repeated
+            )
+        self._rows: list[dict[str, Any]] = []
+        self._bytes = 0
+
+    def add(self, row: dict[str, Any], size: int) -> None:
+        """Takes a row whose texts have about `size` bytes."""
+        self._rows.append(row)
+        self._bytes += size + _ROW_COST
+        if self._bytes >= GROUP_BYTES or len(self._rows) >= GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Writes what is left and the footer. A table without rows is a file with a schema."""
+        if self._rows:
+            self._flush()
+        with store_errors(self.path):
+            self._writer.close()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        arrays = [_array([r[c] for r in self._rows], self.schema.field(c).type) for c in self._columns]
+        with store_errors(self.path):
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self.schema), row_group_size=GROUP_ROWS)
+        self._rows, self._bytes = [], 0
+
+    def __enter__(self) -> Self:
+        """Opens a context that finishes the file, or lets go of it after an error."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        """Finishes the file."""
+        if kind is None:
+            self.close()
+            return
+        with contextlib.suppress(OSError):  # the error that brought us here says more
+            self._writer.close()
+
+
+def write_tables(store: RunStore, folder: Path, names: Sequence[str] = tuple(TABLES)) -> Counter[str]:
+    """Writes tables of a run into a folder, one file each, and returns how many rows each has.
+
+    Raises:
+        StoreError: The run is damaged, or the folder cannot be written.
+    """
+    counts: Counter[str] = Counter(dict.fromkeys(names, 0))
+    with contextlib.ExitStack() as stack:
+        writers = {n: stack.enter_context(TableWriter(folder / f"{n}.parquet", n)) for n in names}
+        rows = {row.chain: row for row in sorted(store.attempts(), key=attrgetter("chain"))}
+        if "trajectories" in writers:
+            for row in rows.values():
+                writers["trajectories"].add(trajectory_row(row), 1024)
+            counts["trajectories"] = len(rows)
+        if set(writers) <= {"trajectories"}:
+            return counts
+        for chain, links in groupby(store.links(), key=attrgetter("chain")):
+            if chain not in rows:
+                message = f"chain {chain!r} of run {store.run} has events and no row: run `assay verify --chain`"
+                raise StoreError(message)
+            for stored in links:
+                for name, record in event_rows(rows[chain], event_of(stored), stored.body):
+                    if name in writers:
+                        writers[name].add(record, len(stored.body))
+                        counts[name] += 1
+    return counts
+
+
+def _array(values: Iterable[Any], kind: Any) -> Any:
+    """An Arrow array; a whole number that 64 bits cannot hold becomes null (the event keeps it)."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, kind)
+    except (OverflowError, pa.lib.ArrowInvalid):
+        return pa.array([_fit(v) for v in values], kind)
+
+
+def _fit(value: Any) -> Any:
+    if isinstance(value, int):
+        return value if value in _INT64 else None
+    if isinstance(value, list | tuple):
+        return [_fit(v) for v in value]
+    return value

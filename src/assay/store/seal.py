@@ -1,0 +1,153 @@
+"""Sealing: a live run becomes Parquet files that nothing rewrites, in bounded memory.
+
+Order of events, so that a kill at any moment loses nothing: the tables are written into a temporary folder, read back
+and recomputed chain by chain, flushed to the disk, named by `seal.json`, renamed into place; only then is `run.sqlite`
+removed. Whoever is killed in between seals again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import StoreError
+from assay.records import SCHEMA_VERSION, canonical_bytes
+
+from .audit import chain_problems
+from .chain import heads_digest
+from .database import WriterLock, store_errors
+from .layout import Layout
+from .parquet import write_tables
+from .run import RunStore
+from .sealed import SealedRun, SealManifest, file_digest
+from .tables import TABLES
+
+__all__ = ["SealReport", "seal"]
+
+
+class SealReport(msgspec.Struct, frozen=True):
+    """What sealing did. Keep `head` elsewhere: it shows a complete rewrite or a cut tail, which no chain can."""
+
+    run: str
+    head: str
+    chains: int
+    events: int
+    unfinished: tuple[str, ...]
+    """Chains that never ended; they are sealed as they are."""
+    bytes_before: int
+    bytes_after: int
+    already: bool = False
+    """It had been sealed before; nothing was done."""
+
+
+def seal(root: Path, run: str) -> SealReport:
+    """Seals a run; does nothing where it is sealed.
+
+    Raises:
+        StoreError: It is not here, is being written, is damaged, or the disk is full; the live run is as it was.
+    """
+    layout = Layout(root, run)
+    layout.require()
+    if layout.is_sealed:
+        return _already(layout)
+    with RunStore.open(root, run, write=True) as store, _temporary(layout) as folder:
+        before = _size(layout.live_files)
+        manifest = _write(store, folder)
+        with store_errors(layout.sealed):
+            folder.replace(layout.sealed)
+            _flush(layout.folder)
+        unfinished = tuple(r.chain for r in store.attempts() if r.finished is None)
+    _remove_live(layout)
+    after = _size(tuple(layout.sealed.iterdir()))
+    return SealReport(run, manifest.head, manifest.chains, manifest.events, unfinished, before, after)
+
+
+def _write(store: RunStore, folder: Path) -> SealManifest:
+    counts = write_tables(store, folder)
+    copy = SealedRun(folder)
+    with contextlib.closing(copy):
+        problem = next(chain_problems(store.run, copy.links(), copy.attempts()), None)
+        if problem is None and copy.attempts() != store.attempts():
+            message = f"run {store.run}: the sealed rows differ from the live ones; the live run is as it was"
+            raise StoreError(message)
+        if problem is None and copy.counts() != dict(counts):
+            message = f"run {store.run}: the sealed tables lack rows; the live run is as it was"
+            raise StoreError(message)
+    if problem is not None:
+        message = f"run {store.run} is not sealed, because it is damaged: {problem}"
+        raise StoreError(message)
+    rows = store.attempts()
+    paths = [folder / f"{name}.parquet" for name in TABLES]
+    manifest = SealManifest(
+        run=store.run,
+        schema_version=SCHEMA_VERSION,
+        head=heads_digest((r.chain, r.head, r.length) for r in rows),
+        chains=len(rows),
+        events=counts["events"],
+        files={path.name: file_digest(path) for path in paths},
+        manifest=store.manifest(),
+    )
+    path = folder / "seal.json"
+    with store_errors(path):
+        path.write_bytes(msgspec.json.format(canonical_bytes(manifest), indent=2))
+        for written in (*paths, path, folder):
+            _flush(written)
+    return manifest
+
+
+def _already(layout: Layout) -> SealReport:
+    """The report of an earlier sealing, which may have been killed before it removed the live files."""
+    with contextlib.closing(SealedRun(layout.sealed)) as sealed:
+        known = sealed.seal
+        unfinished = tuple(r.chain for r in sealed.attempts() if r.finished is None)
+        if layout.sqlite.exists():
+            for name, digest in known.files.items():
+                if file_digest(layout.sealed / Path(name).name) != digest:
+                    message = f"{layout.sealed / name} is not what was sealed; run.sqlite beside it is kept"
+                    raise StoreError(message)
+            lock = WriterLock(layout.lock)
+            _remove_live(layout)
+            lock.release()
+    after = _size(tuple(layout.sealed.iterdir()))
+    return SealReport(known.run, known.head, known.chains, known.events, unfinished, after, after, already=True)
+
+
+@contextlib.contextmanager
+def _temporary(layout: Layout) -> Iterator[Path]:
+    """A folder for the sealed form, which is gone afterwards unless it was renamed into place."""
+    for left in layout.folder.glob("sealed.*.tmp"):  # of a sealing that was killed; we hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    if layout.sealed.exists():
+        message = f"{layout.sealed} exists and has no seal.json: move it away"
+        raise StoreError(message)
+    folder = layout.folder / f"sealed.{os.getpid()}.tmp"
+    with store_errors(folder):
+        folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_live(layout: Layout) -> None:
+    with store_errors(layout.sqlite):
+        for path in layout.live_files:
+            path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """To the disk: what replaces the only copy must survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _size(paths: tuple[Path, ...]) -> int:
+    return sum(p.stat().st_size for p in paths if p.is_file())

@@ -1,0 +1,89 @@
+"""Runs to test on: small, of every record type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Evidence,
+    EvidenceAdded,
+    Isolation,
+    LimitHold,
+    ModelCall,
+    ModelCalled,
+    Noted,
+    Observation,
+    Step,
+    StepTaken,
+    ToolCall,
+    Truncation,
+    Usage,
+    Verdict,
+    VerdictGiven,
+)
+from assay.store import RunStore
+
+Fill = Callable[..., None]
+
+
+def started(number: int = 0, *, run: str = "r") -> AttemptStarted:
+    isolation = Isolation("namespaces", (LimitHold("memory", "hard", 1.0, "MiB", "cgroup v2"),))
+    return AttemptStarted(
+        run, f"t.a.{number}", "t", "blake3:" + "1" * 64, "a", None, 7, number, isolation=isolation, at=1.0 + number
+    )
+
+
+def whole_chain(blob: str, number: int = 0) -> list[Body]:
+    """One event of every type, with every nested record in it."""
+    cut = Truncation(100, blob)
+    call = ToolCall("c1", "shell", '{"command": "ls"}', {"command": "ls"})
+    seen = Observation("needle in output", "c1", 1, True, "to stderr", cut, cut, duration_s=0.5)
+    step = Step(0, "agent", "I look: häagen \u2028 🎈", "because", (call,), (seen,), "m1", blob, 1.0, 2.5)
+    model = ModelCall(
+        "m1", "openai", "m", {"messages": []}, {"text": "x"}, Usage(1, 2), 0.5, (1, 2), (3,), (-0.25,), at_parent()
+    )
+    return [
+        started(number),
+        ModelCalled(model),
+        StepTaken(step),
+        EvidenceAdded(Evidence("e1", "audit", "execution", {"argv": ["ls"], "exit_code": 1}, (blob,), 2.0)),
+        VerdictGiven(Verdict("tests", "outcome", "pass", 1.0, "all passed", ("e1",), "v", 0.1, {"r": 1.0}, ("m",))),
+        Noted("remark", {"deep": {"list": [1, 2.5, None, "x"]}}, 3.0),
+        AttemptEnded("done", None, None, None, {"wall_s": 2.0, "prompt_tokens": 1.0}, {"out.txt": blob}, 4.0),
+    ]
+
+
+def at_parent() -> dict[str, float]:
+    return {"temperature": 0.5}
+
+
+@pytest.fixture
+def chain() -> Callable[..., list[Body]]:
+    return whole_chain
+
+
+@pytest.fixture
+def fill(tmp_path: Path) -> Fill:
+    """Makes a run of some finished attempts and an unfinished one, and closes it."""
+
+    def make(run: str = "r", attempts: int = 3) -> None:
+        with RunStore.create(tmp_path, run, {"what": "a test"}) as store:
+            blob = store.blobs.put(f"the whole output of {run}".encode())
+            for number in range(attempts):
+                store.append(f"t.a.{number}.0", whole_chain(blob, number))
+            store.append("t.a.99.0", [started(99)])
+
+    return make
+
+
+@pytest.fixture
+def live(tmp_path: Path, fill: Fill) -> Iterator[RunStore]:
+    fill()
+    with RunStore.open(tmp_path, "r") as store:
+        yield store

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assay.errors import StoreError, UserError
+from assay.records import GENESIS, AttemptStarted, Body, Noted, canonical_bytes, decode
+from assay.store import AttemptRow, RunStore, list_runs, newest_run, verify_chain
+
+pytestmark = pytest.mark.quick
+
+
+def test_every_record_type_round_trips(live: RunStore, chain: Callable[..., list[Body]]) -> None:
+    blob = next(live.blobs.addresses())
+    events = list(live.events("t.a.1.0"))
+    assert [e.body for e in events] == chain(blob, 1)
+    assert verify_chain(events, head=live.attempts()[1].head) is None
+
+
+def test_trajectory_holds_what_was_appended(live: RunStore) -> None:
+    found = live.trajectory("t.a.0.0")
+    assert (len(found.steps), len(found.calls), len(found.evidence), len(found.verdicts)) == (1, 1, 1, 1)
+    assert found.outcome == "pass"
+    assert found.finished is not None
+    assert decode(canonical_bytes(found), type(found)) == found
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", object()])
+def test_what_json_cannot_hold_is_refused_and_leaves_the_chain(live: RunStore, tmp_path: Path, value: object) -> None:
+    with RunStore.open(tmp_path, "r", write=True) as store:
+        before = next(r for r in store.attempts() if r.attempt == "t.a.99")
+        with pytest.raises(StoreError, match=r"an event of t\.a\.99\.0 cannot be recorded"):
+            store.append("t.a.99.0", [Noted("fine"), Noted("x", {"v": value})])
+        store.append("t.a.99.0", [Noted("fine")])
+        assert len(list(store.events("t.a.99.0"))) == before.length + 1
+
+
+def test_appending_nothing_changes_nothing(live: RunStore, tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, "r", write=True) as store:
+        assert store.append("new", []) == GENESIS
+        assert len(store.attempts()) == 4
+
+
+def test_interrupted_chains_are_found_and_marked_once(live: RunStore, tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, "r", write=True) as store:
+        assert store.interrupted() == ["t.a.99.0"]
+        store.mark_interrupted("t.a.99.0")
+        assert store.interrupted() == []
+        assert not store.find("t.a.99").final
+
+
+def test_find_takes_unique_beginnings_and_lists_others(live: RunStore) -> None:
+    assert live.find("t.a.1").attempt == "t.a.1"
+    assert live.find("t.a.9").attempt == "t.a.99"
+    with pytest.raises(UserError, match="beginning of several attempts"):
+        live.find("t.a")
+    with pytest.raises(UserError, match="is no attempt of run r"):
+        live.find("zebra")
+
+
+def test_a_reader_cannot_append(live: RunStore) -> None:
+    with pytest.raises(StoreError, match="open for reading only"):
+        live.append("c", [Noted("x")])
+
+
+@pytest.mark.parametrize("name", ["../evil", "..", ".", "", "/etc", "a/b", "a\x00b", "x" * 121, ".hidden", "a\n", "ü"])
+def test_names_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    for act in (lambda: RunStore.create(tmp_path, name, {}), lambda: RunStore.open(tmp_path, name)):
+        with pytest.raises(UserError, match="cannot name a run"):
+            act()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_existing_run_and_a_missing_one_say_what_to_do(live: RunStore, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="assay resume r"):
+        RunStore.create(tmp_path, "r", {})
+    with pytest.raises(StoreError, match=r"no run is called 'q' .*newest: r"):
+        RunStore.open(tmp_path, "q")
+
+
+def test_runs_are_listed_in_the_order_in_which_they_were_made(tmp_path: Path, fill: Callable[..., None]) -> None:
+    for at, run in enumerate(["b", "a", "c"]):
+        fill(run, 1)
+        os.utime(tmp_path / "runs" / run / "manifest.json", ns=(at, at))
+    (tmp_path / "runs" / "c" / "manifest.json").unlink()
+    (tmp_path / "runs" / "not a run").mkdir()
+    assert list_runs(tmp_path) == ["b", "a", "c"]
+    assert newest_run(tmp_path) == "c"
+
+
+def test_rows_say_what_the_events_say(live: RunStore) -> None:
+    row = live.attempts()[0]
+    assert (row.outcome, row.score, row.steps, row.length, row.isolation) == ("pass", 1.0, 1, 7, "namespaces")
+    assert row == msgspec.json.decode(canonical_bytes(row), type=AttemptRow)
+
+
+def test_a_snapshot_does_not_see_what_is_appended_meanwhile(live: RunStore, tmp_path: Path) -> None:
+    with live.snapshot():
+        before = live.attempts()
+        with RunStore.open(tmp_path, "r", write=True) as store:
+            store.append("later", [AttemptStarted("r", "x", "t", "d", "a", None, 1, 0)])
+        assert live.attempts() == before
+    assert len(live.attempts()) == len(before) + 1
+
+
+READ_AS_NOBODY = """
+import os, sys, blake3
+from pathlib import Path
+from assay.store import RunStore
+if os.geteuid() == 0:
+    os.setgid(65534), os.setuid(65534)
+store = RunStore.open(Path(sys.argv[1]), "r")
+print(len(store.attempts()), len(list(store.events("t.a.0.0"))))
+"""
+
+
+def read_as_nobody(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Reads the run as somebody who may not write its folder."""
+    for parent in (root, *root.parents):
+        if parent.stat().st_uid == os.geteuid() and parent.name.startswith(("pytest-", "test_")):
+            parent.chmod(0o755)
+    folder.chmod(0o555)
+    done = subprocess.run([sys.executable, "-c", READ_AS_NOBODY, str(root)], capture_output=True, text=True)
+    folder.chmod(0o755)
+    return done
+
+
+def test_a_folder_that_cannot_be_written_can_be_read(live: RunStore, tmp_path: Path) -> None:
+    live.close()
+    done = read_as_nobody(tmp_path, tmp_path / "runs" / "r")
+    assert done.stdout.split() == ["4", "7"], done.stderr
+
+
+def test_an_unclosed_run_in_such_a_folder_says_what_to_do(live: RunStore, tmp_path: Path) -> None:
+    with RunStore.open(tmp_path, "r", write=True) as store:
+        store.append("t.a.99.0", [Noted("x")])
+        copy = tmp_path / "runs" / "copy"
+        copy.mkdir()
+        for name in ("run.sqlite", "run.sqlite-wal", "manifest.json"):
+            (copy / name).write_bytes((tmp_path / "runs" / "r" / name).read_bytes())
+    live.close()
+    (tmp_path / "runs" / "r").rename(tmp_path / "other")
+    copy.rename(tmp_path / "runs" / "r")
+    done = read_as_nobody(tmp_path, tmp_path / "runs" / "r")
+    assert "copy the folder to where you may write" in done.stderr
