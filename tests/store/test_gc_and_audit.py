@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -168,3 +170,29 @@ def test_audit_of_a_run_under_a_writer_sees_one_moment(tmp_path: Path, fill: Fil
     with RunStore.open(tmp_path, "r", write=True) as store:
         store.append("t.a.99.0", [Noted("x")])
         assert audit(tmp_path, "r") == ()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from assay.records import Evidence, EvidenceAdded
+from assay.store import RunStore
+with RunStore.create(Path(sys.argv[1]), "w", {}) as store:
+    for number in range(1500):
+        blob = store.blobs.put(b"%d" % (number % 50))  # mostly old ones, which gc may want
+        store.append("c", [EvidenceAdded(Evidence(str(number), "state", "file", {}, (blob,)))])
+"""
+
+
+def test_gc_beside_a_writer_takes_nothing_that_it_refers_to(tmp_path: Path) -> None:
+    blobs = BlobStore(tmp_path / "blobs")
+    for number in range(50):
+        blobs.put(b"%d" % number)
+    aged(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)]) as process:
+        removed = 0
+        while process.poll() is None:
+            removed += len(gc(tmp_path, min_age_s=1.0).blobs)
+    assert process.returncode == 0
+    assert removed > 0
+    assert audit(tmp_path, "w") == ()

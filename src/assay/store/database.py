@@ -149,7 +149,7 @@ def store_errors(path: Path) -> Iterator[None]:
 
 
 def _hint(said: str) -> str:
-    if "malformed" in said or "not a database" in said:
+    if any(word in said for word in ("malformed", "not a database", "no such", "decode")):
         return "it is damaged: `assay verify --chain` says where; restore it from a copy"
     if "full" in said or "disk I/O" in said:
         return "free space and run `assay resume`"

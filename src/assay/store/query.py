@@ -39,6 +39,8 @@ _READS = "one SELECT statement over the tables " + ", ".join(TABLES)
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a statement may take."""
 
+    rows: int = 10_000
+    """Rows of the result; more are cut, and the result says so."""
     memory_mib: int = 1024
     """DuckDB's memory; what does not fit goes to a temporary folder."""
     disk_mib: int = 8192
@@ -57,7 +59,7 @@ class QueryResult(msgspec.Struct, frozen=True):
 
 
 def query(
-    root: Path, sql: str, *, runs: Sequence[str] | None = None, limit: int = 10_000, bounds: Bounds | None = None
+    root: Path, sql: str, *, runs: Sequence[str] | None = None, limit: int | None = None, bounds: Bounds | None = None
 ) -> QueryResult:
     """Runs one SELECT over `trajectories`, `steps`, `calls`, `verdicts`, `evidence` and `events`.
 
@@ -65,7 +67,7 @@ def query(
         root: The store's folder.
         sql: The statement.
         runs: Names of runs; all where there is none.
-        limit: Rows of the result; more are cut, and the result says so.
+        limit: Rows of the result, in place of `bounds.rows`.
         bounds: What the statement may take.
 
     Raises:
@@ -83,7 +85,7 @@ def query(
             found = ", ".join(kinds) or "nothing"
             message = f"the query must be {_READS}; this is {found}"
             raise UserError(message)
-        return run_bounded(connection, sql, limit=limit, time_s=bounds.time_s)
+        return run_bounded(connection, sql, limit=bounds.rows if limit is None else limit, time_s=bounds.time_s)
 
 
 def run_bounded(
