@@ -32,6 +32,8 @@ __all__ = [
 Opener = Callable[[str], int]
 """Opens a path below one tree for reading, where the caller's own rights do not suffice."""
 RACY_NS = 50_000_000
+MOST_HOLES = 1 << 30
+MOST_CACHED = 500_000
 _CHUNK = 1 << 20
 _ESCAPE = "\ufffd"
 
@@ -111,6 +113,8 @@ class HashCache:
         started = time.time_ns()
         value = _hash(fd)
         if started - max(status.st_ctime_ns, status.st_mtime_ns) > RACY_NS:
+            if len(self._known) >= MOST_CACHED:
+                self._known.clear()
             self._known[key] = (*stamp, value, settled)
         return value
 
@@ -124,15 +128,58 @@ def _hash(fd: int) -> str:
     return DIGEST_PREFIX + hasher.hexdigest()
 
 
-class Reader(NamedTuple):
-    """How contents are read: the cache, whether nothing can change them now, and what opens a name if we may not."""
+class Reader:
+    """How the contents of one tree are read.
 
-    cache: HashCache
-    settled: bool = True
-    fallback: Opener | None = None
+    Args:
+        cache: Of content addresses.
+        settled: Whether nothing can change the files now.
+
+    A tree may have 1 GiB of holes (bytes that a file claims and nobody wrote); a file whose
+    holes go beyond that, in name order, counts as `other`: their digest is over what was written, so that claiming petabytes costs nothing.
+    """
+
+    def __init__(self, cache: HashCache, *, settled: bool = True) -> None:
+        self.cache = cache
+        self.settled = settled
+        self._holes = 0
+
+    def allow_holes(self, size: int) -> bool:
+        """Whether a file with that many bytes of holes may still be read whole; if so, they are counted."""
+        if size and self._holes + size > MOST_HOLES:
+            return False
+        self._holes += size
+        return True
 
 
-def describe(folder: int, name: str, status: os.stat_result, reader: Reader) -> Entry | None:
+def _holes(status: os.stat_result) -> int:
+    """Bytes of a file that were never written."""
+    return max(0, status.st_size - status.st_blocks * 512)
+
+
+def _hash_written(fd: int) -> str:
+    """A digest of what was written of a file and where, for one that is mostly holes."""
+    from blake3 import blake3  # late: importing this module costs nothing
+
+    hasher, place, end = blake3(), 0, os.fstat(fd).st_size
+    hasher.update(b"sparse %d" % end)
+    while place < end:
+        try:
+            start = os.lseek(fd, place, os.SEEK_DATA)
+        except OSError:
+            break
+        place = os.lseek(fd, start, os.SEEK_HOLE)
+        os.lseek(fd, start, os.SEEK_SET)
+        hasher.update(b"at %d" % start)
+        while start < place and (chunk := os.read(fd, min(_CHUNK, place - start))):
+            hasher.update(chunk)
+            start += len(chunk)
+    return DIGEST_PREFIX + hasher.hexdigest()
+
+
+def describe(
+    folder: int, name: str, status: os.stat_result, reader: Reader, fallback: Opener | None = None
+) -> Entry | None:
     """What `name` in an open folder is; None when it went away meanwhile."""
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISDIR(status.st_mode):
@@ -143,10 +190,12 @@ def describe(folder: int, name: str, status: os.stat_result, reader: Reader) -> 
     if not stat.S_ISREG(status.st_mode):
         return Entry("other", mode)
     try:
-        fd = open_below(folder, name, os.O_RDONLY, reader.fallback)
+        fd = open_below(folder, name, os.O_RDONLY, fallback)
     except FileNotFoundError:
         return None
     try:
+        if not reader.allow_holes(_holes(status)):
+            return Entry("other", mode, status.st_size, _hash_written(fd))
         return Entry("file", mode, status.st_size, reader.cache.digest(fd, settled=reader.settled))
     finally:
         os.close(fd)

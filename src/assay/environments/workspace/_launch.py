@@ -52,13 +52,13 @@ def _remove_stale(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    def force(function: Any, name: str, _: object) -> None:
-        with contextlib.suppress(OSError):
-            Path(name).parent.chmod(0o700)
-            Path(name).chmod(0o700)
-            function(name)
-
-    shutil.rmtree(path, onerror=force)
+    """Removes a tree, also folders that an overlay or an agent left without rights."""
+    for folder, folders, _ in os.walk(path):
+        for name in folders:
+            inner = Path(folder, name)
+            if not inner.is_symlink():
+                with contextlib.suppress(OSError):
+                    inner.chmod(0o700)
     shutil.rmtree(path, ignore_errors=True)
 
 

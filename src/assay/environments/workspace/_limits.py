@@ -80,7 +80,7 @@ def isolation_of(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> I
     row("tmp", limits.tmp_mib, "MiB", "hard", "tmpfs size and inodes")
     row("file_size", limits.file_mib, "MiB", "hard", "RLIMIT_FSIZE")
     row("open_files", limits.open_files, "", "hard", "RLIMIT_NOFILE")
-    row("wall_time", 0, "s", "hard", "given with each exec; all processes are killed")
+    rows.append(LimitHold("wall_time", "hard", None, "s", "given with each exec; everything is killed"))
     row("output", limits.output_mib, "MiB", "hard", "the reader stops the command")
     return Isolation(
         name="namespaces",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
-from assay.environments.workspace._entries import open_below
+from assay.environments.workspace._entries import Opener, open_below
 from assay.environments.workspace._launch import Launcher, gone
 from assay.environments.workspace._limits import WATCHDOG_S, Budget
 from assay.environments.workspace.session import ExecDefaults, InitSession
@@ -99,7 +100,20 @@ class Sandbox:
 
 
 async def start_sandbox(launcher: Launcher, request: SandboxRequest) -> Sandbox:
-    """Makes a sandbox and waits until it serves."""
+    """Makes a sandbox and waits until it serves. Cancelled, it leaves nothing."""
+    starting = asyncio.get_running_loop().create_task(_start(launcher, request))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(EnvironmentFailure):
+            sandbox = await starting
+            await sandbox.end()
+            os.close(sandbox.upper)
+            await launcher.ask({"op": "drop", "places": [sandbox.place]})
+        raise
+
+
+async def _start(launcher: Launcher, request: SandboxRequest) -> Sandbox:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     session = InitSession(ours, ExecDefaults({}, "/"))
     ready = asyncio.ensure_future(session.channel.first(START_S))
@@ -142,6 +156,7 @@ class NamespacesWorkspace:
         self._opened_on = before.changes if before is not None else ()
         self._before = {change.path: change for change in self._opened_on}
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         self._watchdog: asyncio.Task[None] | None = None
         self._hit: str | None = None
@@ -161,6 +176,7 @@ class NamespacesWorkspace:
         self._state = OverlayState(self._layers.view, self._before, sandbox.upper)
         self._state.hidden = frozenset(path.rstrip("/") for path in covered)
         self._state.made = sandbox.made
+        self._state.fallback = _peek(launcher, sandbox.place)
 
     def _environment(self) -> dict[str, str]:
         agent = self.spec.user == "agent"
@@ -237,8 +253,11 @@ class NamespacesWorkspace:
 
     async def close(self) -> None:
         """See `interface.Session.close`."""
-        if self._closed:
-            return
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._release())
+        await asyncio.shield(self._closing)
+
+    async def _release(self) -> None:
         self._closed = True
         if self._watchdog is not None:
             self._watchdog.cancel()
@@ -317,6 +336,8 @@ class NamespacesWorkspace:
         return "disk" if signal_number == signal.SIGXFSZ else None
 
     def _watch(self) -> None:
+        if not self._session.running:
+            self._hit = None
         needed = self._budget.memory_watch is not None or self._budget.disk_watch is not None
         if needed and (self._watchdog is None or self._watchdog.done()):
             self._watchdog = asyncio.get_running_loop().create_task(self._keep_watch())
@@ -342,6 +363,20 @@ class NamespacesWorkspace:
         if disk is not None and await asyncio.to_thread(disk_usage, self._sandbox.upper) > disk:
             return "disk"
         return None
+
+
+def _peek(launcher: Launcher, place: str) -> Opener:
+    """Opens a path of a writable layer through the launcher, from a thread: it may where an ordinary host user not."""
+    loop = asyncio.get_running_loop()
+
+    def open_path(path: str) -> int:
+        request = launcher.ask({"op": "peek", "place": place, "path": path})
+        try:
+            return asyncio.run_coroutine_threadsafe(request, loop).result(30).fds[0]
+        except EnvironmentFailure as exc:
+            raise FileNotFoundError(errno.ENOENT, str(exc), path) from exc
+
+    return open_path
 
 
 def disk_usage(top: int) -> int:

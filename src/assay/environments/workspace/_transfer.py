@@ -55,14 +55,14 @@ def send_path(source: Path, fd: int) -> None:
             raise
 
 
-def receive_path(fd: int, target: Path) -> None:
+def receive_path(fd: int, target: Path, most_bytes: int) -> None:
     """Writes what comes out of the pipe `fd` at `target`, and closes it."""
     real = target.parent.resolve() / target.name
     real.parent.mkdir(parents=True, exist_ok=True)
     parent = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with open(fd, "rb", buffering=frames.CHUNK) as stream:
-            frames.receive_tree(stream, parent, real.name, keep_link=_stays_inside)
+            frames.receive_tree(stream, parent, real.name, most_bytes=most_bytes, keep_link=_stays_inside)
     finally:
         os.close(parent)
 

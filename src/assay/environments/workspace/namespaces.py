@@ -25,6 +25,7 @@ from assay.environments.workspace._limits import budget_for, isolation_of, rlimi
 from assay.environments.workspace._sandbox import Layers, NamespacesWorkspace, Sandbox, SandboxRequest
 from assay.environments.workspace.archive import BlobReader, Packed, pack_layers, write_layer
 from assay.environments.workspace.state import HashCache, StackedImage, state_digest
+from assay.errors import EnvironmentFailure, boundary
 
 __all__ = ["NamespacesBackend"]
 
@@ -77,11 +78,16 @@ class NamespacesBackend:
         """See `interface.Backend.open`."""
         image = state.image if state is not None else spec.image
         sealed = state.layers if state is not None else ()
-        layers = await self._layers(image, sealed)
+        if missing := [place for place in sealed if place not in self._sealed]:
+            text = f"the state's layers {missing} are not, or no longer, this backend's"
+            raise EnvironmentFailure(text)
+        with boundary(EnvironmentFailure, "the image"):
+            layers = await self._layers(image, sealed)
         workspace = NamespacesWorkspace(self, spec, layers, state)
         self._open.add(workspace)
         try:
-            await workspace.start()
+            with boundary(EnvironmentFailure, "the sandbox"):
+                await workspace.start()
         except BaseException:
             self._open.discard(workspace)
             raise

@@ -36,6 +36,8 @@ class ExecDefaults(msgspec.Struct, frozen=True):
     env: dict[str, str]
     workdir: str
     output_mib: int = 64
+    download_bytes: int = 16 * 1024 * 1024 * 1024
+    """The most that one download writes; files with holes claim more than they hold."""
 
 
 class InitSession:
@@ -124,7 +126,9 @@ class InitSession:
     async def download(self, source: str, target: Path) -> None:
         """See `interface.Files.download`."""
         read, write = os.pipe2(os.O_CLOEXEC)
-        await self._stream(source, write, read, write=False, work=lambda: receive_path(read, target))
+        await self._stream(
+            source, write, read, write=False, work=lambda: receive_path(read, target, self._defaults.download_bytes)
+        )
 
     async def _stream(self, path: str, given: int, own: int, *, write: bool, work: Callable[[], None]) -> None:
         """Runs the other half of a tree's move in a thread; `given` goes to the sandbox, `work` owns `own`."""

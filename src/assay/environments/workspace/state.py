@@ -162,7 +162,7 @@ class _Visit(NamedTuple):
     path: str
     upper: int
     opened: list[tuple[int, int]]
-    settled: bool
+    reader: Reader
 
 
 class OverlayState:
@@ -193,6 +193,7 @@ class OverlayState:
         """
         decided: dict[str, Change | None] = {}
         cleared: set[str] = set()
+        reader = Reader(self._image.cache, settled=settled)
         todo: list[tuple[str, tuple[int, ...]]] = [("", self._image.all)]
         while todo:
             path, layers = todo.pop()
@@ -208,7 +209,7 @@ class OverlayState:
                 continue
             opened = self._image.folders(path, layers)
             try:
-                todo += self._folder(_Visit(path, upper, opened, settled), decided, cleared)
+                todo += self._folder(_Visit(path, upper, opened, reader), decided, cleared)
             finally:
                 os.close(upper)
                 _close(opened)
@@ -230,8 +231,8 @@ class OverlayState:
         self, visit: _Visit, decided: dict[str, Change | None], cleared: set[str]
     ) -> list[tuple[str, tuple[int, ...]]]:
         """Judges one folder of the writable layer; returns the folders below it."""
-        path, upper, opened, settled = visit
-        names = os.listdir(upper)  # noqa: PTH208, an open folder
+        path, upper, opened, reader = visit
+        names = sorted(os.listdir(upper))  # noqa: PTH208, an open folder
         below = []
         for name in names:
             inner = f"{path}/{name}" if path else name
@@ -247,7 +248,7 @@ class OverlayState:
                 cleared.add(shown)
                 decided[shown] = change_of(shown, None, base)
                 continue
-            entry = describe(upper, name, status, Reader(self._image.cache, settled, self._opener(inner)))
+            entry = describe(upper, name, status, reader, self._opener(inner))
             is_folder = stat.S_ISDIR(status.st_mode)
             if not (is_folder and shown in self.made):
                 decided[shown] = change_of(shown, entry, base)
@@ -258,7 +259,7 @@ class OverlayState:
         if path and is_opaque(upper):
             cleared.add("/" + text_of(path))
             self._missing(path, set(names), opened, decided)
-        return below
+        return below[::-1]
 
     def _missing(
         self, path: str, present: set[str], opened: list[tuple[int, int]], decided: dict[str, Change | None]
@@ -317,6 +318,7 @@ def _reverted(image: StackedImage, before: Change, new: Mapping[str, Change]) ->
 def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozenset()) -> dict[str, Entry]:
     """Every path below an open plain folder, `/`-rooted there. Blocking; cost of a full walk, hashes cached."""
     found: dict[str, Entry] = {}
+    reader = Reader(cache)
     todo = [""]
     while todo:
         path = todo.pop()
@@ -325,13 +327,13 @@ def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozense
         except OSError:
             continue
         try:
-            for name in os.listdir(folder):  # noqa: PTH208, an open folder
+            for name in sorted(os.listdir(folder)):  # noqa: PTH208, an open folder
                 inner = f"{path}/{name}" if path else name
                 shown = "/" + text_of(inner)
                 if shown in hidden:
                     continue
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                entry = describe(folder, name, status, Reader(cache))
+                entry = describe(folder, name, status, reader)
                 if entry is not None:
                     found[shown] = entry
                 if stat.S_ISDIR(status.st_mode):

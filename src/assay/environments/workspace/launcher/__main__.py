@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from . import syscalls as sys_
-from .boxes import Boxes, take_root
+from .boxes import AGENT, FIRST_ID, IDS, ROOT, Boxes, take_root
 from .protocol import receive, send
 
 
@@ -74,7 +74,7 @@ class Launcher:
 
     def _do_open(self, message: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
         kept = message["place"]
-        place = kept or self._boxes.upper(message["size"], message["inodes"])
+        place = kept or self._boxes.upper(message["size"], message["inodes"], AGENT if message["whole_root"] else ROOT)
         control = socket.socket(fileno=os.dup(fds[0]))
         try:
             with control:
@@ -113,6 +113,16 @@ class Launcher:
             os.close(top)
 
 
+def _has_range() -> bool:
+    """Whether the ids that sandboxes are mapped to exist here: not for a root that is itself in a small namespace."""
+    try:
+        with open("/proc/self/uid_map", encoding="utf-8") as handle:
+            rows = [[int(field) for field in line.split()] for line in handle]
+    except OSError:
+        return False
+    return any(first <= FIRST_ID and first + count >= FIRST_ID + IDS for first, _, count in rows)
+
+
 def _enter_namespaces(run_as: int) -> bool:
     """Becomes the launcher's user in its own mount namespace; returns whether it is real root."""
     if run_as >= 0:
@@ -120,7 +130,7 @@ def _enter_namespaces(run_as: int) -> bool:
         os.setresgid(run_as, run_as, run_as)
         os.setresuid(run_as, run_as, run_as)
         sys_.prctl(sys_.PR_SET_DUMPABLE, 1)
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and _has_range():
         sys_.unshare(sys_.NEWNS)
         return True
     user, group = os.geteuid(), os.getegid()
@@ -136,6 +146,7 @@ def main() -> None:
     fd, scratch, run_as = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     host = socket.socket(fileno=fd)
     host.set_inheritable(False)
+    os.closerange(fd + 1, 65536)
     os.umask(0o022)
     try:
         sys_.hide_arguments(b"assay sandbox")

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import stat
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import init, mounts, privileges, seccomp
@@ -158,8 +159,8 @@ class Boxes:
 
     # Writable layers
 
-    def upper(self, size: int | None, inodes: int | None) -> str:
-        """Makes a writable layer: a tmpfs of that size, or for None a folder on disk."""
+    def upper(self, size: int | None, inodes: int | None, owner: Owner = ROOT) -> str:
+        """Makes a writable layer: a tmpfs of that size, or for None a folder on disk. `owner` will own `/`."""
         number = self._number()
         place = f"/t/{number}"
         if size is None:
@@ -172,7 +173,7 @@ class Boxes:
             if name:
                 os.mkdir(place + name)
             os.chmod(place + name, 0o755)
-            self._give(place + name, ROOT)
+            self._give(place + name, owner)
         return place
 
     def drop_upper(self, place: str) -> None:
@@ -181,13 +182,15 @@ class Boxes:
             sys_.unmount(place)
             os.rmdir(place)
         elif place.startswith("/k/"):
-            shutil.rmtree(place, onerror=_force)
+            shutil.rmtree(place)
 
     # Sandboxes
 
     def open(self, request: dict[str, Any], control: socket.socket) -> Box:
         """Clones a sandbox; its own answer (`ready` or `error`) comes over `control`."""
         memory, cpus = request.get("memory"), request.get("cpus")
+        if request["network"] == "host":
+            self._copy_name_servers()
         group = self.control.make(memory, cpus) if memory is not None or cpus is not None else None
         flags = SPACES | (sys_.NEWNET if request["network"] == "none" else 0)
         read, write = os.pipe2(os.O_CLOEXEC)
@@ -209,6 +212,13 @@ class Boxes:
         box = Box(pid, group)
         self.alive[pid] = box
         return box
+
+    @staticmethod
+    def _copy_name_servers() -> None:
+        try:
+            shutil.copyfile("/host/etc/resolv.conf", "/resolv.conf")
+        except OSError:
+            Path("/resolv.conf").write_text("", encoding="utf-8")
 
     def _map_ids(self, pid: int, user: str) -> None:
         inside = AGENT.user if user == "agent" else 0
@@ -280,16 +290,6 @@ def _copy_tree(source: str, target: str, owner: int) -> None:
                 os.setxattr(target, mark, os.getxattr(source, mark))
 
 
-def _force(function: Any, path: str, _: object) -> None:
-    """For rmtree: overlay and agents leave folders without rights."""
-    os.chmod(os.path.dirname(path), 0o700)
-    if os.path.isdir(path) and not os.path.islink(path):
-        os.chmod(path, 0o700)
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        function(path)
-
-
 def _become(boxes: Boxes, request: dict[str, Any], control: socket.socket, gate: int) -> None:
     """In the child: waits until it is mapped, builds its world, gives up privileges, serves. Never returns."""
     try:
@@ -340,6 +340,7 @@ def _plan(request: dict[str, Any], user: Owner, *, separate: bool) -> mounts.Pla
         tmpfs=tuple(request["tmpfs"]),
         folders=tuple(request["folders"]),
         tmp_bytes=request["tmp"],
+        name_servers=request["network"] == "host" and not whole,
         owner=user if separate else UNCHANGED,
         root=ROOT if separate else UNCHANGED,
     )

@@ -102,12 +102,15 @@ def send_children(stream: BinaryIO, folder: int, path: str) -> None:
             continue  # it went away meanwhile
 
 
-def receive_tree(stream: BinaryIO, top: int, name: str, *, keep_link: Any = None) -> None:
+def receive_tree(
+    stream: BinaryIO, top: int, name: str, *, most_bytes: int | None = None, keep_link: Any = None
+) -> None:
     """Writes what comes as `name` in the open folder `top`, never through a link.
 
     A file or link that is there already is replaced, a folder is kept. `keep_link(path, target)` says whether a link is
-    written at all; default yes.
+    written at all; default yes. More than `most_bytes` in all raises `ValueError`.
     """
+    left = most_bytes if most_bytes is not None else 1 << 62
     modes: list[tuple[str, int]] = []
     while True:
         header = read_frame(stream)
@@ -126,6 +129,9 @@ def receive_tree(stream: BinaryIO, top: int, name: str, *, keep_link: Any = None
                     remove(parent, leaf)
                     os.symlink(str(header["target"]), leaf, dir_fd=parent)
             else:
+                left -= int(header["size"])
+                if left < 0:
+                    raise ValueError(f"more than {most_bytes} bytes")
                 remove(parent, leaf)
                 _write(stream, parent, leaf, int(header["size"]), mode)
         finally:

@@ -131,6 +131,8 @@ class Server:
         except OSError as exc:
             reason = exc.strerror or str(exc)
             self._answer({"id": message.get("id"), "errno": exc.errno or errno.EIO, "error": reason})
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
+            self._answer({"id": message.get("id"), "errno": errno.EINVAL, "error": f"bad request: {exc}"[:500]})
         finally:
             for fd in fds:
                 os.close(fd)

@@ -37,6 +37,8 @@ class Plan(NamedTuple):
     folders: tuple[str, ...]
     """Folders that must exist and be the user's: the working directory and home."""
     tmp_bytes: int | None
+    name_servers: bool
+    """Whether to show the copy of the host's resolv.conf."""
     owner: Owner
     root: Owner
     """Who owns what is made on the way; both are `UNCHANGED` where one id alone is mapped."""
@@ -129,6 +131,9 @@ def build(plan: Plan) -> list[str]:
     if plan.system is not None:
         for name in SYSTEM:
             _system_folder(plan, tree, name)
+    if plan.name_servers:
+        sys_.mount("/resolv.conf", tree.point("/etc/resolv.conf", folder=False), None, sys_.MS_BIND)
+        sys_.restrict_tree(f"{NEW_ROOT}/etc/resolv.conf", _READ_ONLY_TREE)
     _devices(tree, "/host/dev")
     shared = plan.tmp_bytes // 2 if plan.tmp_bytes else None
     _scratch(tree, "/dev/shm", shared, "1777", plan.root)

@@ -1,0 +1,40 @@
+"""The whole of it, host side included, as an ordinary user of the machine."""
+
+from __future__ import annotations
+
+import os
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def as_nobody(arguments: list[str], home: Path) -> subprocess.CompletedProcess[str] | None:
+    """Runs Python as an ordinary user; None where no Python on this machine can be run so."""
+    packages = [str(ROOT / "src"), *site.getsitepackages()]
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ":".join(packages)}
+    for python in (sys.executable, "/usr/bin/python3"):
+        command = [python, *arguments]
+        try:
+            probe = subprocess.run([python, "-c", "import blake3, msgspec, pytest"], env=env, user=65534, group=65534,
+                                   extra_groups=[], capture_output=True, cwd="/", check=False)  # fmt: skip
+        except OSError:
+            continue
+        if probe.returncode == 0:
+            return subprocess.run(command, env=env, user=65534, group=65534, extra_groups=[], capture_output=True,
+                                  text=True, cwd=ROOT, check=False)  # fmt: skip
+    return None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="every other test already runs as an ordinary user")
+def test_the_backend_works_for_an_ordinary_user(tmp_path: Path) -> None:
+    tests = [str(HERE / name) for name in ("test_workspace.py", "test_selftest.py")]
+    done = as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "", *tests], Path("/tmp"))
+    if done is None:
+        pytest.skip("no Python here that an ordinary user may run with our packages")
+    assert done.returncode == 0, done.stdout[-3000:]
