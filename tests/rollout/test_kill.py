@@ -28,9 +28,9 @@ def start(store: Path) -> subprocess.Popen[bytes]:
 
 def wait_until_writing(store: Path, process: subprocess.Popen[bytes]) -> None:
     """Until this process holds the run's lock: from here on a kill hits the record."""
-    lock = store / "runs" / "long" / "lock"
+    lock, database = (store / "runs" / "long" / name for name in ("lock", "run.sqlite"))
     while process.poll() is None:
-        if lock.exists() and lock.read_text() == str(process.pid):
+        if database.exists() and lock.read_text() == str(process.pid):
             return
         time.sleep(0.005)
 
@@ -96,7 +96,7 @@ def test_second_writer_is_refused_while_the_first_lives(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own needs root: run the suite as root to try a full one")
 def test_full_disk_stops_the_run_and_resume_finishes_it(tmp_path: Path) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=320k", "none", str(tmp_path)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], check=True)
     try:
         assert start(tmp_path).wait() != 0
         with RunStore.open(tmp_path, "long") as run:

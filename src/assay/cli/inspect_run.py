@@ -128,6 +128,8 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, shown: int = SH
         )
     end = trajectory.finished
     how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a word")
+    if end is not None and end.error:
+        out.print(plain(f"{end.broke} failed: {end.error}"), style="red")
     out.print(plain(f"how it ended: {how}; {trajectory.length} events, head {trajectory.head[:19]}"))
 
 

@@ -29,11 +29,12 @@ def query(
       assay query "select reason, count(*) from verdicts where status = 'unknown' group by 1" --json
     """
     from assay.store import query as ask
+    from assay.store.query import Bounds
 
     from .output import emit_json
     from .tables import print_rows
 
-    found = ask(settings_with(store).store, sql, runs=run, limit=limit)
+    found = ask(settings_with(store).store, sql, runs=run, bounds=Bounds(rows=limit))
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     if as_json:
         emit_json({"columns": found.columns, "rows": rows})

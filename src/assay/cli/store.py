@@ -62,9 +62,7 @@ def verify(
     if as_json:
         emit_json({"run": name, "problems": problems})
     elif problems:
-        print_rows(
-            [{"chain": p.chain or "-", "event": "-" if p.at is None else str(p.at), "what": p.what} for p in problems]
-        )
+        print_rows([{"problem": str(problem)} for problem in problems])
     else:
         console().print(f"run {name}: every digest holds")
     if problems:
@@ -98,4 +96,7 @@ def gc(
         emit_json(report)
     else:
         what = "would drop" if dry_run else "dropped"
-        console().print(f"{what} {report.dropped} of {report.blobs} blobs, {report.bytes / 2**20:.1f} MiB")
+        freed = report.bytes_freed / 2**20
+        console().print(
+            f"{what} {len(report.blobs)} blobs, {freed:.1f} MiB; kept {report.kept}, too young {report.young}"
+        )

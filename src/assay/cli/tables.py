@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +60,7 @@ def print_summaries(groups: Sequence[GroupSummary]) -> None:
 def _at_k(group: GroupSummary) -> dict[str, str]:
     cells = {}
     for found in group.at_k:
-        if found.k > 1:
+        if found.k > 1 and found.pass_at_k.value is not None:
             cells[f"pass@{found.k}"] = _interval(found.pass_at_k)
             cells[f"pass^{found.k}"] = _interval(found.pass_hat_k)
     return cells
@@ -74,16 +75,23 @@ def _interval(estimate: Estimate | None) -> str:
 
 
 def print_rows(rows: Sequence[dict[str, str]]) -> None:
-    """A table on stdout; hostile text cannot steer the terminal."""
+    """A table on stdout; hostile text cannot steer the terminal. Piped, each row is one line."""
     if not rows:
         console().print("nothing to show")
+        return
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[plain(row.get(name, "-")) for name in columns] for row in rows]
+    if not sys.stdout.isatty():
+        lines = [[line.replace("\n", " ").replace("\t", " ") for line in row] for row in (columns, *cells)]
+        widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
+        for row in lines:
+            sys.stdout.write("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n")
         return
     from rich.table import Table
 
     table = Table(show_edge=False, box=None, pad_edge=False)
-    columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in columns:
         table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*[plain(row.get(name, "-")) for name in columns])
+    for row in cells:
+        table.add_row(*row)
     console().print(table)

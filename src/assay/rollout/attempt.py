@@ -37,6 +37,14 @@ class ModelAccess(NamedTuple):
     places: asyncio.Semaphore
 
 
+class Moment(NamedTuple):
+    """When a step began, what the world was after it, and which model call it came from."""
+
+    started: float
+    state: str | None = None
+    call: str | None = None
+
+
 class LiveAttempt(Attempt):
     """One try under way."""
 
@@ -77,7 +85,7 @@ class LiveAttempt(Attempt):
             duration_s=round(result.duration_s, 6),
         )
         state = await self.workspace.digest()
-        self._recorder.step(message=message, calls=(call,), observations=(seen,), state=state, started=started)
+        self._record(message, None, (call,), (seen,), Moment(started, state))
         return result
 
     async def act(
@@ -98,15 +106,7 @@ class LiveAttempt(Attempt):
         finally:
             # A limit or a cancellation in the middle leaves what was observed so far on record.
             state = await self.tools.digest() if len(seen) == len(calls) else None
-            self._recorder.step(
-                message=message,
-                reasoning=reasoning,
-                calls=tuple(calls),
-                observations=tuple(seen),
-                call=call,
-                state=state,
-                started=started,
-            )
+            self._record(message, reasoning, tuple(calls), tuple(seen), Moment(started, state, call))
         return tuple(seen)
 
     async def _observe(self, call: ToolCall) -> Observation:
@@ -127,10 +127,23 @@ class LiveAttempt(Attempt):
             found.duration_s,
         )
 
+    def _record(
+        self,
+        message: str | None,
+        reasoning: str | None,
+        calls: tuple[ToolCall, ...],
+        seen: tuple[Observation, ...],
+        moment: Moment,
+    ) -> None:
+        index, now = self._recorder.steps, time.time()
+        self._recorder.step(
+            Step(index, "agent", message, reasoning, calls, seen, moment.call, moment.state, moment.started, now)
+        )
+
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         """See `Attempt.say`."""
         self._meter.turn()
-        self._recorder.step(message=message, reasoning=reasoning, call=call, started=time.time())
+        self._record(message, reasoning, (), (), Moment(time.time(), None, call))
 
     def note(self, evidence: Evidence) -> None:
         """See `Attempt.note`. The id is replaced by a fresh one of this chain."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import textwrap
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -93,7 +94,7 @@ def _without_none(value: Any) -> Any:
 @cache
 def field_docs(struct: type) -> dict[str, str]:
     """Field name to the string written under it."""
-    tree = ast.parse(inspect.cleandoc(inspect.getsource(struct)))
+    tree = ast.parse(textwrap.dedent(inspect.getsource(struct)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     docs = {}
     for field, following in pairwise(body):

@@ -6,9 +6,10 @@ Invariant: the agent's sandbox is closed before anything is judged, and judging 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import BinaryIO, Protocol
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple, Protocol
+
+import msgspec
 
 from assay.environments.interface import (
     Backend,
@@ -20,11 +21,13 @@ from assay.environments.interface import (
     World,
 )
 from assay.environments.tools import WorkspaceTools
+from assay.errors import EnvironmentFailure
 from assay.records import Isolation, Task, canonical_bytes
 from assay.store import BlobStore
-from assay.verify.facts import judge_facts
-from assay.verify.interface import CheckResult
+from assay.tasks import LoadedTask, TaskStep
+from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 
+from .around import await_healthy, collect, keep_artifacts, put_step_files
 from .attempt import LiveAttempt
 from .recorded import RecordedWorkspace
 from .recorder import Recorder
@@ -32,21 +35,52 @@ from .recorder import Recorder
 __all__ = ["Place", "WorkspacePlace", "WorldPlace"]
 
 NOT_NEEDED = Isolation("not needed")
-Prepare = Callable[[], Awaitable[WorkspaceSpec]]
-"""Makes (or finds) what a sandbox needs: image, tool layer, limits."""
+
+
+class Preparing(Protocol):
+    """Makes (or finds) what a sandbox needs, once a task."""
+
+    backend: Backend
+
+    async def spec(self, loaded: LoadedTask) -> WorkspaceSpec:
+        """Image, tool layer, variables, limits."""
+        ...
+
+    def resolved(self, task: Task) -> Task:
+        """The task with its templates filled in; never stored."""
+        ...
+
+
+class Keeping(NamedTuple):
+    """How the places of a run keep and judge states."""
+
+    blobs: BlobStore
+    repetitions: int
+    own: tuple[str, ...] = ()
+    """Folders of the agent's own that are no part of the state: the oracle's solution."""
 
 
 class Place(Protocol):
-    """The life of a place: open, settle, judge, close."""
+    """The life of a place: open; for each step enter, settle, judge; close."""
 
     isolation: Isolation | None
+    artifacts: dict[str, str]
+    """What was kept of the final state: path to digest."""
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """Makes the place and gives it to the attempt. Raises `EnvironmentFailure` or `TaskError`."""
         ...
 
-    async def settle(self, recorder: Recorder) -> None:
-        """Stops everything that the agent left and seals the final state."""
+    def resolved(self, task: Task) -> Task:
+        """The task as an agent and a check need it: templates filled in. Never stored."""
+        ...
+
+    async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
+        """Brings in what a step (None: the whole task) needs before the agent acts. Raises `TaskError`."""
+        ...
+
+    async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
+        """Stops everything that the agent left and seals the state; after the last step the place itself ends."""
         ...
 
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:
@@ -61,62 +95,85 @@ class Place(Protocol):
 class WorkspacePlace:
     """A sandbox."""
 
-    def __init__(
-        self, backend: Backend, prepare: Prepare, blobs: BlobStore, folder: Path | None, repetitions: int
-    ) -> None:
+    def __init__(self, prepared: Preparing, loaded: LoadedTask, keeping: Keeping) -> None:
         self.isolation: Isolation | None = None
-        self._backend = backend
-        self._prepare = prepare
-        self._spec = WorkspaceSpec()
-        self._blobs = blobs
-        self._folder = folder
-        self._repetitions = repetitions
+        self.artifacts: dict[str, str] = {}
+        self._backend = prepared.backend
+        self._prepared = prepared
+        self._loaded = loaded
+        self._parameters = loaded.task.environment.parameters
+        self._blobs = keeping.blobs
+        self._keeping = keeping
         self._workspace: Workspace | None = None
-        self._final: Snapshot | None = None
+        self._state: Snapshot | None = None
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
-        self._spec = await self._prepare()
-        self._workspace = await self._backend.open(self._spec)
+        spec = await self._prepared.spec(self._loaded)
+        own = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
+        self._workspace = await self._backend.open(own)
         self.isolation = self._workspace.isolation
         recorded = RecordedWorkspace(self._workspace, recorder, self._blobs)
         attempt.workspace = recorded
         attempt.tools = WorkspaceTools(recorded)
 
-    async def settle(self, recorder: Recorder) -> None:
-        """See `Place.settle`. What was still running is recorded, then killed."""
-        if self._workspace is None:
+    def resolved(self, task: Task) -> Task:
+        """See `Place.resolved`."""
+        return self._prepared.resolved(task)
+
+    async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
+        """See `Place.enter`."""
+        healthcheck = step.healthcheck if step is not None and step.healthcheck else self._parameters.get("healthcheck")
+        if step is None and not healthcheck:
             return
-        left = await self._workspace.processes()
+        recorded = RecordedWorkspace(self._open(), recorder, self._blobs)
+        if step is not None and step.workdir is not None and self._loaded.folder is not None:
+            await put_step_files(recorded, self._loaded.folder / step.workdir)
+        if healthcheck:
+            await await_healthy(recorded, healthcheck)
+
+    async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
+        """See `Place.settle`. What was still running is recorded, then killed."""
+        workspace = self._open()
+        commands = step.collect if step is not None else self._parameters.get("collect") or ()
+        await collect(RecordedWorkspace(workspace, recorder, self._blobs), commands, recorder)
+        left = await workspace.processes()
         if left:
             listed = [{"pid": p.pid, "parent": p.parent, "command": p.command[:500]} for p in left[:100]]
             recorder.evidence("state", "processes", {"when": "agent stopped", "count": len(left), "processes": listed})
-        self._final = await self._workspace.snapshot()
-        await self._workspace.close()
-        kept = await keep_state(self._backend, self._final, self._blobs)
+        before, self._state = self._state, await workspace.snapshot()
+        if before is not None:
+            await self._backend.release(before)
+        declared = [*(self._parameters.get("artifacts") or ()), *(step.artifacts if step is not None else ())]
+        if declared:
+            self.artifacts |= await keep_artifacts(workspace, declared, self._blobs, recorder)
+        if last:
+            await workspace.close()
+        await self._record_state(recorder, self._state)
+
+    async def _record_state(self, recorder: Recorder, state: Snapshot) -> None:
+        kept = await keep_state(self._backend, state, self._blobs)
         data = {
-            "digest": self._final.digest,
-            "image": self._final.image.digest,
-            "notes": list(self._final.image.notes),
-            "changes": len(self._final.changes),
+            "digest": state.digest,
+            "image": state.image.digest,
+            "notes": list(state.image.notes),
+            "changes": len(state.changes),
             "manifest": kept[0] if kept else None,
         }
         recorder.evidence("state", "snapshot", data, (kept[0], *kept[1]) if kept else ())
 
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:
         """See `Place.judge`."""
-        if self._final is None:
+        if self._state is None:
             return ()
-        from assay.verify import JudgeRequest, verify_outcome
-
         request = JudgeRequest(
-            task=task,
-            folder=self._folder,
+            task=self._prepared.resolved(task),
+            folder=self._loaded.folder,
             backend=self._backend,
-            spec=self._spec,
-            state=self._final,
+            spec=self._open().spec,
+            state=self._state,
             blobs=self._blobs,
-            repetitions=self._repetitions,
+            repetitions=self._keeping.repetitions,
         )
         return await verify_outcome(request)
 
@@ -124,9 +181,15 @@ class WorkspacePlace:
         """See `Place.close`."""
         if self._workspace is not None:
             await self._workspace.close()
-        if self._final is not None:
-            await self._backend.release(self._final)
-            self._final = None
+        if self._state is not None:
+            await self._backend.release(self._state)
+            self._state = None
+
+    def _open(self) -> Workspace:
+        if self._workspace is None:
+            message = "the sandbox is not open"
+            raise EnvironmentFailure(message)
+        return self._workspace
 
 
 class WorldPlace:
@@ -134,13 +197,21 @@ class WorldPlace:
 
     def __init__(self, world: World) -> None:
         self.isolation: Isolation | None = NOT_NEEDED
+        self.artifacts: dict[str, str] = {}
         self._world = world
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
         attempt.tools = self._world
 
-    async def settle(self, recorder: Recorder) -> None:
+    def resolved(self, task: Task) -> Task:
+        """See `Place.resolved`."""
+        return task
+
+    async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
+        """See `Place.enter`."""
+
+    async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
         """See `Place.settle`."""
         recorder.evidence("state", "facts", {"facts": self._world.facts(), "digest": await self._world.digest()})
 

@@ -12,8 +12,9 @@ from assay.environments.workspace.images import BuildOptions, task_image
 from assay.environments.workspace.spec import WorkspaceParameters, workspace_spec
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.errors import UserError
+from assay.records import Task
 from assay.settings import Settings
-from assay.tasks import LoadedTask, resolve_env
+from assay.tasks import LoadedTask, resolve_task
 
 from .config import RunConfig
 
@@ -24,7 +25,7 @@ class Preparer:
     """Prepares each task once, however many attempts ask for it at once."""
 
     def __init__(self, backend: Backend, config: RunConfig, settings: Settings) -> None:
-        self._backend = backend
+        self.backend = backend
         self._config = config
         self._settings = settings
         self._variables = settings.named(config.pass_env)
@@ -42,8 +43,20 @@ class Preparer:
             self._made[key] = asyncio.create_task(self._prepare(loaded))
         return await asyncio.shield(self._made[key])
 
+    def resolved(self, task: Task) -> Task:
+        """The task with its templates filled in from the variables that were passed; for acting, never for storing.
+
+        Raises:
+            UserError: A variable without default was not passed; the message names it.
+        """
+        try:
+            return resolve_task(task, self._variables)
+        except UserError as exc:
+            message = f"{exc} (a run passes variables by name: --pass-env NAME)"
+            raise UserError(message) from exc
+
     async def _prepare(self, loaded: LoadedTask) -> WorkspaceSpec:
-        given = loaded.task.environment.parameters
+        given = self.resolved(loaded.task).environment.parameters
         _refuse_devices(loaded.task.id, given)
         layers, masked = requirements_of(loaded)
         toolchain = await asyncio.to_thread(ensure_toolchain, self._settings.cache, layers, masked=masked)
@@ -54,10 +67,9 @@ class Preparer:
             allow_network=self._config.allow_network,
             timeout_s=float(given.get("build_timeout_s") or 600.0),
         )
-        image = await task_image(given, loaded.folder, options, backend=self._backend)
+        image = await task_image(given, loaded.folder, options, backend=self.backend)
         known = {k: v for k, v in given.items() if k in WorkspaceParameters.__struct_fields__}
         known["layers"] = layers
-        known["env"] = resolve_env(given.get("env") or {}, self._variables)
         spec = workspace_spec(known, image=image, toolchain=toolchain, allow_network=self._config.allow_network)
         return msgspec.structs.replace(spec, hostname="assay")
 

@@ -16,10 +16,8 @@ from assay.records import (
     ModelCall,
     ModelCalled,
     Noted,
-    Observation,
     Step,
     StepTaken,
-    ToolCall,
     Verdict,
     VerdictGiven,
 )
@@ -28,7 +26,9 @@ from assay.store import RunStore
 __all__ = ["Recorder"]
 
 BATCH = 16
-"""Events a transaction; at 21 us a commit the batch is a fraction of a turn."""
+"""Events a transaction, at most."""
+PATIENCE_S = 0.02
+"""How long an event waits for others; a killed runner loses no more than this, or a batch."""
 
 
 class Recorder:
@@ -41,11 +41,12 @@ class Recorder:
         self._evidence = 0
         self._calls = 0
         self._pending: list[Body] = []
+        self._flushed = 0.0
 
     def add(self, body: Body) -> None:
         """Adds an event; commits when a batch is full."""
         self._pending.append(body)
-        if len(self._pending) >= BATCH:
+        if len(self._pending) >= BATCH or time.monotonic() - self._flushed > PATIENCE_S:
             self.flush()
 
     def flush(self) -> None:
@@ -53,31 +54,10 @@ class Recorder:
         if self._pending:
             self.store.append(self.chain, self._pending)
             self._pending = []
+            self._flushed = time.monotonic()
 
-    def step(
-        self,
-        *,
-        message: str | None = None,
-        reasoning: str | None = None,
-        calls: tuple[ToolCall, ...] = (),
-        observations: tuple[Observation, ...] = (),
-        call: str | None = None,
-        state: str | None = None,
-        started: float | None = None,
-    ) -> None:
-        """Adds a step of the agent."""
-        step = Step(
-            index=self.steps,
-            actor="agent",
-            message=message,
-            reasoning=reasoning,
-            tool_calls=calls,
-            observations=observations,
-            call=call,
-            state=state,
-            started=started,
-            ended=time.time(),
-        )
+    def step(self, step: Step) -> None:
+        """Adds a step of the agent; its index is the next one."""
         self.steps += 1
         self.add(StepTaken(step))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from assay.tasks import LoadedTask, load_tasks
 
 from .attempt import ModelAccess
 from .config import RunConfig
-from .place import Place, WorkspacePlace, WorldPlace
+from .place import Keeping, Place, WorkspacePlace, WorldPlace
 from .plan import PlannedAttempt, plan
 from .prepare import Preparer
 from .progress import Progress
@@ -99,7 +99,7 @@ async def _run(
     agent = _make_agent(config)
     planned = plan(tasks, agent.name, config.attempts, seed=config.seed, limits=config.limits)
     async with _model(config, settings, agent) as model, _backend(config, tasks) as backend:
-        places = _Places(config, settings, store, backend)
+        places = _Places(Preparer(backend, config, settings) if backend else None, store, agent, config.repetitions)
         services = Services(config, store.run, store, store.blobs, agent, model, places)
         await run_plan(services, planned, progress)
 
@@ -107,23 +107,29 @@ async def _run(
 class _Places:
     """Makes the place of each try; called with what was planned."""
 
-    def __init__(self, config: RunConfig, settings: Settings, store: RunStore, backend: Backend | None) -> None:
-        self._repetitions = config.repetitions
-        self._blobs = store.blobs
-        self._backend = backend
-        self._preparer = None if backend is None else Preparer(backend, config, settings)
+    def __init__(self, preparer: Preparer | None, store: RunStore, agent: Agent, repetitions: int) -> None:
+        self._preparer = preparer
+        # The reference solution is no part of the state that it leads to.
+        own = ("/solution",) if agent.name == "oracle" else ()
+        self._keeping = Keeping(store.blobs, repetitions, own)
+        self._worlds: dict[str, Callable[[dict[str, Any], int], World]] = {}
 
     def __call__(self, planned: PlannedAttempt) -> Place:
-        loaded = planned.loaded
+        loaded, preparer = planned.loaded, self._preparer
         if loaded.task.environment.kind != "workspace":
-            return WorldPlace(_make_world(loaded))
-        if self._backend is None or self._preparer is None:
+            return WorldPlace(self._make_world(loaded))
+        if preparer is None:
             message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
             raise UserError(message)
-        preparer = self._preparer
-        return WorkspacePlace(
-            self._backend, lambda: preparer.spec(loaded), self._blobs, loaded.folder, self._repetitions
-        )
+
+        return WorkspacePlace(preparer, loaded, self._keeping)
+
+    def _make_world(self, loaded: LoadedTask) -> World:
+        spec = loaded.task.environment
+        if spec.kind not in self._worlds:
+            self._worlds[spec.kind] = load("environments", spec.kind)
+        with boundary(TaskError, f"making the environment {spec.kind!r} of task {loaded.task.id!r}"):
+            return self._worlds[spec.kind](spec.parameters, spec.seed)
 
 
 def _make_agent(config: RunConfig) -> Agent:
@@ -138,14 +144,6 @@ def _make_agent(config: RunConfig) -> Agent:
         message = f"agent {config.agent!r} asks a model: add --model (for example openai:NAME, or scripted:FILE)"
         raise UserError(message)
     return agent
-
-
-def _make_world(loaded: LoadedTask) -> World:
-    spec = loaded.task.environment
-    kind = load("environments", spec.kind)
-    with boundary(TaskError, f"making the environment {spec.kind!r} of task {loaded.task.id!r}"):
-        world: World = kind(spec.parameters, spec.seed)
-    return world
 
 
 @asynccontextmanager

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from assay import __version__
 from assay.agents.interface import Agent
@@ -26,9 +28,10 @@ from assay.errors import (
     VerifierError,
     boundary,
 )
-from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, VerdictStatus
+from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
 from assay.store import BlobStore, RunStore, worst_outcome
-from assay.verify.interface import CheckResult
+from assay.tasks import TaskStep
+from assay.verify import CheckResult
 
 from .attempt import LiveAttempt, ModelAccess
 from .config import RunConfig
@@ -36,6 +39,7 @@ from .meter import Meter
 from .place import Place
 from .plan import PlannedAttempt
 from .recorder import Recorder
+from .steps import combined, falls_short, step_tasks
 
 __all__ = ["Services", "TryResult", "run_try"]
 
@@ -99,10 +103,7 @@ async def run_try(services: Services, planned: PlannedAttempt, retry: int, *, ma
     this = _Try(services, planned, retry)
     try:
         await this.open()
-        if this.how.broke is None:
-            await this.act()
-        if this.how.broke not in UNJUDGED:
-            await this.settle_and_judge()
+        await this.go_through_steps()
     except asyncio.CancelledError:
         this.cut("cancelled")
         raise
@@ -124,7 +125,7 @@ class _Try:
         self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
         self.place = services.place(planned)
         self.how = _How()
-        self.results: tuple[CheckResult, ...] = ()
+        self.verdicts: list[list[Verdict]] = []
 
     async def open(self) -> None:
         """Makes the place, then starts the chain, so that its first event names the isolation."""
@@ -135,8 +136,6 @@ class _Try:
             self.how.failed(exc)
         except UserError as exc:
             self.how.failed(TaskError(str(exc)))
-        if self.services.agent.name == "oracle" and self.planned.loaded.folder is not None:
-            self.attempt.solution = self.planned.loaded.folder / "solution"
         self.recorder.add(self._started())
         self.recorder.flush()
 
@@ -156,6 +155,57 @@ class _Try:
             at=time.time(),
             assay_version=__version__,
         )
+
+    async def go_through_steps(self) -> None:
+        """Acts, settles and judges, step by step; an ordinary task is one step."""
+        parts = step_tasks(self.planned.loaded)
+        for number, (step, task) in enumerate(parts):
+            if self.how.broke in UNJUDGED:
+                return
+            last = number == len(parts) - 1
+            try:
+                self.attempt.task = self.place.resolved(task)
+            except UserError as exc:
+                self.how.failed(TaskError(str(exc)))
+                return
+            self.attempt.solution = self._solution(task)
+            await self.enter(step)
+            if self.how.broke is None:
+                await self.act()
+            if self.how.broke not in UNJUDGED:
+                judged = await self.settle_and_judge(step, task, last=last)
+                self.verdicts.append(judged)
+                if step is not None and not last and self._ends_here(judged, step):
+                    break
+        if parts[0][0] is not None and self.how.broke not in UNJUDGED:
+            self._combine(len(parts))
+
+    def _solution(self, task: Task) -> Path | None:
+        folder = self.planned.loaded.folder
+        wanted = self.services.agent.name == "oracle" and folder is not None and task.oracle is not None
+        return folder / (task.oracle.folder or "solution") if wanted and folder and task.oracle else None
+
+    def _ends_here(self, judged: Sequence[Verdict], step: TaskStep) -> bool:
+        if self.how.stopped is not None or self.how.broke is not None:
+            return True
+        if falls_short(judged, step.min_reward):
+            self.recorder.note("steps ended", {"step": step.name, "min_reward": step.min_reward})
+            return True
+        return False
+
+    def _combine(self, planned: int) -> None:
+        strategy = self.task.environment.parameters.get("multi_step_reward_strategy", "mean")
+        verdict = combined(self.verdicts, planned, strategy)
+        self.recorder.verdict(verdict)
+        self.verdicts = [[verdict]]
+
+    async def enter(self, step: TaskStep | None) -> None:
+        """Brings in what the step needs."""
+        try:
+            with boundary(TaskError, f"setting up {self.task.id}"):
+                await self.place.enter(step, self.recorder)
+        except BoundaryError as exc:
+            self.how.failed(exc)
 
     async def act(self) -> None:
         """Lets the agent act, under the limits."""
@@ -177,20 +227,23 @@ class _Try:
         except AssayError as exc:
             self.how.failed(AgentError(str(exc)))
 
-    async def settle_and_judge(self) -> None:
-        """Stops what the agent left, seals the final state, judges it."""
+    async def settle_and_judge(self, step: TaskStep | None, task: Task, *, last: bool) -> list[Verdict]:
+        """Stops what the agent left, seals the state, judges it. Verdicts on one of several steps do not decide."""
+        results: tuple[CheckResult, ...] = ()
         try:
-            with boundary(EnvironmentFailure, "sealing the final state"):
-                await self.place.settle(self.recorder)
+            with boundary(EnvironmentFailure, "sealing the state"):
+                await self.place.settle(self.recorder, step, last=last)
             self.recorder.flush()
             with boundary(VerifierError, "judging"):
-                self.results = await self.place.judge(self.task)
+                results = await self.place.judge(task)
         except BoundaryError as exc:
             self.how.failed(exc)
-        for result in self.results:
+        for result in results:
             for found in result.evidence:
                 self.recorder.add(EvidenceAdded(found))
-            self.recorder.verdict(result.verdict)
+            decides = result.verdict if step is None else replace(result.verdict, kind="process")
+            self.recorder.verdict(decides)
+        return [r.verdict for r in results]
 
     def cut(self, why: str) -> None:
         """Leaves the chain open, with a note: a later resume keeps it and tries again."""
@@ -204,9 +257,10 @@ class _Try:
         retry = may_retry and how.broke in RETRYABLE and how.retryable
         if retry:
             self.recorder.note("retried", {"broke": how.broke, "error": how.error})
-        self.recorder.add(AttemptEnded(how.ended, how.stopped, how.broke, how.error, metrics, {}, time.time()))
+        kept = self.place.artifacts
+        self.recorder.add(AttemptEnded(how.ended, how.stopped, how.broke, how.error, metrics, kept, time.time()))
         self.recorder.flush()
-        outcomes = [r.verdict for r in self.results if r.verdict.kind == "outcome"]
+        outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
         scores = [v.score for v in outcomes if v.score is not None]
         return TryResult(
             outcome=worst_outcome(outcomes),
