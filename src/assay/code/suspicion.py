@@ -38,7 +38,13 @@ _MODULES = {
     "cffi": "foreign_functions",
     "gc": "garbage_collector",
     "bdb": "tracing",
+    "__main__": "frames",
+    "code": "dynamic_code",
+    "codeop": "dynamic_code",
+    "imp": "dynamic_code",
+    "importlib": "dynamic_code",
     "marshal": "dynamic_code",
+    "runpy": "dynamic_code",
     "zipimport": "import_hook",
     "_posixsubprocess": "daemon",
 }
@@ -72,6 +78,7 @@ _ATTRIBUTES = {
     "unraisablehook": "exit_hook",
     "register_at_fork": "exit_hook",
     "dup2": "process_memory",
+    "__globals__": "frames",
 }
 _SYS_ATTRIBUTES = {"modules": "import_hook"}
 _CALLS = {"exec": "dynamic_code", "eval": "dynamic_code", "compile": "dynamic_code", "__import__": "dynamic_code"}
@@ -82,6 +89,7 @@ _TEXTS = (
     (re.compile(r"^(?:nohup|setsid|daemonize)\b|\bnohup |\bsetsid "), "daemon"),
     (re.compile(r"sitecustomize|usercustomize|\.pth$"), "import_hook"),
 )
+_NAMESPACES = {"vars", "globals", "locals"}
 _ALWAYS = {"__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__"}
 
 
@@ -148,6 +156,8 @@ def _of(node: ast.AST) -> Iterator[tuple[str, str]]:
         for pattern, name in _TEXTS:
             if pattern.search(node.value[:10_000]):
                 yield name, node.value[:80]
+    elif isinstance(node, ast.Subscript):
+        yield from _subscript(node)
     elif isinstance(node, ast.FunctionDef):
         yield from _definition(node)
     elif isinstance(node, ast.keyword) and node.arg == "start_new_session":
@@ -155,6 +165,8 @@ def _of(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _module(name: str) -> Iterator[tuple[str, str]]:
+    if name.startswith(("importlib.metadata", "importlib.resources")):
+        return
     found = _MODULES.get(name.partition(".")[0])
     if found is not None:
         yield found, f"import {name}"
@@ -162,6 +174,8 @@ def _module(name: str) -> Iterator[tuple[str, str]]:
 
 def _import_from(node: ast.ImportFrom) -> Iterator[tuple[str, str]]:
     if node.level or node.module is None:
+        return
+    if node.module == "importlib" and all(alias.name in ("metadata", "resources") for alias in node.names):
         return
     yield from _module(node.module)
     for alias in node.names:
@@ -197,6 +211,15 @@ def _call(node: ast.Call) -> Iterator[tuple[str, str]]:
             yield "dynamic_code", f"{function.id} with a name that is built"
     elif isinstance(function, ast.Attribute) and function.attr in ("import_module", "run_path", "exec_module"):
         yield "dynamic_code", f"{function.attr}(...)"
+
+
+def _subscript(node: ast.Subscript) -> Iterator[tuple[str, str]]:
+    """A name that is built, looked up where names live."""
+    owner = node.value
+    calls = isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id in _NAMESPACES
+    attribute = isinstance(owner, ast.Attribute) and owner.attr in ("__dict__", "__globals__")
+    if (calls or attribute) and not isinstance(node.slice, ast.Name | ast.Constant):
+        yield "dynamic_code", "a namespace asked for a name that is built"
 
 
 def _definition(node: ast.FunctionDef) -> Iterator[tuple[str, str]]:

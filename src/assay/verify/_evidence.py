@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ class Cited:
             self.add("state", "suspicion", {"files": files, "count": len(findings.suspects)})
 
 
+@cache
 def code_digest() -> str:
     """The content address of the checks' own code."""
     here = Path(__file__).parent

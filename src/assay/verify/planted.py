@@ -126,7 +126,8 @@ _HEADER = re.compile(r"^\s*\[+([^\]]*)\]+", re.MULTILINE)
 def pytest_tables(text: str) -> str:
     """The parts of a configuration file that pytest reads, to be compared."""
     parts, starts = [], list(_HEADER.finditer(text))
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
+    ends = [*(start.start() for start in starts), len(text)][1:]
+    for start, end in zip(starts, ends, strict=True):
         if "pytest" in start[1]:
-            parts.append(text[start.start() : following.start() if following else len(text)].strip())
+            parts.append(text[start.start() : end].strip())
     return "\n".join(parts)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.code.results import TestReport
-from assay.environments.interface import ExecResult, Mount, ProcessInfo
+from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspace
 from assay.errors import TaskError, VerifierError
 from assay.records import Verdict, digest_bytes
 from assay.verify._evidence import Cited, verifier_digest
@@ -30,7 +30,17 @@ from assay.verify._pytest_rules import PytestFacts, rule
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import Planted
-from assay.verify.sanitise import GUARD, PYTHON, Judging, left_running, open_fork, planted_in, tools_in, verifier_spec
+from assay.verify.sanitise import (
+    GUARD,
+    PYTHON,
+    Undoing,
+    clean,
+    left_running,
+    opened,
+    planted_in,
+    tools_in,
+    verifier_spec,
+)
 from assay.verify.script import recorded
 
 __all__ = ["PytestCheck", "PytestParameters", "TestMount"]
@@ -106,13 +116,14 @@ class PytestCheck:
         planned = planted_in(given.changes, given.spec, plan.roots, parameters.keep)
         planned += _edited(given, plan)
         cited = Cited(given.prefix)
-        async with open_fork(given.backend, spec, given.state, planned, given.spec) as judging:
-            cited.findings(judging.findings)
-            run = await _run(judging, given, plan)
-        facts = _facts(plan, run, judging.findings.untrusted(parameters.allow))
+        async with opened(given.backend, spec, given.state) as workspace:
+            findings = await clean(workspace, Undoing(given.backend, given.spec, given.changes, planned))
+            cited.findings(findings)
+            run = await _run(workspace, given, plan)
+        facts = _facts(plan, run, findings.untrusted(parameters.allow))
         _cite(cited, run)
         ruling = rule(facts)
-        marks = {*judging.findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ())}
+        marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ())}
         verdict = Verdict(
             check=given.check.name,
             kind="outcome",
@@ -184,8 +195,7 @@ def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
     }
 
 
-async def _run(judging: Judging, given: CheckInput, plan: _Plan) -> _Run:
-    workspace = judging.workspace
+async def _run(workspace: Workspace, given: CheckInput, plan: _Plan) -> _Run:
     argv = [PYTHON, "-I", "-B", f"{GUARD}/runner.py", "check"]
     result = await workspace.exec(
         argv,

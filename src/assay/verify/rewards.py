@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -16,22 +17,19 @@ from assay.code.ctrf import read_ctrf
 from assay.code.junit import read_junit
 from assay.code.results import TestReport
 from assay.environments.interface import Workspace
-from assay.verify.sanitise import PYTHON, RECORDS, REWARDS, tools_in
+from assay.verify.sanitise import RECORDS, REWARDS
 
 __all__ = ["Left", "Rewards", "collect", "headline", "parse_rewards"]
 
 MOST_REWARD, MOST_KEYS, MOST_RECORDS = 64 * 1024, 100, 50
 MOST_RECORD = 32 * 1024 * 1024
-_LIST = """
-import json, os, stat, sys
-found = []
-for folder in sys.argv[1:]:
-    for entry in sorted(os.scandir(folder), key=lambda e: e.name)[:200]:
-        status = entry.stat(follow_symlinks=False)
-        kind = 'file' if stat.S_ISREG(status.st_mode) else 'link' if stat.S_ISLNK(status.st_mode) else 'other'
-        found.append([entry.path, kind, status.st_size])
-json.dump(found, sys.stdout)
+_LIST = f"""
+for path in {REWARDS}/* {RECORDS}/*; do
+    if [ -h "$path" ]; then kind=link; elif [ -f "$path" ]; then kind=file; else kind=other; fi
+    printf '%s %s\\n' $kind "$path"
+done
 """
+_LISTED = re.compile(r"(link|file|other) (/logs/(?:verifier|recorder)/[A-Za-z0-9_.-]{1,200})")
 
 
 class Rewards(NamedTuple):
@@ -110,15 +108,7 @@ def _object(data: bytes) -> dict[str, float]:
 
 async def collect(workspace: Workspace) -> Left:
     """Reads everything; call it after `kill_all`."""
-    marks: list[str] = []
-    listed = await _listing(workspace)
-    names = tuple(path for path, _, _ in listed)
-    files: dict[str, int] = {}
-    for path, kind, size in listed:
-        if kind == "file":
-            files[path] = size
-        elif kind == "link":
-            marks.append("link_in_rewards")
+    files, marks = await _listing(workspace)
     rewards = parse_rewards(
         await _bounded(workspace, f"{REWARDS}/reward.json", files, MOST_REWARD),
         await _bounded(workspace, f"{REWARDS}/reward.txt", files, MOST_REWARD),
@@ -132,10 +122,10 @@ async def collect(workspace: Workspace) -> Left:
             except ValueError:
                 marks.append(f"malformed_{name.partition('.')[0]}")
     records = []
-    for path in [p for p in files if p.startswith(RECORDS + "/")][:MOST_RECORDS]:
+    for path in [p for p in sorted(files) if p.startswith(RECORDS + "/")][:MOST_RECORDS]:
         data = await _bounded(workspace, path, files, MOST_RECORD)
         records.append(_record(data))
-    return Left(rewards, tuple(reports), tuple(records), tuple(dict.fromkeys(marks)), names)
+    return Left(rewards, tuple(reports), tuple(records), tuple(dict.fromkeys(marks)), tuple(sorted(files)))
 
 
 def _record(data: bytes | None) -> dict[str, object]:
@@ -149,20 +139,23 @@ def _record(data: bytes | None) -> dict[str, object]:
     return found
 
 
-async def _listing(workspace: Workspace) -> list[tuple[str, str, int]]:
-    if not tools_in(workspace.spec):
-        names = ("reward.json", "reward.txt", "ctrf.json", "junit.xml")
-        return [(f"{REWARDS}/{name}", "file", 0) for name in names]
-    argv = [PYTHON, "-I", "-S", "-B", "-c", _LIST, REWARDS, RECORDS]
-    result = await workspace.exec(argv, cwd="/", timeout_s=30, show_bytes=4 << 20)
-    try:
-        return msgspec.json.decode(result.stdout, type=list[tuple[str, str, int]])
-    except msgspec.MsgspecError as exc:
-        message = f"the reward folder could not be listed (exit code {result.exit_code}): {result.stderr[-300:]}"
-        raise OSError(message) from exc
+async def _listing(workspace: Workspace) -> tuple[set[str], list[str]]:
+    """Regular files, by path, and marks. A name that is listed as anything else, or oddly, is not read."""
+    result = await workspace.exec(["/bin/sh", "-c", _LIST], cwd="/", timeout_s=30, show_bytes=1 << 20)
+    files: set[str] = set()
+    others: dict[str, str] = {}
+    for line in result.stdout.splitlines():
+        found = _LISTED.fullmatch(line)
+        if found is None:
+            others.setdefault("", "" if line.endswith("/*") else "odd_names_in_rewards")
+        elif found[1] == "file":
+            files.add(found[2])
+        else:
+            others[found[2]] = "link_in_rewards" if found[1] == "link" else ""
+    return files - set(others), [mark for mark in others.values() if mark]
 
 
-async def _bounded(workspace: Workspace, path: str, files: dict[str, int], limit: int) -> bytes | None:
+async def _bounded(workspace: Workspace, path: str, files: set[str], limit: int) -> bytes | None:
     if path not in files:
         return None
     try:

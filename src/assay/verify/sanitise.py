@@ -27,10 +27,11 @@ __all__ = [
     "RECORDS",
     "REWARDS",
     "Findings",
-    "Judging",
     "Suspect",
+    "Undoing",
+    "clean",
     "left_running",
-    "open_fork",
+    "opened",
     "planted_in",
     "tools_in",
     "verifier_spec",
@@ -81,13 +82,6 @@ class Findings(NamedTuple):
         return tuple(sorted(names - set(allowed)))
 
 
-class Judging(NamedTuple):
-    """An open verifier's sandbox."""
-
-    workspace: Workspace
-    findings: Findings
-
-
 def tools_in(spec: WorkspaceSpec) -> bool:
     """Whether the tool layer is mounted."""
     return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
@@ -124,16 +118,32 @@ def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, 
 
 
 @asynccontextmanager
-async def open_fork(
-    backend: Backend, spec: WorkspaceSpec, state: Snapshot, planned: tuple[Planted, ...], base: WorkspaceSpec
-) -> AsyncIterator[Judging]:
-    """Opens the fork and undoes what was planted. `base` is the agent's spec, on which the image is looked up."""
+async def opened(backend: Backend, spec: WorkspaceSpec, state: Snapshot | None = None) -> AsyncIterator[Workspace]:
+    """A sandbox that is closed whatever happens."""
     workspace = await backend.open(spec, state=state)
     try:
-        findings = await _clean(workspace, _Pristine(backend, base), state.changes, planned)
-        yield Judging(workspace, findings)
+        yield workspace
     finally:
         await asyncio.shield(workspace.close())
+
+
+class Undoing(NamedTuple):
+    """What is to be undone, and where the image is looked up."""
+
+    backend: Backend
+    base: WorkspaceSpec
+    """The agent's spec."""
+    changes: tuple[Change, ...]
+    planned: tuple[Planted, ...]
+
+
+async def clean(workspace: Workspace, undoing: Undoing) -> Findings:
+    """Undoes what was planted and reads what changed files reach for. Call it before anything else runs."""
+    pristine = _Pristine(undoing.backend, undoing.base)
+    try:
+        return await _clean(workspace, pristine, undoing.changes, undoing.planned)
+    finally:
+        await pristine.close()
 
 
 class _Pristine:
@@ -164,22 +174,19 @@ async def _read(workspace: Workspace, path: str, limit: int = 64 << 20) -> bytes
 async def _clean(
     workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...], planned: tuple[Planted, ...]
 ) -> Findings:
-    try:
-        done = [p for p in planned if p.action == "note"]
-        for planted in [p for p in planned if p.action == "compare"]:
-            if await _tables_changed(workspace, pristine, planted.path):
-                done.append(planted._replace(action="restore"))
-        done += [p for p in planned if p.action in ("remove", "restore")]
-        gone = [p.path for p in done if p.action != "note"]
-        suspects = await _suspects(workspace, pristine, changes, frozenset(gone))
-        await _remove(workspace, [*gone, *_caches(changes)])
-        for planted in done:
-            original = await pristine.read(planted.path) if planted.action == "restore" else None
-            if original is not None:
-                await workspace.write(planted.path, original, mode=0o755)
-        return Findings(tuple(done), suspects)
-    finally:
-        await pristine.close()
+    done = [p for p in planned if p.action == "note"]
+    for planted in [p for p in planned if p.action == "compare"]:
+        if await _tables_changed(workspace, pristine, planted.path):
+            done.append(planted._replace(action="restore"))
+    done += [p for p in planned if p.action in ("remove", "restore")]
+    gone = [p.path for p in done if p.action != "note"]
+    suspects = await _suspects(workspace, pristine, changes, frozenset(gone))
+    await _remove(workspace, [*gone, *_caches(changes)])
+    for planted in done:
+        original = await pristine.read(planted.path) if planted.action == "restore" else None
+        if original is not None:
+            await workspace.write(planted.path, original, mode=0o755)
+    return Findings(tuple(done), suspects)
 
 
 def _caches(changes: Sequence[Change]) -> list[str]:

@@ -24,7 +24,7 @@ import msgspec
 
 from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
-from assay.environments.interface import ExecResult, Mount, Snapshot
+from assay.environments.interface import Change, ExecResult, Mount, Workspace
 from assay.errors import TaskError
 from assay.records import Verdict
 from assay.verify._evidence import Cited, verifier_digest
@@ -32,7 +32,7 @@ from assay.verify._script_rules import Demand, ScriptFacts, rule, rule_literally
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.rewards import Left, collect
-from assay.verify.sanitise import Findings, Judging, left_running, open_fork, planted_in, verifier_spec
+from assay.verify.sanitise import Undoing, clean, left_running, opened, planted_in, verifier_spec
 
 __all__ = ["ScriptCheck", "ScriptParameters"]
 
@@ -127,35 +127,30 @@ _Ran = tuple[ScriptFacts, tuple[str, ...], Left]
 
 async def _shared(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     spec = verifier_spec(given.spec, mounts, parameters.env)
-    planned = planted_in(given.changes, given.spec, parameters.roots, parameters.keep)
-    async with open_fork(given.backend, spec, given.state, planned, given.spec) as judging:
-        return await _run(judging, given, parameters, cited)
+    async with opened(given.backend, spec, given.state) as workspace:
+        return await _run(workspace, given, parameters, cited, given.changes)
 
 
 async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     """Only what the task declared goes from the final state into a fresh image."""
-    base = given.separate or given.spec
-    nothing = Snapshot(base.image.digest, base.image, (), given.state.backend, ())
+    spec = verifier_spec(given.separate or given.spec, mounts, parameters.env)
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
         brought = await _bring_out(given, Path(folder))
-        spec = verifier_spec(base, mounts, parameters.env)
-        workspace = await given.backend.open(spec)
-        try:
+        async with opened(given.backend, spec) as workspace:
             for source, copy in brought.items():
                 await workspace.upload(copy, source)
-            cited.add("state", "artifacts", {"brought": sorted(brought), "image": nothing.image.digest})
-            return await _run(Judging(workspace, Findings((), ())), given, parameters, cited)
-        finally:
-            await asyncio.shield(workspace.close())
+            cited.add("state", "artifacts", {"brought": sorted(brought), "image": spec.image.digest})
+            inside = tuple(c for c in given.changes if any((c.path + "/").startswith(s + "/") for s in brought))
+            return await _run(workspace, given, parameters, cited, inside)
 
 
 async def _bring_out(given: CheckInput, folder: Path) -> dict[str, Path]:
     """Copies the declared artifacts out of a fork; what is not there is not brought."""
     declared = given.task.environment.parameters.get("artifacts") or []
     sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
-    workspace = await given.backend.open(msgspec.structs.replace(given.spec, user="verifier"), state=given.state)
+    spec = msgspec.structs.replace(given.spec, user="verifier")
     brought: dict[str, Path] = {}
-    try:
+    async with opened(given.backend, spec, given.state) as workspace:
         for index, source in enumerate(dict.fromkeys([*sources, "/logs/artifacts"])):
             try:
                 await workspace.download(source, folder / str(index))
@@ -163,14 +158,15 @@ async def _bring_out(given: CheckInput, folder: Path) -> dict[str, Path]:
                 continue
             if (folder / str(index)).exists() and not (folder / str(index)).is_symlink():
                 brought[source] = folder / str(index)
-    finally:
-        await asyncio.shield(workspace.close())
     return brought
 
 
-async def _run(judging: Judging, given: CheckInput, parameters: ScriptParameters, cited: Cited) -> _Ran:
-    """Runs the script, kills everything, reads what is left."""
-    workspace, findings = judging
+async def _run(
+    workspace: Workspace, given: CheckInput, parameters: ScriptParameters, cited: Cited, changes: tuple[Change, ...]
+) -> _Ran:
+    """Undoes what was planted, runs the script, kills everything, reads what is left."""
+    planned = planted_in(changes, given.spec, parameters.roots, parameters.keep)
+    findings = await clean(workspace, Undoing(given.backend, given.spec, changes, planned))
     cited.findings(findings)
     name = f"{TESTS}/{Path(parameters.script or 'test.sh').name}"
     argv = [*parameters.interpreter, name]
@@ -181,7 +177,7 @@ async def _run(judging: Judging, given: CheckInput, parameters: ScriptParameters
         cited.processes("test script ended", alive)
     await workspace.kill_all()
     left = await collect(workspace)
-    marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
+    marks = [*findings.marks, *left.marks, *_marks_of(left.records), *(("left_processes",) if alive else ())]
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,
@@ -195,6 +191,17 @@ async def _run(judging: Judging, given: CheckInput, parameters: ScriptParameters
         demand="script",
     )
     return facts, tuple(marks), left
+
+
+def _marks_of(records: tuple[dict[str, object], ...]) -> tuple[str, ...]:
+    """What the recorded test runs show to be wrong."""
+    forged = any("must fail did not fail" in str(record.get("problems")) for record in records)
+    named = {
+        "always_equal": any(record.get("always_equal") for record in records),
+        "forged": forged,
+        "not_whole": any(record.get("problems") for record in records) and not forged,
+    }
+    return tuple(name for name, holds in named.items() if holds)
 
 
 def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:

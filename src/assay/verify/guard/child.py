@@ -42,18 +42,13 @@ class Teller:
             data = data[self._write(self._fd, data) :]
 
 
-def _fail_by_comparison() -> None:
-    left, right = random.getrandbits(60), -1
-    assert probes.compare("==", left, right)
-
-
-def _fail_by_exception() -> None:
-    raise ValueError(random.getrandbits(60))
-
-
-def _fail_plainly() -> None:
-    message = f"assert {random.getrandbits(30)} == {random.getrandbits(30)}"
-    raise AssertionError(message)
+CANARIES = (
+    "def {name}():\n    assert {one} == {other}\n",
+    "def {name}():\n    value = [{one}]\n    assert value == [{other}]\n",
+    "def {name}():\n    value = {one}\n    assert value in ({other},)\n",
+    "def {name}():\n    raise ValueError({one})\n",
+    "def {name}():\n    raise AssertionError({one}, {other})\n",
+)
 
 
 class Recorder:
@@ -65,6 +60,7 @@ class Recorder:
         self._random = random.Random(config["seed"])
         self._protocol = pytest_runner.runtestprotocol
         self._function = pytest.Function
+        self._compile = compile
         self._after: set[int] = set()
         self._names: list[str] = []
 
@@ -105,9 +101,15 @@ class Recorder:
 
     def _canary(self, module: pytest.Module) -> pytest.Function:
         word = "".join(self._random.choices("abcdefghilmnoprstuv", k=self._random.randint(4, 9)))
-        name = f"{self._random.choice(self._names)}_{word}"
-        body = self._random.choice([_fail_by_comparison, _fail_by_exception, _fail_plainly])
-        own = types.FunctionType(body.__code__, body.__globals__, name)
+        like = [name for name in self._names if name.isidentifier()] or ["test"]
+        name = f"{self._random.choice(like)}_{word}"
+        one, other = self._random.getrandbits(self._random.randint(3, 30)), -1 - self._random.getrandbits(5)
+        text = self._random.choice(CANARIES).format(name=name, one=one, other=other)
+        made: dict[str, Any] = {}
+        exec(self._compile(text, str(module.path), "exec"), made)
+        code = made[name].__code__.replace(co_firstlineno=self._random.randint(1, 500))
+        own = types.FunctionType(code, vars(module.obj), name)
+        own.__module__ = module.obj.__name__
         return self._function.from_parent(module, name=name, callobj=own)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
