@@ -9,6 +9,7 @@ import pytest
 from assay.environments.conformance import PROPERTIES, Property, check_backend
 from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.bubblewrap import BubblewrapBackend
+from assay.environments.workspace.engine import PodmanBackend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.process import ProcessBackend
 from assay.environments.workspace.toolchain import ToolLayer
@@ -18,6 +19,8 @@ from assay.errors import EnvironmentFailure
 def made(name: str, toolchain: ToolLayer) -> Backend:
     if name == "process":
         return ProcessBackend()
+    if name == "podman":
+        return PodmanBackend(toolchain=toolchain)
     return NamespacesBackend() if name == "namespaces" else BubblewrapBackend(toolchain=toolchain)
 
 
@@ -33,12 +36,15 @@ def missing(toolchain: ToolLayer) -> dict[str, str]:
             await backend.close()
         return None
 
-    reasons = {name: asyncio.run(tried(name)) for name in ("namespaces", "bubblewrap")}
+    reasons = {name: asyncio.run(tried(name)) for name in ("namespaces", "bubblewrap", "podman")}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 @pytest.mark.parametrize("trial", PROPERTIES, ids=lambda trial: trial.__name__)
-@pytest.mark.parametrize("name", ["namespaces", "bubblewrap", "process"])
+@pytest.mark.parametrize(
+    "name",
+    ["namespaces", "bubblewrap", "process", pytest.param("podman", marks=[pytest.mark.docker, pytest.mark.slow])],
+)
 async def test_property(name: str, trial: Property, toolchain: ToolLayer, missing: dict[str, str]) -> None:
     if name in missing:
         pytest.skip(f"{name} does not work here: {missing[name]}")

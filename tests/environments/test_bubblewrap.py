@@ -26,7 +26,7 @@ async def box(toolchain: ToolLayer):
 
 
 async def test_commands_are_never_the_hosts_root(box: Workspace) -> None:
-    await box.exec("sleep 71 &")
+    await box.exec("sleep 71 & sleep 0.3")
     (pid,) = [p for p in Path("/proc").iterdir() if p.name.isdigit() and b"sleep\x0071" in _line(p)]
     uid = int((pid / "status").read_text().split("Uid:")[1].split()[0])
     assert uid != 0

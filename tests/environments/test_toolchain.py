@@ -103,7 +103,10 @@ def test_makers_at_once_agree_and_masks_hold_for_another_python(tmp_path: Path) 
         return ensure_toolchain(tmp_path, ["jinja2==3.1.6"], masked=["markupsafe"], python=DEBIAN)
 
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(make, range(2))
+        try:
+            first, second = pool.map(make, range(2))
+        except UserError as exc:
+            pytest.skip(f"no package index in reach: {exc}")
     assert first == second
     assert "jinja2==3.1.6" in first.packages
     assert not [p for p in first.packages if "markupsafe" in p]

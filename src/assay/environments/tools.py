@@ -153,7 +153,8 @@ class WorkspaceTools:
 
     async def _mode(self, path: str) -> int:
         """The file's permission bits, so that an edited script can still be run."""
-        shown = await self._workspace.exec(["stat", "-L", "-c", "%a", "--", path], timeout_s=10)
+        near = posixpath.relpath(path, self._workspace.spec.workdir)
+        shown = await self._workspace.exec(["stat", "-L", "-c", "%a", "--", near], timeout_s=10)
         text = shown.stdout.strip()
         return int(text, 8) & 0o777 if shown.exit_code == 0 and text and set(text) <= set("01234567") else 0o644
 

@@ -19,9 +19,10 @@ from assay.environments.interface import Change, ExecResult, Image, ProcessInfo,
 from assay.environments.workspace import _folders
 from assay.environments.workspace._entries import HashCache
 from assay.environments.workspace._guest import Guest
+from assay.environments.workspace._layers import Layers
 from assay.environments.workspace._watch import Watch
 from assay.environments.workspace.archive import BlobReader, Packed, pack_layers
-from assay.environments.workspace.launcher.base import write_skeleton
+from assay.environments.workspace.launcher.base import SYSTEM, write_skeleton
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import changes_between, state_digest
 from assay.errors import EnvironmentFailure
@@ -53,6 +54,9 @@ class FolderBackend:
         self.owner = FOREIGN if os.geteuid() == 0 and self.needs_system else None
 
     # What a backend says
+
+    async def check(self) -> None:
+        """Raises `EnvironmentFailure` where what it needs is missing; asked before anything is made."""
 
     async def start(self, folder: Path, spec: WorkspaceSpec, template: _folders.Template) -> Guest:
         """Starts the exec server on a workspace's folder; `template` is what the folder is a copy of."""
@@ -98,6 +102,7 @@ class FolderBackend:
         if state is not None and state.layers and state.layers[0] not in self._sealed:
             message = "that snapshot was released, or is another backend's"
             raise EnvironmentFailure(message)
+        await self.check()
         image = state.image if state is not None else spec.image
         try:
             template = await self.template(image)
@@ -155,6 +160,16 @@ class FolderBackend:
         for target, is_folder in targets:
             made += _make_point(folder, target, is_folder=is_folder, owner=self.owner)
         return frozenset(made)
+
+    def masked(self, folder: Path, spec: WorkspaceSpec) -> list[tuple[str, bool]]:
+        """The masks that cover something, and whether it is a folder; links are followed inside alone."""
+        found = []
+        for path in spec.masks:
+            system = not spec.image.root and path.split("/")[1] in SYSTEM and not path.startswith("/etc/")
+            place = Path(path) if system else Layers((folder,)).resolve(path).host
+            if place is not None and place.exists():
+                found.append((path, place.is_dir()))
+        return found
 
     async def release(self, snapshot: Snapshot) -> None:
         """See `interface.Backend.release`."""

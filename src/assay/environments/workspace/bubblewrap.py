@@ -69,8 +69,8 @@ class BubblewrapBackend(FolderBackend):
         self._toolchain = toolchain
         self._program: str | None = None
 
-    async def program(self) -> str:
-        """Where bubblewrap is. Raises `EnvironmentFailure` where it is missing or too old."""
+    async def check(self) -> None:
+        """See `FolderBackend.check`: bubblewrap must be there, and not too old."""
         if self._program is None:
             found = shutil.which("bwrap")
             if found is None:
@@ -85,11 +85,10 @@ class BubblewrapBackend(FolderBackend):
                 message = f"bubblewrap {text.strip() or '?'} is too old: 0.8 or newer is needed"
                 raise EnvironmentFailure(message)
             self._program = found
-        return self._program
 
     async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
         """See `FolderBackend.start`."""
-        program = await self.program()
+        program = self._program or "bwrap"
         rlimits = folder_rlimits(spec.limits)
         python, sources = self._python(spec)
         sources += [(str(LAUNCHER), f"{_PLACE}/launcher")]
@@ -98,15 +97,17 @@ class BubblewrapBackend(FolderBackend):
             sources = [(str(etc_of(template.folder)), "/etc"), *sources]
         sources.insert(0, (str(folder), "/"))
 
+        last = [*self._masks(folder, spec), "--chdir", "/", "--"]
+
         def command(fd: int) -> list[str]:
             server = [python, *server_arguments(_PLACE, rlimits, filtered=True, fd=fd)]
             if self.owner is None:
-                return [program, *self._arguments(spec, sources), "--", *server]
+                return [program, *self._arguments(spec, sources), *last, *server]
             place = self.place("m")
             place.mkdir()
             moved = [(f"{place}/{number}", target) for number, (_, target) in enumerate(sources)]
             given = json.dumps([self.owner, str(place), [source for source, _ in sources]])
-            arguments = [program, *self._arguments(spec, moved), "--", *server]
+            arguments = [program, *self._arguments(spec, moved), *last, *server]
             return [sys.executable, "-I", "-S", "-c", _DROP, str(LAUNCHER.parent), given, *arguments]
 
         return await start_guest(command, {"PATH": "/usr/bin:/bin"})
@@ -136,22 +137,21 @@ class BubblewrapBackend(FolderBackend):
             told += ["--perms", mode, *size, "--tmpfs", place]
         for source, target in sources[1:]:
             told += ["--ro-bind", source, target]
-        told += ["--remount-ro", "/dev", *self._masks(spec)]
-        return [*told, "--chdir", "/"]
+        told += ["--remount-ro", "/dev"]
+        return told
 
     def _system(self) -> list[str]:
         places = [Path("/", name) for name in SYSTEM if name != "etc"]
         shown = [str(place) for place in places if place.is_dir() and not place.is_symlink()]
         return [word for place in shown for word in ("--ro-bind", place, place)]
 
-    def _masks(self, spec: WorkspaceSpec) -> list[str]:
+    def _masks(self, folder: Path, spec: WorkspaceSpec) -> list[str]:
         """Only what is there can be covered; bubblewrap would make the rest, or fail to."""
         told = []
-        for path in spec.masks:
-            place = Path(path) if path.split("/")[1] in SYSTEM and path.split("/")[1] != "etc" else None
-            if place is not None and place.is_dir():
+        for path, is_folder in self.masked(folder, spec):
+            if is_folder:
                 told += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
-            elif place is not None and place.exists():
+            else:
                 told += ["--ro-bind", "/dev/null", path]
         return told
 

@@ -1,0 +1,296 @@
+"""The backends `podman` and `docker`: a container around a workspace's folder, through the engine's command line.
+
+The container runs the same exec server as the other backends and talks over a socket in a folder of its own, so an
+exec costs what it costs elsewhere and not a start of the engine's client. The engine sees only an empty image; system
+folders of the host, or an imported root file system, are mounted into it.
+
+Covered: the engine's namespaces, cgroup limits and default filter; on top, no capabilities, no new privileges, our
+filter, a read-only root, an ordinary user id, no network.
+Not covered: the engine itself, which often runs as root; the disk is watched, not held; agent and verifier are one
+user. Where the engine's machine is not this one (Docker Desktop), it does not work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import secrets
+import shutil
+import socket
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from blake3 import blake3
+
+from assay.environments.interface import Image, WorkspaceSpec
+from assay.environments.workspace._folder_backend import FolderBackend
+from assay.environments.workspace._folders import Template, etc_of
+from assay.environments.workspace._guest import LAUNCHER, START_S, Guest, server_arguments
+from assay.environments.workspace._held import folder_limits, folder_rlimits
+from assay.environments.workspace.launcher.base import SYSTEM
+from assay.environments.workspace.session import ExecDefaults, InitSession
+from assay.environments.workspace.toolchain import HOME, ToolLayer
+from assay.errors import EnvironmentFailure
+from assay.records import Isolation, IsolationName, LimitHold
+
+__all__ = ["DockerBackend", "PodmanBackend"]
+
+_OWN = "/.assay"
+_ENGINE_S = 120.0
+_FILLED = ("hostname", "hosts", "resolv.conf")
+"""In /etc: the engine mounts its own over them."""
+_MADE_ANEW = ("dev", "proc", "sys", "tmp")
+
+
+class _EngineBackend(FolderBackend):
+    """What both engines share.
+
+    Args:
+        toolchain: The Python that the exec server runs on; without, a mount at `/opt/assay` is needed.
+        scratch: Where workspaces' folders are made; the engine must see it. Default the temporary folder.
+    """
+
+    isolated_by: IsolationName = "docker"
+
+    def __init__(self, *, toolchain: ToolLayer | None = None, scratch: Path | None = None) -> None:
+        super().__init__(scratch=scratch)
+        self._toolchain = toolchain
+        self._answers = False
+        self._images: set[str] = set()
+        self._importing = asyncio.Lock()
+
+    def engine_options(self) -> list[str]:
+        """What this engine needs besides."""
+        return []
+
+    async def check(self) -> None:
+        """See `FolderBackend.check`: the client must be there, and its engine must answer."""
+        if self._answers:
+            return
+        if shutil.which(self.name) is None:
+            message = f"{self.name} is not installed"
+            raise EnvironmentFailure(message)
+        await self._engine("image", "ls", "-q")
+        self._answers = True
+
+    async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
+        """See `FolderBackend.start`."""
+        image = await self._layout(folder)
+        meeting = self.place("k")
+        meeting.mkdir()
+        meeting.chmod(0o711)
+        name = f"assay-{secrets.token_hex(8)}"
+        with _listening(meeting / "s") as listener:
+            arguments = self._arguments(name, spec, folder, template)
+            server = server_arguments(_OWN, self._rlimits(spec), filtered=True, connect=f"{_OWN}/socket/s")
+            own = ["-v", f"{meeting}:{_OWN}/socket", image, f"{_OWN}/python/host/python3", *server]
+            try:
+                await self._engine("run", "-d", *arguments, *own)
+                session = await self._met(listener)
+            except EnvironmentFailure as exc:
+                said = await self._said(name)
+                await self._remove(name)
+                message = f"the container did not start: {said or exc}"
+                raise EnvironmentFailure(message) from exc
+        (meeting / "s").unlink()
+
+        async def end() -> None:
+            session.close()
+            await self._remove(name)
+
+        return Guest(session, end)
+
+    async def _met(self, listener: socket.socket) -> InitSession:
+        """The first that connects is the exec server, which nothing can precede; then nobody else may."""
+        try:
+            ours, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), START_S)
+        except TimeoutError as exc:
+            message = f"it did not connect within {START_S:.0f} s"
+            raise EnvironmentFailure(message) from exc
+        session = InitSession(ours, ExecDefaults({}, "/"))
+        await session.channel.first(START_S)
+        return session
+
+    def _rlimits(self, spec: WorkspaceSpec) -> dict[str, int]:
+        # Counted over all containers of one user id: the engine's own limit holds the number of processes.
+        limits = folder_rlimits(spec.limits)
+        return {name: value for name, value in limits.items() if name not in ("NPROC", "DATA")}
+
+    def _arguments(self, name: str, spec: WorkspaceSpec, folder: Path, template: Template) -> list[str]:
+        limits = spec.limits
+        told = ["--name", name, "--network", spec.network, "--hostname", spec.hostname, "--workdir", "/"]
+        if spec.network == "host":
+            told = ["--name", name, "--network", "host", "--workdir", "/"]
+        told += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", *self._user()]
+        if limits.memory_mib is not None:
+            told += ["--memory", f"{limits.memory_mib}m", "--memory-swap", f"{limits.memory_mib}m"]
+        if limits.processes is not None:
+            told += ["--pids-limit", str(limits.processes + 1)]
+        if limits.cpus is not None:
+            told += ["--cpus", str(limits.cpus)]
+        size = f",size={limits.tmp_mib}m" if limits.tmp_mib is not None else ""
+        told += ["--shm-size", f"{limits.tmp_mib or 64}m"]
+        for path in ("/tmp", *spec.tmpfs):
+            if path != "/tmp":
+                # runc gives a tmpfs the mode of the folder that it covers, whatever it was told.
+                Path(f"{folder}{path}").chmod(0o1777)
+            told += ["--tmpfs", f"{path}:rw,nosuid,nodev,mode=1777{size}"]
+        return [*told, *self.engine_options(), *self._mounts(spec, folder, template)]
+
+    def _user(self) -> list[str]:
+        user = self.owner if self.owner is not None else os.geteuid()
+        return ["--user", f"{user}:{user if self.owner is not None else os.getegid()}"]
+
+    def _mounts(self, spec: WorkspaceSpec, folder: Path, template: Template) -> list[str]:
+        pairs: list[tuple[str, str, str]] = []
+        for entry in sorted(folder.iterdir()):
+            shown = spec.image.root or entry.name not in SYSTEM
+            if entry.is_dir() and not entry.is_symlink() and shown and entry.name not in _MADE_ANEW:
+                pairs.append((str(entry), f"/{entry.name}", "rw"))
+        if not spec.image.root:
+            pairs.append((str(etc_of(template.folder)), "/etc", "ro"))
+            pairs += [(str(place), str(place), "ro") for place in _system_folders()]
+        layer = self._toolchain.path if self._toolchain is not None else None
+        layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
+        if layer is None:
+            message = "the exec server needs a Python in the container: make the tool layer with `assay setup`"
+            raise EnvironmentFailure(message)
+        pairs += [(str(LAUNCHER), f"{_OWN}/launcher", "ro"), (layer, f"{_OWN}/python", "ro")]
+        pairs += [(str(Path(m.source).resolve(strict=True)), m.target, "ro") for m in spec.mounts]
+        told = [word for source, target, mode in pairs for word in ("-v", f"{source}:{target}:{mode}")]
+        for path, is_folder in self.masked(folder, spec):
+            told += ["--tmpfs", f"{path}:ro,size=4k"] if is_folder else ["-v", f"/dev/null:{path}:ro"]
+        return told
+
+    async def _layout(self, folder: Path) -> str:
+        """An image that has nothing but the top of the tree: folders to mount on, and links."""
+        entries = sorted((e.name, str(e.readlink()) if e.is_symlink() else None) for e in folder.iterdir())
+        tag = f"assay-layout:{blake3(msgspec.json.encode([2, entries])).hexdigest()[:24]}"
+        async with self._importing:
+            if tag not in self._images:
+                if await self._engine("image", "inspect", tag, check=False) is None:
+                    await self._engine("import", "-", tag, stdin=_layout_archive(entries))
+                self._images.add(tag)
+        return tag
+
+    async def _said(self, name: str) -> str:
+        return (await self._engine("logs", name, check=False) or "")[-500:]
+
+    async def _remove(self, name: str) -> None:
+        with contextlib.suppress(EnvironmentFailure):
+            await self._engine("rm", "-f", name, check=False)
+
+    async def _engine(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str | None:
+        """Runs the engine's client; returns what it said, or None where it failed and may."""
+        process = await asyncio.create_subprocess_exec(
+            self.name,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            said, _ = await asyncio.wait_for(process.communicate(stdin), _ENGINE_S)
+        except TimeoutError as exc:
+            process.kill()
+            await process.wait()
+            message = f"`{self.name} {arguments[0]}` did not end within {_ENGINE_S:.0f} s"
+            raise EnvironmentFailure(message) from exc
+        text = said.decode(errors="replace").strip()
+        if process.returncode:
+            if not check:
+                return None
+            verb = next((word for word in arguments if not word.startswith("-") and word != "runc"), "")
+            message = f"`{self.name} {verb}` failed: {text[-500:]}"
+            raise EnvironmentFailure(message)
+        return text
+
+    def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
+        """See `FolderBackend.covered`."""
+        system: Sequence[str] = () if spec.image.root else [f"/{name}" for name in SYSTEM]
+        own = {"/tmp", "/dev", "/proc", "/sys", _OWN, "/run/.containerenv", "/run/secrets"}
+        return super().covered(spec) | own | {f"/etc/{name}" for name in _FILLED} | {*system}
+
+    def check_template(self, folder: Path, image: Image) -> None:
+        """See `FolderBackend.check_template`."""
+        for name in _FILLED:
+            place = folder / "etc" / name
+            if not place.is_symlink() and not place.exists():
+                place.parent.mkdir(exist_ok=True)
+                place.touch()
+        for layer in () if image.root else image.layers:
+            for name in SYSTEM:
+                if Path(layer, name).is_dir() and name != "etc":
+                    message = f"the image adds to /{name}, which is the host's and read-only with {self.name}"
+                    raise ValueError(message)
+
+    def isolation(self, spec: WorkspaceSpec) -> Isolation:
+        """See `FolderBackend.isolation`."""
+        group = {"memory": "the engine's cgroup", "processes": "the engine's cgroup", "cpu": "the engine's cgroup"}
+        rows = [
+            LimitHold(row.name, "hard", row.value, row.unit, group[row.name]) if row.name in group else row
+            for row in folder_limits(spec.limits)
+        ]
+        network = "none" if spec.network == "none" else "host"
+        return Isolation(self.isolated_by, tuple(rows), network=network, users="same")
+
+
+class PodmanBackend(_EngineBackend):
+    """Opens workspaces in Podman."""
+
+    name = "podman"
+    isolated_by: IsolationName = "podman"
+
+    def engine_options(self) -> list[str]:
+        """See `_EngineBackend.engine_options`."""
+        # Named limits, because the default raises them, which a root without CAP_SYS_RESOURCE may not.
+        told = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
+        if self.owner is None:
+            told += ["--userns", "keep-id"]
+        return told
+
+    async def _engine(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str | None:
+        # crun refuses a cgroup tree that is half version 1 and half version 2; runc does not.
+        if Path("/sys/fs/cgroup/unified").is_dir() and shutil.which("runc"):
+            arguments = ("--runtime", "runc", *arguments)
+        return await super()._engine(*arguments, stdin=stdin, check=check)
+
+
+class DockerBackend(_EngineBackend):
+    """Opens workspaces in Docker."""
+
+    name = "docker"
+
+
+def _system_folders() -> list[Path]:
+    places = [Path("/", name) for name in SYSTEM if name != "etc"]
+    return [place for place in places if place.is_dir() and not place.is_symlink()]
+
+
+@contextlib.contextmanager
+def _listening(path: Path):  # type: ignore[no-untyped-def]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        path.chmod(0o777)
+        listener.listen(1)
+        listener.setblocking(False)
+        yield listener
+
+
+def _layout_archive(entries: list[tuple[str, str | None]]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        own = [(f"{_OWN[1:]}{inner}", None) for inner in ("", "/launcher", "/python", "/socket")]
+        for name, target in [*entries, *own, *((name, None) for name in _MADE_ANEW)]:
+            info = tarfile.TarInfo(name)
+            info.type, info.mode = (tarfile.SYMTYPE, 0o777) if target is not None else (tarfile.DIRTYPE, 0o755)
+            info.linkname = target or ""
+            if name == "tmp":
+                info.mode = 0o1777
+            if name not in archive.getnames():
+                archive.addfile(info)
+    return out.getvalue()

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from assay.environments.interface import Snapshot, Workspace, WorkspaceSpec
+from assay.environments.workspace.choose import BackendReport, choose_backend, survey
+from assay.environments.workspace.process import ProcessBackend
+from assay.environments.workspace.trial import try_backend
+from assay.errors import EnvironmentFailure, UserError
+from assay.records import LimitHold
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cp").symlink_to(shutil.which("cp") or "/bin/cp")
+    (tmp_path / "sleep").symlink_to(shutil.which("sleep") or "/bin/sleep")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["process", "none"])
+async def test_no_isolation_needs_its_flag(name: str, cache: Path) -> None:
+    with pytest.raises(UserError, match="--allow-unsafe"):
+        await choose_backend(name, cache=cache)
+    backend, report = await choose_backend(name, allow_unsafe=True, cache=cache)
+    await backend.close()
+    assert backend.name == "process"
+    assert "no isolation at all" in str(report)
+
+
+async def test_best_that_works_is_chosen_without_a_name(cache: Path) -> None:
+    try:
+        backend, report = await choose_backend(cache=cache)
+    except UserError as exc:
+        pytest.skip(f"no sandbox works here: {exc}")
+    await backend.close()
+    assert report.name in ("namespaces", "bubblewrap")
+    assert report.works
+    assert len(report.properties) >= 12
+    assert all(report.properties.values())
+
+
+async def test_named_backend_that_is_missing_says_so(nothing_installed: None, cache: Path) -> None:
+    with pytest.raises(UserError, match=r"'bubblewrap' does not work here[\s\S]*install the package"):
+        await choose_backend("bubblewrap", cache=cache)
+    with pytest.raises(UserError, match="podman is not installed"):
+        await choose_backend("podman", cache=cache)
+
+
+async def test_unknown_backend_is_refused(cache: Path) -> None:
+    with pytest.raises(UserError):
+        await choose_backend("no-such-sandbox", cache=cache)
+
+
+async def test_survey_tells_of_each(nothing_installed: None, cache: Path) -> None:
+    reports = {report.name: report for report in await survey(cache)}
+    assert list(reports) == ["namespaces", "bubblewrap", "podman", "docker", "process"]
+    assert not reports["docker"].works
+    assert "docker is not installed" in str(reports["docker"])
+
+
+def test_report_reads_as_sentences() -> None:
+    limits = (LimitHold("memory", "soft", 1.0), LimitHold("processes", "hard", 2.0))
+    report = BackendReport("bubblewrap", True, None, {"a": True}, limits, "same", ("Do this.",))
+    assert str(report).splitlines() == [
+        "bubblewrap: works; 1 properties were tried and held.",
+        "  Held by the kernel: processes.",
+        "  Held by a watchdog: memory.",
+        "  Agent and verifier are same users.",
+        "  Do this.",
+    ]
+    broken = BackendReport("bubblewrap", False, None, {"a": True, "b": False})
+    assert str(broken) == "bubblewrap: cannot be used: not held: b."
+
+
+async def test_a_backend_without_isolation_fails_the_trial_of_isolation() -> None:
+    backend = ProcessBackend()
+    trial = await try_backend(backend)
+    await backend.close()
+    assert trial.problem is None
+    assert trial.held["commands run"]
+    assert not trial.held["the host's files are hidden"]
+    assert not trial.held["the host's processes are hidden"]
+    assert not trial.held["the host's network is hidden"]
+    assert not trial.held["the number of processes is limited"]
+
+
+class Breaking(ProcessBackend):
+    async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> Workspace:
+        message = "the kernel\n  said no"
+        raise EnvironmentFailure(message)
+
+
+async def test_a_backend_that_cannot_open_is_a_problem_and_no_exception() -> None:
+    trial = await try_backend(Breaking())
+    assert trial.problem == "the kernel said no"
