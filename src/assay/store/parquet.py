@@ -24,7 +24,7 @@ from .tables import TABLES, arrow_schema, event_rows, trajectory_row
 
 __all__ = ["TableWriter", "write_tables"]
 
-GROUP_BYTES = 4 << 20
+GROUP_BYTES = 1 << 20  # a chain is opened in 4 ms; at 4 MiB in 31, for 3% less on disk
 GROUP_ROWS = 16_384
 _ROW_COST = 256  # what a row takes beside its event's text
 _LARGE = {"message", "reasoning", "request", "response", "body", "row", "data", "reason", "error"}

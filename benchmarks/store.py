@@ -1,0 +1,304 @@
+"""The store against JSON lines, SQLite alone and Inspect's `.eval`: 10,000 attempts of 20 steps.
+
+    python -m benchmarks.store [--quick] [--attempts N] [--peer-python PATH]
+
+Each store runs in a process of its own on the same attempts. Times to open, aggregate and search are medians with the
+page cache warm. Inspect gets 1,000 attempts at the most, because its costs grow faster than its logs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sqlite3
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Observation,
+    Step,
+    StepTaken,
+    ToolCall,
+    Verdict,
+    VerdictGiven,
+    canonical_bytes,
+)
+from assay.store import RunStore, query, seal, search
+from benchmarks._measure import Meter, cost_of, machine_facts, markdown_table, median_of, own_process, write_results
+
+STEPS, TASKS, PEER_LIMIT = 20, 100, 1_000
+NEEDLE = "needle-in-the-haystack"
+RATE = "SELECT task, avg((outcome = 'pass')::INT) FROM trajectories GROUP BY task ORDER BY task"
+WORDS = ["".join(random.Random(n).choices("abcdefghijklmnopqrstuvwxyz_./", k=3 + n % 9)) for n in range(4000)]
+COLUMNS = ("store", "commit CPU s", "commit wall s", "MB", "open one ms", "pass rate ms", "search ms", "peak MiB")
+
+
+def attempt_bodies(number: int) -> list[Body]:
+    """About 22 kB of events: 20 steps with a command and its output. One in 500 holds the needle."""
+    rng = random.Random(number)
+    task, at = f"task-{number % TASKS:03d}", float(number)
+    bodies: list[Body] = [AttemptStarted("b", f"{task}.a.{number}", task, "d", "a", "m", number, number, at=at)]
+    for index in range(STEPS):
+        output = " ".join(rng.choices(WORDS, k=85))
+        if index == 7 and number % 500 == 3:
+            output += f" {NEEDLE}"
+        command = json.dumps({"command": " ".join(rng.choices(WORDS, k=6))})
+        call = ToolCall(f"c{index}", "shell", command, json.loads(command))
+        seen = Observation(output, f"c{index}", rng.randrange(2))
+        bodies.append(StepTaken(Step(index, "agent", " ".join(rng.choices(WORDS, k=12)), None, (call,), (seen,))))
+    status = "pass" if rng.random() < 0.4 else "fail"
+    bodies.append(VerdictGiven(Verdict("tests", "outcome", status, float(status == "pass"), "counted")))
+    bodies.append(AttemptEnded("done", metrics={"wall_s": 2.0}, at=at + 2))
+    return bodies
+
+
+def attempts(count: int, meter: Meter) -> Iterator[tuple[str, list[Body]]]:
+    """Attempts made outside of the measured time, measured while they are stored."""
+    for start in range(0, count, 100):
+        some = [(f"c{n:06d}.0", attempt_bodies(n)) for n in range(start, min(start + 100, count))]
+        with meter.running():
+            yield from some
+
+
+def assay_live(folder: str, count: int, *, per_step: bool = False) -> dict[str, Any]:
+    root, meter = Path(folder), Meter()
+    with RunStore.create(root, "b", {}) as store:
+        for chain, bodies in attempts(count, meter):
+            for chunk in [[b] for b in bodies] if per_step else [bodies]:
+                store.append(chain, chunk)
+    with RunStore.open(root, "b") as store:
+        one = reading(lambda: store.trajectory(f"c{count // 2:06d}.0"))
+        rate = reading(lambda: rate_of((r.task, r.outcome) for r in store.attempts()))
+    found = {"open_ms": one, "rate_ms": rate} | costs(meter, root)
+    if not per_step:
+        assert len(search(root, NEEDLE, limit=10_000)) == expected_hits(count)
+        found["search_ms"] = reading(lambda: search(root, NEEDLE), 1)
+    return found
+
+
+def assay_live_per_step(folder: str, count: int) -> dict[str, Any]:
+    return assay_live(folder, count, per_step=True)
+
+
+def assay_sealed(folder: str, count: int) -> dict[str, Any]:
+    """Seals what `assay_live` has left in the folder."""
+    root = Path(folder)
+    sealing = cost_of(lambda: seal(root, "b"))
+
+    def fresh() -> None:
+        with RunStore.open(root, "b") as store:
+            store.trajectory(f"c{count // 2:06d}.0")
+
+    assert len(query(root, RATE).rows) == min(TASKS, count)
+    assert len(search(root, NEEDLE, limit=10_000)) == expected_hits(count)
+    return {
+        "commit_cpu_s": sealing.cpu_s,
+        "commit_wall_s": sealing.wall_s,
+        "megabytes": size_of(root),
+        "open_ms": reading(fresh),
+        "rate_ms": reading(lambda: query(root, RATE)),
+        "search_ms": reading(lambda: search(root, NEEDLE)),
+    }
+
+
+class Line(msgspec.Struct):
+    """What an aggregation over JSON lines has to decode."""
+
+    task: str
+    outcome: str
+
+
+def json_lines(folder: str, count: int) -> dict[str, Any]:
+    path, meter, offsets = Path(folder) / "attempts.jsonl", Meter(), dict[str, tuple[int, int]]()
+    with path.open("wb") as file:
+        for chain, bodies in attempts(count, meter):
+            started, verdict = bodies[0], bodies[-2]
+            assert isinstance(started, AttemptStarted)
+            assert isinstance(verdict, VerdictGiven)
+            line = {"chain": chain, "task": started.task, "outcome": verdict.verdict.status, "events": bodies}
+            raw = msgspec.json.encode(line)
+            offsets[chain] = (file.tell(), len(raw))
+            file.write(raw + b"\n")
+            file.flush()
+        file.flush()
+    decoder = msgspec.json.Decoder(Line)
+
+    def one() -> None:
+        with path.open("rb") as lines:
+            start, length = offsets[f"c{count // 2:06d}.0"]
+            lines.seek(start)
+            msgspec.json.decode(lines.read(length))
+
+    def rate() -> None:
+        with path.open("rb") as lines:
+            rate_of((found.task, found.outcome) for found in map(decoder.decode, lines))
+
+    def text() -> int:
+        with path.open("rb") as lines:
+            return sum(NEEDLE.encode() in line for line in lines)
+
+    assert text() == expected_hits(count)
+    return {"open_ms": reading(one), "rate_ms": reading(rate), "search_ms": reading(text)} | costs(meter, Path(folder))
+
+
+def sqlite_alone(folder: str, count: int) -> dict[str, Any]:
+    meter, connection = Meter(), sqlite3.connect(Path(folder) / "plain.sqlite", isolation_level=None)
+    connection.executescript(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+        "CREATE TABLE attempts (chain TEXT PRIMARY KEY, task TEXT, outcome TEXT);"
+        "CREATE TABLE events (chain TEXT, idx INTEGER, body BLOB, PRIMARY KEY (chain, idx));"
+    )
+    for chain, bodies in attempts(count, meter):
+        started, verdict = bodies[0], bodies[-2]
+        assert isinstance(started, AttemptStarted)
+        assert isinstance(verdict, VerdictGiven)
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO attempts VALUES (?, ?, ?)", (chain, started.task, verdict.verdict.status))
+        rows = [(chain, index, canonical_bytes(body)) for index, body in enumerate(bodies)]
+        connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+        connection.execute("COMMIT")
+    run: Callable[..., list[Any]] = lambda *given: connection.execute(*given).fetchall()  # noqa: E731
+    chain = f"c{count // 2:06d}.0"
+    one = "SELECT body FROM events WHERE chain = ? ORDER BY idx"
+    text = "SELECT chain, idx FROM events WHERE instr(body, ?)"
+    assert len(run(text, (NEEDLE.encode(),))) == expected_hits(count)
+    found = {
+        "open_ms": reading(lambda: [msgspec.json.decode(b) for (b,) in run(one, (chain,))]),
+        "rate_ms": reading(lambda: run("SELECT task, avg(outcome = 'pass') FROM attempts GROUP BY task")),
+        "search_ms": reading(lambda: run(text, (NEEDLE.encode(),))),
+    } | costs(meter, Path(folder))
+    connection.close()
+    return found
+
+
+PEER = """
+import json, os, resource, sys, time
+from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, read_eval_log, read_eval_log_sample
+from inspect_ai.log import write_eval_log
+from inspect_ai.model import ChatMessageAssistant, ChatMessageTool
+from inspect_ai.scorer import Score
+from inspect_ai.tool import ToolCall
+source, path, needle = sys.argv[1:]
+samples = []
+for line in open(source, encoding="utf-8"):
+    row = json.loads(line)
+    messages = []
+    for step in (e["step"] for e in row["events"] if e["type"] == "step"):
+        call, seen = step["tool_calls"][0], step["observations"][0]
+        calls = [ToolCall(id=call["id"], function="shell", arguments=call["parsed"])]
+        messages.append(ChatMessageAssistant(content=step["message"], tool_calls=calls))
+        messages.append(ChatMessageTool(content=seen["content"], tool_call_id=call["id"]))
+    score = {"tests": Score(value="C" if row["outcome"] == "pass" else "I")}
+    meta = {"task": row["task"]}
+    one = EvalSample(id=row["chain"], epoch=1, input="x", target="y", messages=messages, scores=score, metadata=meta)
+    samples.append(one)
+spec = EvalSpec(created="2026-01-01T00:00:00+00:00", task="t", dataset=EvalDataset(), model="m/m", config=EvalConfig())
+log = EvalLog(status="success", eval=spec, samples=samples)
+def timed(act, repeats=3):
+    costs = []
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        act()
+        costs.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return sorted(costs)[len(costs) // 2]
+write = timed(lambda: write_eval_log(log, path), 1)
+middle = samples[len(samples) // 2].id
+one = timed(lambda: read_eval_log_sample(path, id=middle, epoch=1))
+def rate():
+    for s in read_eval_log(path).samples:
+        s.metadata["task"], s.scores["tests"].value
+def text():
+    return sum(needle in m.text for s in read_eval_log(path).samples for m in s.messages)
+assert text() == -(-(len(samples) - 3) // 500)
+out = {"commit_cpu_s": write[1], "commit_wall_s": write[0], "megabytes": os.path.getsize(path) / 1e6}
+out |= {"open_ms": one[0] * 1e3, "rate_ms": timed(rate, 1)[0] * 1e3, "search_ms": timed(text, 1)[0] * 1e3}
+print(json.dumps(out | {"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+"""
+
+
+def inspect_log(python: str, folder: Path, count: int) -> dict[str, Any]:
+    """Inspect's `.eval` of the attempts that `json_lines` has left in the folder."""
+    some = folder / "some.jsonl"
+    with (folder / "attempts.jsonl").open(encoding="utf-8") as lines:
+        some.write_text("".join(line for line, _ in zip(lines, range(count), strict=False)), encoding="utf-8")
+    argv = [python, "-c", PEER, str(some), str(folder / "log.eval"), NEEDLE]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        message = f"{python} cannot run the peer:\n{done.stderr[-800:]}"
+        raise SystemExit(message)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def expected_hits(count: int) -> int:
+    return len(range(3, count, 500))
+
+
+def rate_of(pairs: Iterator[tuple[str, str | None]]) -> dict[str, float]:
+    all_of, passed = Counter[str](), Counter[str]()
+    for task, outcome in pairs:
+        all_of[task] += 1
+        passed[task] += outcome == "pass"
+    return {task: passed[task] / n for task, n in all_of.items()}
+
+
+def reading(act: Callable[[], object], repeats: int = 5) -> float:
+    return median_of(act, repeats).wall_s * 1e3
+
+
+def size_of(folder: Path) -> float:
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) / 1e6
+
+
+def costs(meter: Meter, folder: Path) -> dict[str, Any]:
+    return {"commit_cpu_s": meter.cpu_s, "commit_wall_s": meter.wall_s, "megabytes": size_of(folder)}
+
+
+def measure(count: int, peer: str | None) -> dict[str, dict[str, Any] | None]:
+    found: dict[str, dict[str, Any] | None] = {}
+    with tempfile.TemporaryDirectory(prefix="assay-bench-") as scratch:
+
+        def stage(name: str, act: Callable[..., dict[str, Any]], folder: str, size: int = count) -> None:
+            (Path(scratch) / folder).mkdir(exist_ok=True)
+            result, peak = own_process(act, str(Path(scratch) / folder), size)
+            found[name] = result | {"peak_mib": peak}
+
+        stage("Assay live, a commit each attempt", assay_live, "assay")
+        stage("Assay live, a commit each event", assay_live_per_step, "assay-steps")
+        stage("Assay sealed (commit: sealing)", assay_sealed, "assay")
+        stage("JSON lines, offset index", json_lines, "lines")
+        stage("SQLite alone, a commit each attempt", sqlite_alone, "sqlite")
+        size = min(count, PEER_LIMIT)
+        name = f"Inspect .eval, {size:,} attempts only"
+        found[name] = inspect_log(peer, Path(scratch) / "lines", size) if peer else None
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="500 attempts")
+    parser.add_argument("--attempts", type=int, default=10_000, metavar="N")
+    parser.add_argument("--peer-python", metavar="PATH", help="a Python that has inspect_ai installed")
+    given = parser.parse_args()
+    count = 500 if given.quick else given.attempts
+    found = measure(count, given.peer_python)
+    keys = ("commit_cpu_s", "commit_wall_s", "megabytes", "open_ms", "rate_ms", "search_ms", "peak_mib")
+    rows = [(name, *((result or {}).get(key) for key in keys)) for name, result in found.items()]
+    facts = machine_facts()
+    print(f"{count:,} attempts of {STEPS} steps; {facts['cpu']}, {facts['cores']} cores, load {facts['load']:.1f}\n")
+    print(markdown_table(COLUMNS, rows))
+    print(f"\nkept in {write_results('store', {'attempts': count, 'steps': STEPS, 'stores': found}).name}")
+
+
+if __name__ == "__main__":
+    main()
