@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from assay.records import Task, Verdict, VerdictStatus, digest_record
-from assay.store import worst_outcome
 from assay.tasks import LoadedTask, TaskStep
+from assay.verify import CheckResult
 
-__all__ = ["combined", "falls_short", "step_tasks"]
+__all__ = ["combined", "falls_short", "of_step", "step_tasks"]
 
 
 def step_tasks(loaded: LoadedTask) -> list[tuple[TaskStep | None, Task]]:
@@ -18,15 +18,22 @@ def step_tasks(loaded: LoadedTask) -> list[tuple[TaskStep | None, Task]]:
     named = [step for step in loaded.steps if step.name]
     if not named:
         return [(None, loaded.task)]
-    return [
-        (
-            step,
-            msgspec.structs.replace(
-                loaded.task, instruction=step.instruction, checks=(step.check,), oracle=step.oracle
-            ),
-        )
-        for step in named
-    ]
+    return [(step, _part(loaded.task, step)) for step in named]
+
+
+def _part(task: Task, step: TaskStep) -> Task:
+    parameters = task.environment.parameters
+    artifacts = [*(parameters.get("artifacts") or ()), *step.artifacts]
+    place = replace(task.environment, parameters={**parameters, "artifacts": artifacts})
+    return replace(task, instruction=step.instruction, checks=(step.check,), oracle=step.oracle, environment=place)
+
+
+def of_step(name: str, result: CheckResult) -> CheckResult:
+    """A judgement on one step: it does not decide, and its evidence is named after the step."""
+    names = {e.id: f"{name}.{e.id}" for e in result.evidence}
+    evidence = tuple(replace(e, id=names[e.id]) for e in result.evidence)
+    cited = tuple(names.get(e, e) for e in result.verdict.evidence)
+    return CheckResult(replace(result.verdict, kind="process", evidence=cited), evidence)
 
 
 def falls_short(verdicts: Sequence[Verdict], least: float | dict[str, float] | None) -> bool:
@@ -50,13 +57,18 @@ def combined(steps: Sequence[Sequence[Verdict]], planned: int, strategy: str) ->
     """
     scores = [[v.score for v in verdicts if v.score is not None] for verdicts in steps]
     each = [min(s) if s else None for s in scores] + [0.0] * (planned - len(steps))
-    found: list[VerdictStatus] = [worst_outcome(verdicts) or "unknown" for verdicts in steps]
+    found: list[VerdictStatus] = [_worst([v.status for v in verdicts]) for verdicts in steps]
     found += ["fail"] * (planned - len(steps))
     counted, deciding = (each[-1:], found[-1:]) if strategy == "final" else (each, found)
-    status = next(s for s in ("error", "unknown", "fail", "pass") if s in deciding)
+    status = _worst(deciding)
     known = [s for s in counted if s is not None]
     score = sum(known) / len(counted) if len(known) == len(counted) else None
     reason = f"steps: {', '.join(found)}; {strategy} of rewards"
     cited = tuple(e for verdicts in steps for v in verdicts for e in v.evidence)
     verifier = digest_record([strategy, planned, [[v.verifier for v in verdicts] for verdicts in steps]])
     return Verdict("steps", "outcome", status, score, reason, cited, verifier)
+
+
+def _worst(statuses: Sequence[VerdictStatus]) -> VerdictStatus:
+    order: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
+    return next((status for status in order if status in statuses), "unknown")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from assay import __version__
 from assay.agents.interface import Agent
@@ -39,7 +38,7 @@ from .meter import Meter
 from .place import Place
 from .plan import PlannedAttempt
 from .recorder import Recorder
-from .steps import combined, falls_short, step_tasks
+from .steps import combined, falls_short, of_step, step_tasks
 
 __all__ = ["Services", "TryResult", "run_try"]
 
@@ -238,11 +237,12 @@ class _Try:
                 results = await self.place.judge(task)
         except BoundaryError as exc:
             self.how.failed(exc)
+        if step is not None:
+            results = tuple(of_step(step.name, result) for result in results)
         for result in results:
             for found in result.evidence:
                 self.recorder.add(EvidenceAdded(found))
-            decides = result.verdict if step is None else replace(result.verdict, kind="process")
-            self.recorder.verdict(decides)
+            self.recorder.verdict(result.verdict)
         return [r.verdict for r in results]
 
     def cut(self, why: str) -> None:
