@@ -1,0 +1,33 @@
+"""The benchmarks run and report what they promise to; how fast anything is, is no business of a test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import overhead
+
+pytestmark = pytest.mark.slow
+
+
+def written(folder: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    assert found["machine"]["cores"]
+    assert all(target["verdict"] in {"met", "missed", "not measured"} for target in found["targets"])
+    return found
+
+
+def test_overhead_reports_itself_and_the_limit_and_names_what_is_missing(tmp_path: Path) -> None:
+    overhead.main(["--quick", "--into", str(tmp_path)])
+    found = written(tmp_path, "overhead")
+    assert [row["contender"] for row in found["rows"]] == [c.name for c in overhead.CONTENDERS if c.peer is None]
+    assert set(found["not_measured"]) == {c.name for c in overhead.CONTENDERS if c.peer}
+    assert all(row["cpu_ms_per_turn"] > 0 for row in found["rows"])
+
+
+def test_overhead_says_why_a_peer_was_not_measured(tmp_path: Path) -> None:
+    overhead.main(["--quick", "--into", str(tmp_path), "--peer-python", f"aviary={tmp_path}/absent"])
+    assert "FileNotFoundError" in written(tmp_path, "overhead")["not_measured"]["Aviary/ldp, its log"]
