@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from assay.environments.conformance import PROPERTIES, Property, check_backend
-from assay.environments.interface import Backend, WorkspaceSpec
+from assay.environments.interface import Backend, Change, WorkspaceSpec
 from assay.environments.workspace.bubblewrap import BubblewrapBackend
 from assay.environments.workspace.engine import PodmanBackend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.process import ProcessBackend
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
+from assay.records import digest_bytes
 
 
 def made(name: str, toolchain: ToolLayer) -> Backend:
@@ -68,3 +70,32 @@ async def test_a_backend_that_breaks_a_property_is_told() -> None:
     await backend.close()
     assert finding.name == "never_holds"
     assert "one is two" in (finding.problem or "")
+
+
+@pytest.mark.parametrize("name", ["namespaces", "bubblewrap", "process"])
+async def test_a_state_is_kept_as_data_and_rebuilt(name: str, toolchain: ToolLayer, missing: dict[str, str]) -> None:
+    if name in missing:
+        pytest.skip(f"{name} does not work here: {missing[name]}")
+    backend: Any = made(name, toolchain)
+    box = await backend.open(WorkspaceSpec())
+    await box.exec("mkdir -p d/e; echo 1 > d/a; ln -s a d/l; chmod 700 d/a; chmod 500 d/e; printf '\\377' > bytes")
+    snapshot = await box.snapshot()
+    packed = await backend.pack(snapshot)
+    kept = {change.digest: handle.read() for change, handle in packed.files()}
+    rebuilt = await backend.unpack(packed.manifest, kept.__getitem__)
+    again = await backend.open(WorkspaceSpec(), state=rebuilt)
+    assert (await again.exec("cat d/l; stat -c %a d/a d/e")).stdout.split() == ["1", "700", "500"]
+    assert await again.digest() == snapshot.digest == rebuilt.digest
+    await backend.close()
+
+
+@pytest.mark.parametrize("path", ["/../x", "/workspace/../../x", "x", "/workspace//x", "/etc/mtab/x"])
+async def test_a_manifest_cannot_leave_its_folder(path: str) -> None:
+    backend = ProcessBackend()
+    data = b"x"
+    manifest = [Change(path, "added", "file", 0o644, 1, digest_bytes(data))]
+    with pytest.raises(ValueError, match="manifest"):
+        await backend.unpack(manifest, lambda _: data)
+    with pytest.raises(ValueError, match="stored bytes"):
+        await backend.unpack([Change("/workspace/x", "added", "file", 0o644, 1, "blake3:0")], lambda _: data)
+    await backend.close()

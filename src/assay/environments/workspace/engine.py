@@ -31,6 +31,7 @@ from assay.environments.workspace._folder_backend import FolderBackend
 from assay.environments.workspace._folders import Template, etc_of
 from assay.environments.workspace._guest import LAUNCHER, START_S, Guest, server_arguments
 from assay.environments.workspace._held import folder_limits, folder_rlimits
+from assay.environments.workspace.images import import_root
 from assay.environments.workspace.launcher.base import SYSTEM
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.toolchain import HOME, ToolLayer
@@ -44,6 +45,13 @@ _ENGINE_S = 120.0
 _FILLED = ("hostname", "hosts", "resolv.conf")
 """In /etc: the engine mounts its own over them."""
 _MADE_ANEW = ("dev", "proc", "sys", "tmp")
+
+
+class _Config(msgspec.Struct, frozen=True):
+    """What of an image's configuration counts."""
+
+    env: tuple[str, ...] | None = msgspec.field(default=None, name="Env")
+    workdir: str | None = msgspec.field(default=None, name="WorkingDir")
 
 
 class _EngineBackend(FolderBackend):
@@ -163,8 +171,34 @@ class _EngineBackend(FolderBackend):
         pairs += [(str(Path(m.source).resolve(strict=True)), m.target, "ro") for m in spec.mounts]
         told = [word for source, target, mode in pairs for word in ("-v", f"{source}:{target}:{mode}")]
         for path, is_folder in self.masked(folder, spec):
-            told += ["--tmpfs", f"{path}:ro,size=4k"] if is_folder else ["-v", f"/dev/null:{path}:ro"]
+            told += ["-v", f"{self._blank() if is_folder else '/dev/null'}:{path}:ro"]
         return told
+
+    def _blank(self) -> Path:
+        """An empty folder to cover others with."""
+        blank = self.place("z")
+        blank.mkdir(mode=0o755)
+        return blank
+
+    async def export_image(self, image: str, cache: Path, *, pull: bool = False) -> str:
+        """Imports an image that this engine has as a root file system of the same name; returns its content address.
+
+        Any backend can then build on it and run it. With `pull` the engine may fetch it first.
+        """
+        await self.check()
+        if pull:
+            await self._engine("pull", "-q", image)
+        shown = await self._engine("image", "inspect", "--format", "{{json .Config}}", image)
+        config = msgspec.json.decode(shown or "null", type=_Config | None) or _Config()
+        archive = self.place("e")
+        made = await self._engine("create", "--network", "none", image, "/bin/true")
+        try:
+            await self._engine("export", "-o", str(archive), (made or "").split()[-1])
+            env = dict(pair.split("=", 1) for pair in config.env or () if "=" in pair)
+            return await asyncio.to_thread(import_root, image, archive, cache, env=env, workdir=config.workdir or "/")
+        finally:
+            await self._remove((made or "").split()[-1])
+            archive.unlink(missing_ok=True)
 
     async def _layout(self, folder: Path) -> str:
         """An image that has nothing but the top of the tree: folders to mount on, and links."""

@@ -98,10 +98,31 @@ async def task_image(
     return builder.image(())
 
 
-def import_root(name: str, source: Path, cache: Path) -> str:
+class _Root(msgspec.Struct, frozen=True):
+    """What a name for FROM means."""
+
+    name: str
+    digest: str
+    env: dict[str, str] = {}
+    workdir: str = "/"
+
+
+def import_root(
+    name: str, source: Path, cache: Path, *, env: Mapping[str, str] | None = None, workdir: str = "/"
+) -> str:
     """Imports a root file system (a folder or a tar archive) under a name for FROM; returns its content address.
 
     Owners are not kept; devices, pipes and sockets are left out. A name that is taken now means the new one.
+
+    Args:
+        name: As FROM names it, with its tag.
+        source: The folder or archive.
+        cache: The cache folder.
+        env: Variables that images on it start with.
+        workdir: Where commands start in them.
+
+    Raises:
+        UserError: It is no root file system, or has something in it that leads outside.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9._-]+)?", name) or ".." in name or name in HOST_TOOLS:
         message = f"{name!r} is no name for a root file system: use a-z, 0-9, '.', '_', '-', '/' and a ':tag'"
@@ -130,7 +151,7 @@ def import_root(name: str, source: Path, cache: Path) -> str:
         if not (images / digest).exists():
             root.rename(images / digest)
         record = Path(work) / "record"
-        record.write_bytes(msgspec.json.encode({"name": name, "digest": digest}))
+        record.write_bytes(msgspec.json.encode(_Root(name, digest, dict(env or {}), workdir or "/")))
         record.rename(_root_record(images, name))
     return digest
 
@@ -197,17 +218,19 @@ def _on_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
         return StageBuilder(options, notes=list(notes))
     images = options.cache / "images"
     try:
-        record = msgspec.json.decode(_root_record(images, wanted).read_bytes(), type=dict[str, str])
-        root = images / record["digest"]
+        record = msgspec.json.decode(_root_record(images, wanted).read_bytes(), type=_Root)
+        root = images / record.digest
         if not root.is_dir():
             raise FileNotFoundError(root)
-    except (OSError, KeyError, msgspec.MsgspecError) as exc:
+    except (OSError, msgspec.MsgspecError) as exc:
         message = (
             f"{where}: there is no base {wanted!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
             f"(the host's tools), or import a root file system under that name"
         )
         raise UserError(message) from exc
-    return StageBuilder(options, layers=[root], root=True, notes=list(notes))
+    builder = StageBuilder(options, layers=[root], root=True, notes=list(notes))
+    builder.env, builder.workdir = dict(record.env), record.workdir
+    return builder
 
 
 def _mapped(base: str, options: BuildOptions) -> str | None:

@@ -1,0 +1,87 @@
+"""What is particular to a container engine."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import secrets
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from assay.environments.interface import ResourceLimits, WorkspaceSpec
+from assay.environments.workspace.engine import PodmanBackend
+from assay.environments.workspace.images import BuildOptions, build_image
+from assay.environments.workspace.toolchain import ToolLayer
+from assay.errors import EnvironmentFailure
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+
+@pytest.fixture
+async def backend(toolchain: ToolLayer):
+    made = PodmanBackend(toolchain=toolchain)
+    try:
+        await (await made.open(WorkspaceSpec())).close()
+    except EnvironmentFailure as exc:
+        pytest.skip(f"podman does not work here: {exc}")
+    yield made
+    await made.close()
+
+
+async def test_attacks_fail_and_memory_is_held(backend: PodmanBackend) -> None:
+    limits = ResourceLimits(memory_mib=96, processes=32)
+    box = await backend.open(WorkspaceSpec(limits=limits, masks=("/usr/share/doc",)))
+    for attack in (
+        "echo 1 > /proc/sys/vm/swappiness",
+        "cat /proc/1/mem",
+        "ls /proc/1/root/",
+        "touch /usr/x",
+        "touch /x",
+        "mount -t tmpfs none /mnt",
+        "unshare -Ur true",
+        "cat /etc/shadow",
+        "ls /usr/share/doc | grep .",
+        "test -w /.assay/socket/s",
+    ):
+        assert (await box.exec(attack, timeout_s=20)).exit_code != 0, attack
+    bomb = await box.exec("head -c 200M /dev/zero | tail -c 190M | wc -c", timeout_s=60)
+    assert int(bomb.stdout or 0) < 190 * 2**20
+    assert (await box.exec("echo on")).stdout == "on\n"
+    assert {limit.name for limit in box.isolation.limits if limit.hold == "soft"} == {"disk"}
+
+
+async def containers() -> set[str]:
+    shown = await asyncio.create_subprocess_exec("podman", "ps", "-aq", stdout=asyncio.subprocess.PIPE)
+    return set((await shown.communicate())[0].decode().split())
+
+
+async def test_closing_leaves_no_container(backend: PodmanBackend) -> None:
+    before = await containers()
+    box = await backend.open(WorkspaceSpec())
+    await box.exec("sleep 72 &")
+    during = await containers()
+    await box.close()
+    assert len(during - before) >= 1
+    assert during - before - await containers()
+
+
+async def test_an_image_of_the_engine_becomes_a_base(backend: PodmanBackend, tmp_path: Path) -> None:
+    name = f"localhost/assay-test:{secrets.token_hex(4)}"
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        info = tarfile.TarInfo("bin/sh")
+        info.size = 5
+        file.addfile(info, io.BytesIO(b"shell"))
+    await backend._engine(
+        "import", "--change", "ENV A=1", "--change", "WORKDIR /w", "-", name, stdin=archive.getvalue()
+    )
+    try:
+        await backend.export_image(name, tmp_path / "cache")
+    finally:
+        await backend._engine("rmi", name)
+    (tmp_path / "Dockerfile").write_text(f"FROM {name}\nENV B=2\n")
+    image = await build_image(tmp_path, BuildOptions(cache=tmp_path / "cache"))
+    assert (image.root, image.env["A"], image.env["B"], image.workdir) == (True, "1", "2", "/w")
+    assert (Path(image.layers[0]) / "bin" / "sh").read_bytes() == b"shell"
