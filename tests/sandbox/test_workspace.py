@@ -54,6 +54,16 @@ async def test_background_processes_live_on_until_killed(box: Workspace) -> None
     assert await box.processes() == ()
 
 
+async def test_a_time_limit_ends_its_own_command_alone(box: Workspace) -> None:
+    await box.exec("sleep 1111 & setsid sleep 1111 &")
+    other = asyncio.ensure_future(box.exec("sleep 0.6; echo done"))
+    result = await box.exec("(setsid sleep 2222 &) ; sleep 2222 & sleep 2222", timeout_s=0.3)
+    assert result.killed_by == "timeout"
+    commands = [p.command for p in await box.processes() if p.state != "Z"]
+    assert (commands.count("sleep 1111"), commands.count("sleep 2222")) == (2, 0)
+    assert (await other).stdout == "done\n"
+
+
 async def test_files_go_in_and_out(box: Workspace) -> None:
     await box.write("/workspace/deep/er/x", b"data", mode=0o755)
     assert await box.read("/workspace/deep/er/x") == b"data"

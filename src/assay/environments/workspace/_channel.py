@@ -86,6 +86,11 @@ class Channel:
             raise EnvironmentFailure(text) from exc
         return future
 
+    @property
+    def last_id(self) -> int:
+        """The id of the request that was sent last."""
+        return self._next
+
     async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float = 30.0) -> Answer:
         """Sends a request and waits for its answer. An answer with `errno` raises `OSError`."""
         future = self.post(message, fds)

@@ -135,8 +135,8 @@ class Reader:
         cache: Of content addresses.
         settled: Whether nothing can change the files now.
 
-    A tree may have 1 GiB of holes (bytes that a file claims and nobody wrote); a file whose
-    holes go beyond that, in name order, counts as `other`: their digest is over what was written, so that claiming petabytes costs nothing.
+    A tree may have 1 GiB of holes (bytes that a file claims and nobody wrote); a file whose holes go beyond that, in
+    name order, counts as `other`: its digest is over what was written, so that claiming petabytes costs nothing.
     """
 
     def __init__(self, cache: HashCache, *, settled: bool = True) -> None:

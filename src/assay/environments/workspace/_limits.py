@@ -12,6 +12,7 @@ __all__ = ["MIB", "Budget", "budget_for", "isolation_of", "rlimits_of"]
 
 MIB = 1024 * 1024
 WATCHDOG_S = 0.2
+_WHOLE_ROOT = "whole-root image: its agent may change system programs, which a verifier in a fork would then run"
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -87,4 +88,5 @@ def isolation_of(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> I
         limits=tuple(rows),
         network="none" if spec.network == "none" else "host",
         users="separate" if facts.separate_users else "same",
+        notes=(_WHOLE_ROOT,) if spec.image.root else (),
     )

@@ -175,6 +175,13 @@ class InitSession:
             problem = f"{answer.body['left']} processes could not be killed"
             raise EnvironmentFailure(problem)
 
+    async def end_command(self, number: int) -> None:
+        """Kills a running command and every process that came of it; what ran before it goes on."""
+        answer = await self.channel.ask({"op": "end", "command": number}, timeout_s=KILL_S)
+        if answer.body.get("left"):
+            problem = f"{answer.body['left']} processes could not be killed"
+            raise EnvironmentFailure(problem)
+
     async def listen(self, port: int) -> socket.socket:
         """A listening TCP socket on the sandbox's own 127.0.0.1:`port`, accepted by the host; 0 picks a port."""
         answer = await self.channel.ask({"op": "listen", "port": port})
@@ -215,7 +222,8 @@ class _Call:
             os.close(source)
             self._out.close_write_end()
             self._err.close_write_end()
-        reason = await self._wait(future, timeout_s)
+        number = self._session.channel.last_id
+        reason = await self._wait(future, number, timeout_s)
         answer = await asyncio.wait_for(future, KILL_S)
         duration = time.monotonic() - started
         self._out.drain()
@@ -227,7 +235,7 @@ class _Call:
             return ExecResult(127 if number == 2 else 126, "", text[:2000], duration)
         return self._result(int(body["exit"]), reason, duration)
 
-    async def _wait(self, future: asyncio.Future[Answer], timeout_s: float | None) -> str | None:
+    async def _wait(self, future: asyncio.Future[Answer], number: int, timeout_s: float | None) -> str | None:
         """Waits for the end, the time limit or too much output; in the last two kills. Returns which."""
         if timeout_s is None and self._left > 1 << 40:
             await asyncio.shield(future)
@@ -240,7 +248,7 @@ class _Call:
             flood.cancel()
         if future in done:
             return None
-        await self._session.kill_all()
+        await self._session.end_command(number)
         return "output" if flood in done else "timeout"
 
     def _result(self, code: int, reason: str | None, duration: float) -> ExecResult:

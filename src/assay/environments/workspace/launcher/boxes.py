@@ -63,7 +63,7 @@ class Boxes:
     def __init__(self, scratch: str, *, separate: bool) -> None:
         self.separate = separate
         """Whether many ids are mapped (the launcher is root)."""
-        self.control = Control("/host/sys/fs/cgroup")
+        self.control = Control("/host/sys/fs/cgroup", delegated=not separate)
         self.alive: dict[int, Box] = {}
         self.fates: dict[int, int] = {}
         """For sandboxes that have ended: how many of their processes the kernel killed for memory."""

@@ -70,13 +70,14 @@ class Group:
 class Control:
     """What can be controlled here: found once, at the launcher's start."""
 
-    def __init__(self, mounts: str = "/sys/fs/cgroup") -> None:
+    def __init__(self, mounts: str, *, delegated: bool) -> None:
+        """`mounts` is where the hierarchies are; `delegated`: an ordinary user, who may be given one of version 2."""
         self.version = 0
         self._tops: dict[str, str] = {}
         self._count = 0
         own = self._own_paths()
         if os.path.exists(f"{mounts}/cgroup.controllers"):
-            self._find_v2(mounts, own.get("", "/"))
+            self._find_v2(mounts, own.get("", "/"), delegated=delegated)
         else:
             self._find_v1(mounts, own)
         pid = os.getpid()
@@ -103,11 +104,12 @@ class Control:
                 self._tops[controller] = folder
                 self.version = 1
 
-    def _find_v2(self, mounts: str, own: str) -> None:
+    def _find_v2(self, mounts: str, own: str, *, delegated: bool) -> None:
         for folder in (f"{mounts}{own}".rstrip("/"), mounts):
             if not (os.access(folder, os.W_OK) and os.access(f"{folder}/cgroup.procs", os.W_OK)):
                 continue
-            self._delegate(folder)
+            if delegated:
+                self._delegate(folder)
             enabled = Path(folder, "cgroup.subtree_control").read_text(encoding="utf-8").split()
             self._tops = {c: folder for c in ("memory", "cpu") if c in enabled}
             if self._tops:

@@ -72,7 +72,8 @@ class Server:
         self._control = control
         self._oom = oom
         self._running: dict[int, int] = {}
-        self._ignored: set[int] = set()
+        self._before: dict[int, frozenset[int]] = {}
+        """For each command by the host's id: what was alive when it began."""
 
     def serve(self) -> None:
         """Serves until the socket ends; never returns."""
@@ -109,6 +110,7 @@ class Server:
                 return
             number = self._running.pop(pid, None)
             if number is not None:
+                self._before.pop(number, None)
                 cpu = usage.ru_utime + usage.ru_stime
                 code = os.waitstatus_to_exitcode(status)
                 self._answer({"id": number, "exit": code, "cpu_s": cpu, "max_kib": usage.ru_maxrss})
@@ -151,12 +153,23 @@ class Server:
             os.chdir("/")
 
     def _do_exec(self, message: dict[str, Any], fds: list[int]) -> None:
+        before = processes.alive()
         if self._oom is None:
             pid = self._spawn(message, fds)
         else:
             with self._oom:
                 pid = self._spawn(message, fds)
         self._running[pid] = message["id"]
+        self._before[message["id"]] = before
+
+    def _do_end(self, message: dict[str, Any], _: list[int]) -> None:
+        """Kills what a command has started and what that started."""
+        before = self._before.get(message["command"])
+        own = self._running
+        spared = frozenset(pid for pid, number in own.items() if number != message["command"])
+        left = 0 if before is None else processes.kill_since(before, spared)
+        self._reap()
+        self._answer({"id": message["id"], "left": left})
 
     def _do_kill(self, message: dict[str, Any], _: list[int]) -> None:
         left = processes.kill_all()

@@ -93,6 +93,37 @@ def memory() -> int:
     return total
 
 
+def alive() -> frozenset[int]:
+    """The ids of every process in our PID namespace, dead ones not yet reaped included."""
+    return frozenset(int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def kill_since(before: frozenset[int], spared: frozenset[int], passes: int = 200) -> int:
+    """Kills what has come to life since `before` was taken, whatever its session, group or parent.
+
+    Spared are the processes of `before` and `spared` and their children. What multiplies faster than it can be told
+    apart makes everything be killed. Returns how many are left.
+    """
+    for _ in range(passes):
+        found = others()
+        kept = (before | spared) & found.keys()
+        grew = True
+        while grew:
+            more = {pid for pid, (_, _, parent) in found.items() if parent in kept} - kept
+            kept |= more
+            grew = bool(more)
+        victims = [pid for pid, (_, state, _) in found.items() if pid not in kept and state not in "ZX"]
+        if not victims:
+            return 0
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        time.sleep(0.001)
+    return kill_all()
+
+
 def kill_all(limit_s: float = 5.0) -> int:
     """Kills every other process until none is left alive; returns how many are (0, unless the kernel is stuck)."""
     end = time.monotonic() + limit_s
