@@ -15,7 +15,7 @@ import pytest
 
 from assay.errors import StoreError
 from assay.records import Noted
-from assay.store import BlobStore, RunStore, audit
+from assay.store import BlobStore, RunStore, audit, seal
 
 WRITER = """
 import sys
@@ -132,6 +132,47 @@ def test_a_full_disk_leaves_no_half_blob_and_no_half_run(small_disk: Path) -> No
         pass
 
 
+def test_a_disk_too_full_to_seal_leaves_the_live_run(small_disk: Path) -> None:
+    with RunStore.create(small_disk, "r", {}) as store:
+        for number in range(10):
+            store.append(f"c{number}", [Noted("x", {"text": os.urandom(20_000).hex()})])
+    (small_disk / "ballast").write_bytes(b"x" * ((2 << 20) - 700_000))
+    with pytest.raises(StoreError, match="free space"):
+        seal(small_disk, "r")
+    assert sorted(p.name for p in (small_disk / "runs" / "r").glob("sealed*")) == []
+    assert audit(small_disk, "r") == ()
+    (small_disk / "ballast").unlink()
+    assert seal(small_disk, "r").chains == 10
+
+
+SEALER = """
+import sys
+from pathlib import Path
+import duckdb, pyarrow.parquet
+from assay.store import seal
+print("now", flush=True)
+seal(Path(sys.argv[1]), "r")
+"""
+
+
+def test_sigkill_while_sealing_loses_nothing(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        for number in range(300):
+            store.append(f"c{number}", [Noted("x", {"text": "y" * 5000})] * 3)
+        before = list(store.links())
+    for wait in (0.0, 0.01, 0.03, 0.06, 0.1):
+        with start(SEALER, str(tmp_path)) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(wait)
+            process.kill()
+        with RunStore.open(tmp_path, "r") as store:
+            assert list(store.links()) == before
+    seal(tmp_path, "r")
+    assert audit(tmp_path, "r") == ()
+    assert {p.name for p in (tmp_path / "runs" / "r").iterdir()} == {"lock", "manifest.json", "sealed"}
+
+
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
@@ -169,9 +210,9 @@ blobs = BlobStore(Path(sys.argv[1]))
 blobs.put(b"warm")
 resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, -1))
 digest = blobs.put_stream(bytes([n % 256]) * (1 << 20) for n in range(300))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+[peak] = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")]
 assert blobs.path(digest).stat().st_size == 300 << 20
-print(before // 1024, blobs.intact(digest), len(blobs.get(digest, limit=100)))
+print(peak // 1024, blobs.intact(digest), len(blobs.get(digest, limit=100)))
 """
 
 

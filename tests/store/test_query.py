@@ -51,6 +51,11 @@ def test_query_works_while_the_run_is_written(two: Path) -> None:
             assert query(two, "SELECT count(*) FROM events", runs=["new"]).rows == ((23 + count,),)
 
 
+def test_the_tables_can_be_listed(two: Path) -> None:
+    assert {row[0] for row in query(two, "SHOW TABLES").rows} == set(TABLES)
+    assert [row[0] for row in query(two, "DESCRIBE verdicts").rows] == list(TABLES["verdicts"])
+
+
 HOSTILE = [
     "SELECT * FROM read_csv('/etc/passwd')",
     "SELECT * FROM '/etc/passwd'",

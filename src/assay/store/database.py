@@ -7,6 +7,7 @@ corrupts. One writer a run, held by a file lock that the kernel releases when it
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
@@ -144,7 +145,8 @@ def store_errors(path: Path) -> Iterator[None]:
         message = f"{path}: {exc} ({_hint(str(exc))})"
         raise StoreError(message) from exc
     except OSError as exc:
-        message = f"{path}: {exc.strerror or exc}"
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(exc)
+        message = f"{path}: {exc.strerror or exc}{' (free space and try again)' if full else ''}"
         raise StoreError(message) from exc
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "QueryResult", "query", "tables_opened"]
 
 _WORD = re.compile(r"[a-z_]+")
+_LISTS = {"show", "describe", "information_schema", "duckdb_tables", "duckdb_views", "duckdb_columns"}
 _READS = "one SELECT statement over the tables " + ", ".join(TABLES)
 
 
@@ -77,7 +78,8 @@ def query(
     """
     bounds = bounds or Bounds()
     words = set(_WORD.findall(sql.lower()))
-    with tables_opened(root, [name for name in TABLES if name in words], runs, bounds) as connection:
+    names = [name for name in TABLES if name in words] or [name for name in TABLES if words & _LISTS]
+    with tables_opened(root, names, runs, bounds) as connection:
         with _explained():
             statements = connection.extract_statements(sql)
         kinds = [str(s.type).removeprefix("StatementType.") for s in statements]

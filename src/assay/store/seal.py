@@ -111,8 +111,10 @@ def _already(layout: Layout) -> SealReport:
                     message = f"{layout.sealed / name} is not what was sealed; run.sqlite beside it is kept"
                     raise StoreError(message)
             lock = WriterLock(layout.lock)
-            _remove_live(layout)
-            lock.release()
+            try:
+                _remove_live(layout)
+            finally:
+                lock.release()
     after = _size(tuple(layout.sealed.iterdir()))
     return SealReport(known.run, known.head, known.chains, known.events, unfinished, after, after, already=True)
 
