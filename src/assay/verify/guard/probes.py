@@ -82,7 +82,7 @@ def instrument(tree: ast.Module) -> None:
         if not is_docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             break
     line = tree.body[place].lineno if tree.body else 1
-    node = ast.Import([ast.alias(MODULE, NAME)], lineno=line, col_offset=0)
+    node = ast.Import([ast.alias(MODULE, NAME)], lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
     tree.body.insert(place, ast.fix_missing_locations(node))
 
 

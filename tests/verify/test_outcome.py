@@ -1,0 +1,67 @@
+"""How checks are found, and what becomes of their exceptions. No sandbox: the checks are small classes in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.environments.interface import Image, Snapshot, WorkspaceSpec
+from assay.records import Check, EnvironmentSpec, Task
+from assay.verify import JudgeRequest, verify_outcome
+
+pytestmark = pytest.mark.quick
+
+CHECKS = """
+from assay.errors import EnvironmentFailure
+from assay.records import Evidence, Verdict
+from assay.verify import CheckResult
+
+class Good:
+    kind = "good"
+    async def judge(self, given):
+        found = Evidence(given.prefix + "1", "audit", "x", {})
+        return CheckResult(Verdict(given.check.name, "outcome", "pass", 1.0, "fine", (found.id,)), (found,))
+
+class Raises:
+    kind = "raises"
+    async def judge(self, given):
+        raise ZeroDivisionError("by nothing")
+
+class NoSandbox:
+    kind = "no-sandbox"
+    async def judge(self, given):
+        raise EnvironmentFailure("the sandbox is gone")
+"""
+
+
+async def judge(tmp_path: Path, *kinds: str, repetitions: int = 1) -> list[Any]:
+    path = tmp_path / "checks.py"
+    path.write_text(CHECKS)
+    checks = tuple(Check(kind, kind if kind == "unheard-of" else f"{path}:{kind}") for kind in kinds)
+    task = Task("t", "", EnvironmentSpec("workspace"), checks, "blake3:t")
+    state = Snapshot("blake3:s", Image())
+    nowhere: Any = None
+    request = JudgeRequest(task, None, nowhere, WorkspaceSpec(), state, nowhere, repetitions)
+    return list(await verify_outcome(request))
+
+
+async def test_one_result_a_check_in_order(tmp_path: Path) -> None:
+    results = await judge(tmp_path, "Good", "Raises", "Good")
+    assert [r.verdict.status for r in results] == ["pass", "error", "pass"]
+    assert len({e.id for r in results for e in r.evidence}) == 2
+
+
+async def test_errors_name_whose_they_are(tmp_path: Path) -> None:
+    raises, no_sandbox, unknown = await judge(tmp_path, "Raises", "NoSandbox", "unheard-of")
+    assert raises.verdict.reason == "verifier: check 'Raises': ZeroDivisionError: by nothing"
+    assert no_sandbox.verdict.reason == "environment: the sandbox is gone"
+    assert (unknown.verdict.status, unknown.verdict.score) == ("error", None)
+
+
+async def test_agreeing_repetitions_keep_the_verdict(tmp_path: Path) -> None:
+    (result,) = await judge(tmp_path, "Good", repetitions=3)
+    assert result.verdict.status == "pass"
+    assert result.verdict.reason.endswith("(3 repetitions agree)")
+    assert len(result.verdict.evidence) == len(set(result.verdict.evidence)) == 3

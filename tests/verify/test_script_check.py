@@ -1,0 +1,126 @@
+"""The check `script` on real final states: what it sees, what it demands, how it says what went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+SCRIPT = "tests/test.sh"
+HELLO = '#!/bin/sh\n[ "$(cat /workspace/hello)" = hi ] && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n[ $r = 1 ]\n'
+
+
+@pytest.mark.parametrize(("command", "status"), [("echo hi > /workspace/hello", "pass"), ("true", "fail")])
+async def test_a_plain_script_decides(bench: Any, command: str, status: str) -> None:
+    bench.files = {SCRIPT: HELLO}
+    outcome = await bench.judge(command, "script", script=SCRIPT)
+    assert outcome.verdict.status == status
+    assert outcome.verdict.rewards == {"reward": 1.0 if status == "pass" else 0.0}
+    assert outcome.of_kind("reward")[0]["source"] == "reward.txt"
+
+
+LOOK = """#!/bin/sh
+id -u; pwd; echo "$HOME $PATH"; env | grep -E '^(LD_PRELOAD|PYTHONPATH|BASH_ENV|PYTEST_ADDOPTS)=.' ; ls /solution
+touch /tests/x || echo read-only
+ls -A /logs/verifier | wc -l
+echo '{"reward": 1, "speed": 0.5}' > /logs/verifier/reward.json
+"""
+
+
+async def test_the_script_sees_a_clean_place(bench: Any) -> None:
+    bench.files = {SCRIPT: LOOK}
+    outcome = await bench.judge("mkdir -p /logs/verifier; touch /workspace/x", "script", script=SCRIPT)
+    seen = outcome.of_kind("execution")[0]["stdout"].splitlines()
+    assert seen[:2] == ["0", "/workspace"]
+    assert seen[2].startswith("/run/verifier /opt/assay-verify/bin:/opt/assay/bin:/usr/local/sbin:")
+    assert seen[3:] == ["read-only", "0"]
+    assert outcome.verdict.rewards == {"reward": 1.0, "speed": 0.5}
+
+
+async def test_variables_of_the_task_reach_the_script(bench: Any) -> None:
+    bench.files = {SCRIPT: 'echo "$ANSWER" > /logs/verifier/reward.txt\n'}
+    outcome = await bench.judge("true", "script", script=SCRIPT, env={"ANSWER": "1"})
+    assert outcome.verdict.status == "pass"
+
+
+LATE = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\nsleep 100 &\n"
+NONE = "#!/bin/sh\nexit 3\n"
+SLOW = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\nsleep 100\n"
+EXIT = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\nexit 1\n"
+NAMED = "#!/bin/sh\ntrue pytest\necho 1 > /logs/verifier/reward.txt\n"
+WORDS = {LATE: "still running", NONE: "no reward", SLOW: "time limit", EXIT: "exit code 1", NAMED: "no test was seen"}
+
+
+@pytest.mark.parametrize("text", WORDS, ids=WORDS.values())
+async def test_a_doubtful_reward_is_unknown(bench: Any, text: str) -> None:
+    bench.files = {SCRIPT: text}
+    outcome = await bench.judge("true", "script", script=SCRIPT, timeout_s=1.5)
+    assert (outcome.verdict.status, outcome.verdict.score) == ("unknown", None)
+    assert WORDS[text] in outcome.verdict.reason
+
+
+async def test_literally_the_reward_decides_and_the_verdict_says_so(bench: Any) -> None:
+    bench.files = {SCRIPT: EXIT}
+    outcome = await bench.judge("true", "script", script=SCRIPT, literal=True)
+    assert outcome.verdict.status == "pass"
+    assert "literal" in outcome.verdict.marks
+
+
+async def test_a_missing_script_is_an_error(bench: Any) -> None:
+    outcome = await bench.judge("true", "script", script="tests/none.sh")
+    assert outcome.verdict.status == "error"
+    assert "tests/none.sh" in outcome.verdict.reason
+
+
+SEPARATE = '#!/bin/sh\n[ "$(cat /workspace/out/a)" = hi ] && [ ! -e /workspace/junk ] && [ ! -e /workspace/out/link ]\n'
+SEPARATE += "r=$?; echo $((1 - r)) > /logs/verifier/reward.txt; exit $r\n"
+
+
+async def test_a_separate_verifier_gets_declared_artifacts_alone(bench: Any) -> None:
+    bench.files = {SCRIPT: SEPARATE}
+    bench.environment = {"artifacts": [{"source": "/workspace/out"}]}
+    command = "mkdir out; echo hi > out/a; ln -s /etc/passwd out/link; touch junk"
+    outcome = await bench.judge(command, "script", script=SCRIPT, mode="separate")
+    assert outcome.verdict.status == "pass"
+    assert outcome.of_kind("artifacts")[0]["brought"] == ["/workspace/out"]
+
+
+async def test_an_artifact_that_is_a_link_is_not_brought(bench: Any) -> None:
+    bench.files = {SCRIPT: SEPARATE}
+    bench.environment = {"artifacts": [{"source": "/workspace/out"}]}
+    command = "mkdir /home/agent/o; echo hi > /home/agent/o/a; ln -s /home/agent/o /workspace/out; ln -s /etc o/link"
+    outcome = await bench.judge(command, "script", script=SCRIPT, mode="separate")
+    assert outcome.verdict.status in ("pass", "fail")
+    assert outcome.verdict.status == "fail" or outcome.of_kind("artifacts")[0]["brought"] == ["/workspace/out"]
+
+
+FLAKY = "#!/bin/sh\nread -r n < /proc/sys/kernel/random/uuid\ncase $n in [0-7]*) r=1;; *) r=0;; esac\n"
+FLAKY += "echo $r > /logs/verifier/reward.txt; [ $r = 1 ]\n"
+
+
+async def test_repetitions_that_disagree_are_unknown(bench: Any) -> None:
+    bench.files = {SCRIPT: FLAKY}
+    bench.repetitions = 12
+    outcome = await bench.judge("true", "script", script=SCRIPT)
+    assert outcome.verdict.status == "unknown"
+    assert "flaky" in outcome.verdict.marks
+    assert len(outcome.of_kind("execution")) == 12
+    assert len({found.id for found in outcome.evidence}) == len(outcome.evidence)
+
+
+async def test_configuration_with_other_uses_is_kept(bench: Any) -> None:
+    bench.given = {"workspace/pyproject.toml": '[project]\nname = "a"\n[tool.pytest.ini_options]\naddopts = "-q"\n'}
+    bench.files = {SCRIPT: "#!/bin/sh\ngrep -c '\"b\"' /workspace/pyproject.toml > /logs/verifier/reward.txt\n"}
+    outcome = await bench.judge('sed -i \'s/"a"/"b"/\' pyproject.toml', "script", script=SCRIPT)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ())
+
+
+UNITS = "#!/bin/sh\npython -B -m pytest -q --junitxml=/logs/verifier/junit.xml /tests && echo 1"
+UNITS += " > /logs/verifier/reward.txt\n"
+
+
+async def test_pytest_below_a_script_is_recorded(bench: Any) -> None:
+    bench.files = {SCRIPT: UNITS, "tests/test_a.py": "from a import x\n\n\ndef test_x():\n    assert x == 1\n"}
+    outcome = await bench.judge("echo 'x = 1' > a.py", "script", script=SCRIPT)
+    assert outcome.verdict.status == "pass"
+    assert [r["source"] for r in outcome.of_kind("test_report")] == ["recorder", "junit", "pytest"]

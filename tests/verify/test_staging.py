@@ -1,0 +1,59 @@
+"""Copies for the verifier: by content, readable, without links that lead out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.errors import TaskError
+from assay.verify._staging import stage
+
+pytestmark = pytest.mark.quick
+
+
+def make(folder: Path, text: str = "x") -> Path:
+    (folder / "inner").mkdir(parents=True)
+    (folder / "inner" / "a.py").write_text(text)
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o700)
+    return folder
+
+
+def test_same_content_has_the_same_digest(tmp_path: Path) -> None:
+    one, two = stage(make(tmp_path / "a")), stage(make(tmp_path / "b"))
+    assert one.digest == two.digest
+    assert stage(tmp_path / "a") == one
+
+
+def test_a_change_is_seen(tmp_path: Path) -> None:
+    before = stage(make(tmp_path / "a"))
+    (tmp_path / "a" / "inner" / "a.py").write_text("yy")
+    assert stage(tmp_path / "a").digest != before.digest
+    assert (before.path / "inner" / "a.py").read_text() == "x"
+
+
+def test_private_folders_become_readable(tmp_path: Path) -> None:
+    folder = make(tmp_path / "a")
+    folder.chmod(0o700)
+    copy = stage(folder).path
+    assert [oct(p.stat().st_mode & 0o777) for p in (copy, copy / "run.sh", copy / "inner" / "a.py")] == [
+        "0o755",
+        "0o755",
+        "0o644",
+    ]
+
+
+def test_a_single_file_is_staged(tmp_path: Path) -> None:
+    assert stage(make(tmp_path / "a") / "run.sh").path.read_text() == "#!/bin/sh\n"
+
+
+def test_a_link_that_leads_out_is_refused(tmp_path: Path) -> None:
+    (make(tmp_path / "a") / "link").symlink_to("/etc/passwd")
+    with pytest.raises(TaskError, match="leads outside"):
+        stage(tmp_path / "a")
+
+
+def test_what_is_not_there_is_a_task_error(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="cannot be brought"):
+        stage(tmp_path / "nothing")
