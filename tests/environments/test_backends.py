@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +100,14 @@ async def test_a_manifest_cannot_leave_its_folder(path: str) -> None:
     with pytest.raises(ValueError, match="stored bytes"):
         await backend.unpack([Change("/workspace/x", "added", "file", 0o644, 1, "blake3:0")], lambda _: data)
     await backend.close()
+
+
+async def test_folders_of_killed_processes_are_removed_and_those_of_living_ones_kept(tmp_path: Path) -> None:
+    (tmp_path / "assay-process-4194300-1-abc" / "w0").mkdir(parents=True)
+    first, second = ProcessBackend(scratch=tmp_path), ProcessBackend(scratch=tmp_path)
+    for backend in (first, second):
+        await backend.open(WorkspaceSpec())
+    assert len(list(tmp_path.iterdir())) == 2
+    await first.close()
+    await second.close()
+    assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.environments.interface import Workspace, WorkspaceSpec
+from assay.environments.interface import ResourceLimits, Workspace, WorkspaceSpec
 from assay.environments.workspace.bubblewrap import BubblewrapBackend
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
@@ -73,3 +73,20 @@ async def test_memory_and_disk_are_watched(box: Workspace, toolchain: ToolLayer)
     }
     assert box.isolation.name == "bubblewrap"
     assert box.isolation.network == "none"
+
+
+MEMORY = "for i in 1 2 3; do python3 -c 'x = bytearray(40 << 20); import time; time.sleep(30)' & done; wait; sleep 30"
+DISK = "i=0; while [ $i -lt 12 ]; do head -c 8M /dev/zero > f$i; i=$((i+1)); done; sleep 30"
+
+
+@pytest.mark.parametrize(("bomb", "limit"), [(MEMORY, "memory"), (DISK, "disk")])
+async def test_what_no_kernel_limit_holds_is_ended_by_the_watchdog(toolchain: ToolLayer, bomb: str, limit: str) -> None:
+    backend = BubblewrapBackend(toolchain=toolchain)
+    try:
+        box = await backend.open(WorkspaceSpec(limits=ResourceLimits(memory_mib=96, disk_mib=48)))
+    except EnvironmentFailure as exc:
+        pytest.skip(f"bubblewrap does not work here: {exc}")
+    result = await box.exec(bomb, timeout_s=20)
+    assert (result.killed_by, result.timed_out) == (limit, False)
+    assert (await box.exec("echo on")).stdout == "on\n"
+    await backend.close()

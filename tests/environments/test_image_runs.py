@@ -8,9 +8,9 @@ import pytest
 
 from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.bubblewrap import BubblewrapBackend
-from assay.environments.workspace.images import BuildOptions, build_image
+from assay.environments.workspace.images import BuildOptions, build_image, import_root
 from assay.environments.workspace.namespaces import NamespacesBackend
-from assay.environments.workspace.toolchain import ToolLayer
+from assay.environments.workspace.toolchain import PYTHON, ToolLayer
 from assay.errors import EnvironmentFailure, UserError
 
 TEXT = """FROM scratch
@@ -94,3 +94,23 @@ async def test_a_build_has_no_network_unless_allowed(backend: Backend, folder: P
     (folder / "Dockerfile").write_text("FROM scratch\nRUN cat /proc/net/route | wc -l > /workspace/routes\n")
     image = await build_image(folder, BuildOptions(cache=tmp_path / "cache"), backend=backend)
     assert (Path(image.layers[-1]) / "workspace" / "routes").read_text().strip() in ("0", "1")
+
+
+async def test_the_tool_layer_needs_nothing_of_the_image(
+    backend: Backend, folder: Path, tmp_path: Path, toolchain: ToolLayer
+) -> None:
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "sh").write_text("no shell at all")
+    options = BuildOptions(cache=tmp_path / "cache", toolchain=toolchain)
+    import_root("bare", root, options.cache)
+    (folder / "Dockerfile").write_text("FROM bare\nWORKDIR /app\nCOPY x.py /app/\n")
+    image = await build_image(folder, options)
+    spec = WorkspaceSpec(image=image, workdir="/app", mounts=(toolchain.mount(),))
+    workspace = await backend.open(spec)
+    result = await workspace.exec(
+        [PYTHON, "-I", "-c", "import ssl, sqlite3, ctypes, pytest; exec(open('x.py').read())"]
+    )
+    assert (result.stdout, result.stderr) == ("42\n", "")
+    await workspace.write("/app/new", b"1")
+    assert [change.path for change in await workspace.diff()] == ["/app/new"]

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -93,8 +92,7 @@ class FolderBackend:
     def place(self, kind: str) -> Path:
         """A new path in this backend's private folder."""
         if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix=f"assay-{self.name}-", dir=self._scratch_in))
-            self._scratch.chmod(0o711)
+            self._scratch = _folders.private_folder(self.name, self._scratch_in)
         return self._scratch / f"{kind}{next(self._numbers)}"
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> FolderWorkspace:

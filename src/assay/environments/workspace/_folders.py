@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -20,7 +22,39 @@ from assay.environments.interface import Change
 from assay.environments.workspace._entries import Entry, HashCache, is_opaque, is_whiteout, name_of
 from assay.environments.workspace.state import StackedImage, compare_entries, scan_folder
 
-__all__ = ["FolderTree", "Template", "apply_changes", "copy_folder", "etc_of", "give", "merge_layer", "remove_folder"]
+__all__ = [
+    "FolderTree",
+    "Template",
+    "apply_changes",
+    "copy_folder",
+    "etc_of",
+    "give",
+    "merge_layer",
+    "private_folder",
+    "remove_folder",
+]
+
+_PRIVATE = re.compile(r"-(\d+)-(\d*)-[^-]*$")
+
+
+def private_folder(name: str, parent: Path | None) -> Path:
+    """A new folder of this process; those that killed processes left behind are removed."""
+    place = parent or Path(tempfile.gettempdir())
+    for path in place.glob(f"assay-{name}-*"):
+        match = _PRIVATE.search(path.name)
+        if match and not path.is_symlink() and start_time(int(match[1])) != match[2]:
+            remove_folder(path)
+    made = Path(tempfile.mkdtemp(prefix=f"assay-{name}-{os.getpid()}-{start_time(os.getpid())}-", dir=place))
+    made.chmod(0o711)
+    return made
+
+
+def start_time(pid: int) -> str:
+    """When a process started, in ticks; empty where there is none of that number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 class Template:

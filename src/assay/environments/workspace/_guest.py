@@ -17,7 +17,7 @@ from typing import NamedTuple
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.errors import EnvironmentFailure
 
-__all__ = ["LAUNCHER", "Guest", "server_arguments", "start_guest"]
+__all__ = ["LAUNCHER", "Guest", "layer_python", "server_arguments", "start_guest"]
 
 LAUNCHER = Path(__file__).with_name("launcher")
 START_S = 30.0
@@ -58,6 +58,12 @@ def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **
     """What a Python (standard library only, 3.11+) is given to be the server; `folder` holds `launcher`."""
     given = {"rlimits": rlimits, "filtered": filtered, **where}
     return ["-I", "-S", "-c", _BOOT, folder, json.dumps(given)]
+
+
+def layer_python(place: str) -> list[str]:
+    """Starts the Python of a tool layer seen at `place`, without a shell or a library of what is around it."""
+    loader = [f"{place}/lib/ld.so", "--library-path", f"{place}/lib", "--argv0", f"{place}/host/python3"]
+    return [*loader, f"{place}/bin/python3"]
 
 
 async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, str]) -> Guest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.environments.interface import ResourceLimits
-from assay.environments.workspace._watch import WATCH_S
+from assay.environments.workspace._watch import DISK_EVERY, WATCH_S
 from assay.records import LimitHold
 
 __all__ = ["MIB", "folder_limits", "folder_rlimits"]
@@ -31,7 +31,7 @@ def folder_limits(limits: ResourceLimits) -> tuple[LimitHold, ...]:
         LimitHold("memory", "soft", limits.memory_mib, "MiB", f"{watch}; RLIMIT_DATA for each process"),
         LimitHold("processes", "hard", limits.processes, "", "RLIMIT_NPROC in its user namespace"),
         LimitHold("cpu", "none", limits.cpus, "cores"),
-        LimitHold("disk", "soft", limits.disk_mib, "MiB", "watchdog 1 s"),
+        LimitHold("disk", "soft", limits.disk_mib, "MiB", f"watchdog {DISK_EVERY * WATCH_S * 1000:.0f} ms"),
         LimitHold("tmp", "hard", limits.tmp_mib, "MiB", "tmpfs size"),
         LimitHold("file_size", "hard", limits.file_mib, "MiB", "RLIMIT_FSIZE"),
         LimitHold("open_files", "hard", limits.open_files, "", "RLIMIT_NOFILE"),

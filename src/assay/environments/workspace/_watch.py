@@ -14,10 +14,10 @@ from assay.environments.workspace._sandbox import disk_usage
 from assay.environments.workspace.session import InitSession
 from assay.errors import EnvironmentFailure
 
-__all__ = ["WATCH_S", "Watch"]
+__all__ = ["DISK_EVERY", "WATCH_S", "Watch"]
 
 WATCH_S = 0.2
-_DISK_EVERY = 5
+DISK_EVERY = 2
 _MIB = 1024 * 1024
 
 
@@ -69,7 +69,7 @@ class Watch:
     async def _over(self, session: InitSession, turn: int) -> str | None:
         if self._memory is not None and await session.memory_bytes() > self._memory:
             return "memory"
-        if self._disk is not None and turn % _DISK_EVERY == 0:
+        if self._disk is not None and turn % DISK_EVERY == 0:
             used = await asyncio.to_thread(self._used)
             return "disk" if used > self._disk else None
         return None

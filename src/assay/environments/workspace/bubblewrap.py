@@ -22,7 +22,7 @@ from pathlib import Path
 from assay.environments.interface import Image, WorkspaceSpec
 from assay.environments.workspace._folder_backend import FOREIGN, FolderBackend
 from assay.environments.workspace._folders import Template, etc_of
-from assay.environments.workspace._guest import LAUNCHER, Guest, server_arguments, start_guest
+from assay.environments.workspace._guest import LAUNCHER, Guest, layer_python, server_arguments, start_guest
 from assay.environments.workspace._held import MIB, folder_limits, folder_rlimits
 from assay.environments.workspace.launcher.base import SYSTEM
 from assay.environments.workspace.toolchain import HOME, ToolLayer
@@ -100,7 +100,7 @@ class BubblewrapBackend(FolderBackend):
         last = [*self._masks(folder, spec), "--chdir", "/", "--"]
 
         def command(fd: int) -> list[str]:
-            server = [python, *server_arguments(_PLACE, rlimits, filtered=True, fd=fd)]
+            server = [*python, *server_arguments(_PLACE, rlimits, filtered=True, fd=fd)]
             if self.owner is None:
                 return [program, *self._arguments(spec, sources), *last, *server]
             place = self.place("m")
@@ -112,15 +112,15 @@ class BubblewrapBackend(FolderBackend):
 
         return await start_guest(command, {"PATH": "/usr/bin:/bin"})
 
-    def _python(self, spec: WorkspaceSpec) -> tuple[str, list[tuple[str, str]]]:
+    def _python(self, spec: WorkspaceSpec) -> tuple[list[str], list[tuple[str, str]]]:
         layer = self._toolchain.path if self._toolchain is not None else None
         layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
         if layer is not None:
-            return f"{_PLACE}/python/host/python3", [(layer, f"{_PLACE}/python")]
+            return layer_python(f"{_PLACE}/python"), [(layer, f"{_PLACE}/python")]
         if spec.image.root or not Path("/usr/bin/python3").exists():
             message = "the exec server needs a Python in the sandbox: make the tool layer with `assay setup`"
             raise EnvironmentFailure(message)
-        return "/usr/bin/python3", []
+        return ["/usr/bin/python3"], []
 
     def _arguments(self, spec: WorkspaceSpec, sources: list[tuple[str, str]]) -> list[str]:
         """What bubblewrap is told; mounts in this order, each over those before."""

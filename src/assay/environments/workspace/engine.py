@@ -29,7 +29,7 @@ from blake3 import blake3
 from assay.environments.interface import Image, WorkspaceSpec
 from assay.environments.workspace._folder_backend import FolderBackend
 from assay.environments.workspace._folders import Template, etc_of
-from assay.environments.workspace._guest import LAUNCHER, START_S, Guest, server_arguments
+from assay.environments.workspace._guest import LAUNCHER, START_S, Guest, layer_python, server_arguments
 from assay.environments.workspace._held import folder_limits, folder_rlimits
 from assay.environments.workspace.images import import_root
 from assay.environments.workspace.launcher.base import SYSTEM
@@ -95,7 +95,7 @@ class _EngineBackend(FolderBackend):
         with _listening(meeting / "s") as listener:
             arguments = self._arguments(name, spec, folder, template)
             server = server_arguments(_OWN, self._rlimits(spec), filtered=True, connect=f"{_OWN}/socket/s")
-            own = ["-v", f"{meeting}:{_OWN}/socket", image, f"{_OWN}/python/host/python3", *server]
+            own = ["-v", f"{meeting}:{_OWN}/socket", image, *layer_python(f"{_OWN}/python"), *server]
             try:
                 await self._engine("run", "-d", *arguments, *own)
                 session = await self._met(listener)

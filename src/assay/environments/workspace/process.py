@@ -26,7 +26,7 @@ from assay.environments.interface import Image, WorkspaceSpec
 from assay.environments.workspace._folder_backend import FolderBackend
 from assay.environments.workspace._folders import Template, remove_folder
 from assay.environments.workspace._guest import LAUNCHER, Guest, server_arguments, start_guest
-from assay.environments.workspace._watch import WATCH_S
+from assay.environments.workspace._watch import DISK_EVERY, WATCH_S
 from assay.records import Isolation, LimitHold
 
 __all__ = ["ProcessBackend"]
@@ -66,7 +66,7 @@ class ProcessBackend(FolderBackend):
             LimitHold("memory", "soft", limits.memory_mib, "MiB", watch),
             LimitHold("processes", "none", limits.processes),
             LimitHold("cpu", "none", limits.cpus, "cores"),
-            LimitHold("disk", "soft", limits.disk_mib, "MiB", "watchdog 1 s"),
+            LimitHold("disk", "soft", limits.disk_mib, "MiB", f"watchdog {DISK_EVERY * WATCH_S * 1000:.0f} ms"),
             LimitHold("file_size", "hard", limits.file_mib, "MiB", "RLIMIT_FSIZE"),
             LimitHold("open_files", "hard", limits.open_files, "", "RLIMIT_NOFILE"),
         ]
