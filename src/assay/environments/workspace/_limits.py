@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from assay.environments.interface import ResourceLimits, WorkspaceSpec
@@ -28,12 +30,21 @@ class Budget(msgspec.Struct, frozen=True):
     disk_watch: int | None
 
 
-def budget_for(limits: ResourceLimits, facts: LauncherFacts, *, memory_total: int, prefer_disk: bool) -> Budget:
+def memory_available() -> int:
+    """Bytes that the machine could give now without swapping, as the kernel estimates them."""
+    with Path("/proc/meminfo").open(encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def budget_for(limits: ResourceLimits, facts: LauncherFacts, *, prefer_disk: bool) -> Budget:
     """Chooses the strongest way that this machine has for each limit."""
     memory = limits.memory_mib * MIB if limits.memory_mib is not None else None
     grouped = "memory" in facts.controllers
     disk = limits.disk_mib * MIB if limits.disk_mib is not None else None
-    in_memory = facts.tmpfs_layers and disk is not None and not prefer_disk and disk <= memory_total // 2
+    in_memory = facts.tmpfs_layers and disk is not None and not prefer_disk and disk <= memory_available() // 2
     return Budget(
         memory_group=memory if grouped else None,
         memory_watch=None if grouped else memory,

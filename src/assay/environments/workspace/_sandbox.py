@@ -258,7 +258,8 @@ class NamespacesWorkspace:
         await asyncio.shield(self._closing)
 
     async def _release(self) -> None:
-        self._closed = True
+        async with self._changing:
+            self._closed = True
         if self._watchdog is not None:
             self._watchdog.cancel()
         self._backend.forget(self)
@@ -304,7 +305,10 @@ class NamespacesWorkspace:
         return changes_between(self._layers.view, base, await self._changes())
 
     async def snapshot(self) -> Snapshot:
-        """See `interface.State.snapshot`."""
+        """See `interface.State.snapshot`. Cancelled, it is finished all the same: half a snapshot is no sandbox."""
+        return await asyncio.shield(asyncio.get_running_loop().create_task(self._seal_and_go_on()))
+
+    async def _seal_and_go_on(self) -> Snapshot:
         async with self._changing:
             self._live()
             await self._sandbox.end()

@@ -38,7 +38,7 @@ class NamespacesBackend:
     Args:
         run_as: As root, the ordinary user id that the launcher becomes: the tier of a user without rights.
         writable: Where writable layers live: `auto` is a sized tmpfs where the kernel can and the size is at most half
-            of the memory (the disk limit is then hard), else a folder on disk.
+            of the memory that is available then (the disk limit is hard), else a folder on disk (it is soft).
         scratch: Where folders on disk are made; default the temporary folder.
     """
 
@@ -64,8 +64,6 @@ class NamespacesBackend:
         self._sealed: dict[str, int] = {}
         self._snapshots: set[tuple[str, ...]] = set()
         self._open: weakref.WeakSet[NamespacesWorkspace] = weakref.WeakSet()
-        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-        self._memory_total = pages * size
 
     async def launcher(self) -> Launcher:
         """The launcher, started at the first need."""
@@ -124,7 +122,7 @@ class NamespacesBackend:
         """Everything that the launcher must know to make one sandbox."""
         launcher = await self.launcher()
         prefer_disk = self._writable == "disk"
-        budget = budget_for(spec.limits, launcher.facts, memory_total=self._memory_total, prefer_disk=prefer_disk)
+        budget = budget_for(spec.limits, launcher.facts, prefer_disk=prefer_disk)
         home = "/home/agent" if spec.user == "agent" else "/root"
         message = {
             "op": "open",

@@ -1,8 +1,8 @@
 """The start-up self-test: tries, in a real sandbox, each property that a backend claims.
 
 Nothing is assumed from versions or configuration: a kernel, a security module or a container around us may refuse or
-allow anything. Harmless where a property does not hold: a kernel setting is written with its own value, a mount is of
-nothing on nothing. About a quarter of a second. Works on any backend.
+allow anything. Harmless where a property does not hold: a kernel setting is written with its own value, a mount names
+a file system that does not exist, tracing stops nothing. About a quarter of a second. Works on any backend.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def connects(port):
     return True
 tried = {
     'network': connects(int(sys.argv[1])),
-    'mount': libc.mount(b'none', b'/nowhere', b'tmpfs', ctypes.c_ulong(0), None) == 0 or ctypes.get_errno() != 1,
+    'mount': libc.mount(b'none', b'/', b'assay-no-such-kind', ctypes.c_ulong(0), None) == 0 or ctypes.get_errno() != 1,
     'nesting': libc.unshare(0x10000000) == 0,
-    'tracing': libc.ptrace(16, 1, 0, 0) == 0,
+    'tracing': libc.ptrace(0x4206, 1, 0, 0) == 0,
 }
 print(*[name for name, reached in tried.items() if reached], 'done')
 """
@@ -134,8 +134,8 @@ async def _host_files(box: Workspace) -> tuple[str, str]:
 
 
 async def _system_folders(box: Workspace) -> tuple[str, str]:
-    said = await _shell(box, "(: > /usr/bin/assay-probe && rm -f /usr/bin/assay-probe && echo written) 2>/dev/null")
-    return "system folders", "/usr/bin can be written" if said else ""
+    said = await _shell(box, "for f in /usr/bin /etc /bin/sh /etc/passwd; do [ -w $f ] && echo $f; done")
+    return "system folders", f"writable: {said[:100]}" if said else ""
 
 
 async def _background(box: Workspace) -> tuple[str, str]:

@@ -17,8 +17,10 @@ and output floods within the limits that the isolation record calls hard or soft
 
 Not covered: exploits of the kernel itself (the kernel is shared; a virtual machine is the answer); side channels
 between sandboxes on one core or cache; what /proc tells of the kernel and the machine as a whole (version, memory,
-load, mounted devices' names); with `network="host"`, everything that the network offers; the sum of memory,
-and the disk when it is no tmpfs, where no cgroup can be written (a watchdog, 200 ms, called soft); CPU share without a
-cgroup; a whole-root image's own programs and /etc, which its agent may change and a verifier in a fork would run.
+load, the names of mounted devices and host folders); with `network="host"`, everything that the network offers; the
+sum of memory, and the disk when it is no tmpfs, where no cgroup can be written (a watchdog, 200 ms, called soft); CPU
+share without a cgroup; a whole-root image's own programs and /etc, which its agent may change and a verifier in a fork
+would run.
+
 System call numbers are tested on x86-64 only; those of arm64 are a checked table and untested.
 """
