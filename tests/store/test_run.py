@@ -10,7 +10,17 @@ import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.records import GENESIS, AttemptStarted, Body, Noted, canonical_bytes, decode
+from assay.records import (
+    GENESIS,
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Noted,
+    Verdict,
+    VerdictGiven,
+    canonical_bytes,
+    decode,
+)
 from assay.store import AttemptRow, RunStore, list_runs, newest_run, verify_chain
 
 pytestmark = pytest.mark.quick
@@ -39,6 +49,15 @@ def test_what_json_cannot_hold_is_refused_and_leaves_the_chain(live: RunStore, t
             store.append("t.a.99.0", [Noted("fine"), Noted("x", {"v": value})])
         store.append("t.a.99.0", [Noted("fine")])
         assert len(list(store.events("t.a.99.0"))) == before.length + 1
+
+
+def test_a_body_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        verdict = VerdictGiven(Verdict("c", "outcome", "maybe", 1, ""))
+        for wrong in (Noted(name=3), AttemptEnded(metrics={"x": "many"}), verdict):
+            with pytest.raises(StoreError, match="cannot be recorded"):
+                store.append("c", [wrong])
+        assert store.attempts() == []
 
 
 def test_appending_nothing_changes_nothing(live: RunStore, tmp_path: Path) -> None:

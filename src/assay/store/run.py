@@ -289,12 +289,13 @@ def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
 
 
 def encoded(body: Body, chain: str) -> bytes:
-    """The canonical bytes, which can be read back. NaN would silently become null, so it is looked for."""
+    """The canonical bytes, proved to be readable. NaN would silently become null, so it is looked for."""
     try:
         raw = canonical_bytes(body)
+        event_of(Link(chain, 0, GENESIS, raw, ""))
         if b"null" in raw:
             require_finite(msgspec.to_builtins(body), str(body.__struct_config__.tag))
-    except (ValueError, TypeError, OverflowError) as exc:
+    except (StoreError, ValueError, TypeError, OverflowError) as exc:
         message = f"an event of {chain} cannot be recorded: {exc}"
         raise StoreError(message) from exc
     return raw
