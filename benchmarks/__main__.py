@@ -11,10 +11,12 @@ from pathlib import Path
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small size, for seeing that all of it runs")
-    parser.add_argument("--peer-python", metavar="PATH", help="a Python that has the peers (inspect_ai, ...) installed")
+    parser.add_argument(
+        "--peer-python", action="append", default=[], metavar="[NAME=]PATH", help="a Python that has a peer installed"
+    )
     given = parser.parse_args()
     extra = ["--quick"] * given.quick
-    extra += ["--peer-python", given.peer_python] if given.peer_python else []
+    extra += [word for path in given.peer_python for word in ("--peer-python", path)]
     failed = []
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         print(f"\n== {path.stem}", flush=True)

@@ -284,14 +284,22 @@ def measure(count: int, peer: str | None) -> dict[str, dict[str, Any] | None]:
     return found
 
 
+def peer_of(given: list[str]) -> str | None:
+    """The Python that has Inspect: named so, or not named."""
+    named = [value.rpartition("=") for value in given]
+    return next((path for name, _, path in reversed(named) if name in ("", "inspect", "inspect_ai")), None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="500 attempts")
     parser.add_argument("--attempts", type=int, default=10_000, metavar="N")
-    parser.add_argument("--peer-python", metavar="PATH", help="a Python that has inspect_ai installed")
+    parser.add_argument(
+        "--peer-python", action="append", default=[], metavar="[inspect=]PATH", help="a Python that has inspect_ai"
+    )
     given = parser.parse_args()
     count = 500 if given.quick else given.attempts
-    found = measure(count, given.peer_python)
+    found = measure(count, peer_of(given.peer_python))
     keys = ("commit_cpu_s", "commit_wall_s", "megabytes", "open_ms", "rate_ms", "search_ms", "peak_mib")
     rows = [(name, *((result or {}).get(key) for key in keys)) for name, result in found.items()]
     facts = machine_facts()
