@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.environments.interface import Image, ResourceLimits, Workspace, WorkspaceSpec
+from assay.environments.interface import Image, Mount, ResourceLimits, Workspace, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 
 from .conftest import NOBODY, give
@@ -35,6 +35,22 @@ async def test_layers_reach_system_folders_and_stay_read_only_there(
     assert (await box.exec("echo x > /etc/tool.conf || echo x > /usr/local/bin/tool")).exit_code != 0
     assert (await box.exec("echo more >> /opt/x && cat /opt/x")).stdout == "lowmore\n"
     assert (shared / "low" / "opt" / "x").read_text() == "low"
+
+
+async def test_many_images_in_a_row(backend: NamespacesBackend, shared: Path, tier: str) -> None:
+    backend.most_kept = 2
+    sources = [layer(shared / f"{i}", {"workspace/a": f"{i}"}) for i in range(6)]
+    give(shared, tier)
+    images = [Image(layers=(source,), digest=source) for source in sources]
+    kept = await backend.open(WorkspaceSpec(image=images[0]))
+    for index, image in enumerate(images * 2):
+        box = await backend.open(WorkspaceSpec(image=image, mounts=(Mount(sources[index % 6], "/m"),)))
+        assert (await box.exec("cat /workspace/a /m/workspace/a")).stdout == f"{index % 6}" * 2
+        await box.close()
+    assert len(backend._images) <= 4
+    await kept.snapshot()
+    assert (await kept.exec("cat a; echo b > a")).stdout == "0"
+    assert len(await kept.diff()) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's layers are all that user's")

@@ -189,6 +189,11 @@ class NamespacesWorkspace:
         """The sealed layers that it stands on."""
         return self._layers.sealed
 
+    @property
+    def image_places(self) -> tuple[str, ...]:
+        """The image's layers that it stands on."""
+        return self._layers.image_places
+
     def _live(self) -> InitSession:
         if self._closed:
             text = "the workspace is closed"

@@ -46,6 +46,9 @@ class NamespacesBackend:
     most_sealed = 40
     """Sealed layers under one workspace; at more they are written into one. A mount takes about 130."""
 
+    most_kept = 128
+    """Image layers, and mounts, that stay ready for the next sandbox."""
+
     def __init__(
         self,
         *,
@@ -58,6 +61,8 @@ class NamespacesBackend:
         self._scratch = scratch
         self._launcher: Launcher | None = None
         self._starting = asyncio.Lock()
+        self._layering = asyncio.Lock()
+        self._unpacking = 0
         self._cache = HashCache()
         self._images: dict[str, tuple[str, int]] = {}
         self._mounts: dict[str, str] = {}
@@ -79,10 +84,13 @@ class NamespacesBackend:
         if missing := [place for place in sealed if place not in self._sealed]:
             text = f"the state's layers {missing} are not, or no longer, this backend's"
             raise EnvironmentFailure(text)
-        with boundary(EnvironmentFailure, "the image"):
-            layers = await self._layers(image, sealed)
-        workspace = NamespacesWorkspace(self, spec, layers, state)
-        self._open.add(workspace)
+        async with self._layering:
+            with boundary(EnvironmentFailure, "the image"):
+                layers = await self._layers(image, sealed)
+            workspace = NamespacesWorkspace(self, spec, layers, state)
+            self._open.add(workspace)
+            if not self._unpacking:
+                await self._forget_old()
         try:
             with boundary(EnvironmentFailure, "the sandbox"):
                 await workspace.start()
@@ -103,20 +111,35 @@ class NamespacesBackend:
         return Layers(image, tuple(reversed(sealed)), tuple(places), StackedImage(tops, self._cache))
 
     async def _image_layer(self, source: str) -> tuple[str, int]:
-        real = str(Path(source).resolve(strict=True))
-        if real not in self._images:
+        key, real = _identity(source)
+        if key not in self._images:
             launcher = await self.launcher()
             answer = await launcher.ask({"op": "layer", "source": real, "kind": "layer"})
-            self._images.setdefault(real, (answer.body["place"], answer.fds[0]))
-        return self._images[real]
+            self._images[key] = (answer.body["place"], answer.fds[0])
+        self._images[key] = self._images.pop(key)  # the last used is the last to go
+        return self._images[key]
 
     async def _mount(self, source: str) -> str:
-        real = str(Path(source).resolve(strict=True))
-        if real not in self._mounts:
+        key, real = _identity(source)
+        if key not in self._mounts:
             launcher = await self.launcher()
             answer = await launcher.ask({"op": "layer", "source": real, "kind": "mount"})
-            self._mounts[real] = answer.body["place"]
-        return self._mounts[real]
+            self._mounts[key] = answer.body["place"]
+        self._mounts[key] = self._mounts.pop(key)
+        return self._mounts[key]
+
+    async def _forget_old(self) -> None:
+        """Lets go of layers and mounts that were not used for long: each costs every later sandbox a little."""
+        used = {place for workspace in self._open for place in workspace.image_places}
+        spare = [key for key, (place, _) in self._images.items() if place not in used][: -self.most_kept]
+        places = []
+        for key in spare:
+            place, top = self._images.pop(key)
+            os.close(top)
+            places.append(place)
+        places += [self._mounts.pop(key) for key in list(self._mounts)[: -self.most_kept]]
+        if places and self._launcher is not None:
+            await self._launcher.ask({"op": "forget", "places": places})
 
     async def request_for(self, spec: WorkspaceSpec, layers: Layers) -> SandboxRequest:
         """Everything that the launcher must know to make one sandbox."""
@@ -178,7 +201,17 @@ class NamespacesBackend:
         """
         changes = tuple(manifest)
         launcher = await self.launcher()
-        layers = await self._layers(image or Image(), ())
+        self._unpacking += 1
+        try:
+            return await self._unpack(launcher, changes, read_blob, image or Image())
+        finally:
+            self._unpacking -= 1
+
+    async def _unpack(
+        self, launcher: Launcher, changes: tuple[Change, ...], read_blob: BlobReader, image: Image
+    ) -> Snapshot:
+        async with self._layering:
+            layers = await self._layers(image, ())
         size = sum(change.size or 0 for change in changes)
         pages = sum((change.size or 0) // 4096 + 1 for change in changes)
         room = max(size, pages * 4096) + (1 << 20) if launcher.facts.tmpfs_layers and self._writable != "disk" else None
@@ -234,3 +267,10 @@ class NamespacesBackend:
         launcher, self._launcher = self._launcher, None
         if launcher is not None:
             await launcher.close()
+
+
+def _identity(source: str) -> tuple[str, str]:
+    """A key that changes when another file or folder takes the place of this one; and the real path."""
+    real = Path(source).resolve(strict=True)
+    status = real.stat()
+    return f"{real}\0{status.st_dev}:{status.st_ino}", str(real)

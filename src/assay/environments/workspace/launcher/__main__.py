@@ -94,6 +94,11 @@ class Launcher:
             self._boxes.drop_upper(place)
         return {}, ()
 
+    def _do_forget(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
+        for place in message["places"]:
+            self._boxes.forget(place)
+        return {}, ()
+
     def _do_kill(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
         if message["pid"] in self._boxes.alive:
             os.kill(message["pid"], signal.SIGKILL)

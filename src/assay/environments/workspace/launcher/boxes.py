@@ -67,7 +67,7 @@ class Boxes:
         self.alive: dict[int, Box] = {}
         self.fates: dict[int, int] = {}
         """For sandboxes that have ended: how many of their processes the kernel killed for memory."""
-        self._layers: dict[tuple[str, str], str] = {}
+        self._copies: dict[str, str] = {}
         self._count = 0
         self._map: int | None = None
         self._filter = seccomp.program()
@@ -107,22 +107,30 @@ class Boxes:
 
     def layer(self, source: str, kind: str) -> str:
         """Makes a host folder or file usable in sandboxes; `kind` is `layer` (owned by the agent) or `mount`."""
-        place = self._layers.get((source, kind))
-        if place is None:
-            place = f"/l/{self._number()}"
-            real = "/host" + source
-            if os.path.isdir(real):
-                os.mkdir(place)
-            else:
-                os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
-            if kind == "layer" and self.separate:
-                self._bring_layer(real, place)
-            else:
-                sys_.mount(real, place, None, sys_.MS_BIND | sys_.MS_REC)
-            if kind == "mount":
-                sys_.restrict_tree(place, 1 | 2 | 4)
-            self._layers[source, kind] = place
+        place = f"/l/{self._number()}"
+        real = "/host" + source
+        if os.path.isdir(real):
+            os.mkdir(place)
+        else:
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+        if kind == "layer" and self.separate:
+            self._bring_layer(real, place)
+        else:
+            sys_.mount(real, place, None, sys_.MS_BIND | sys_.MS_REC)
+        if kind == "mount":
+            sys_.restrict_tree(place, 1 | 2 | 4)
         return place
+
+    def forget(self, place: str) -> None:
+        """Lets go of a layer or mount; sandboxes that have it keep it."""
+        sys_.unmount(place)
+        if os.path.isdir(place):
+            os.rmdir(place)
+        else:
+            os.unlink(place)
+        copy = self._copies.pop(place, None)
+        if copy is not None:
+            shutil.rmtree(copy)
 
     def _bring_layer(self, real: str, place: str) -> None:
         """As root: shown with the agent as the owner through an id-mapped mount, or copied where that cannot be."""
@@ -138,6 +146,7 @@ class Boxes:
                 return
         copy = f"/k/l{self._number()}"
         _copy_tree(real, copy, FIRST_ID + AGENT.user)
+        self._copies[place] = copy
         sys_.mount(copy, place, None, sys_.MS_BIND)
 
     def _agent_map(self) -> int:
