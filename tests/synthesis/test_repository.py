@@ -38,7 +38,7 @@ async def test_tasks_load_and_hide_what_decides(sdist: Path, tmp_path: Path, bac
 
 def _hides(folder: Path, hidden: tuple[str, ...]) -> None:
     shown = (folder / "environment" / "changed" / "tests" / "test_plane.py").read_text()
-    deciding = (folder / "tests" / "test_tests__test_plane.py").read_text()
+    deciding = (folder / "tests" / "files" / "tests" / "test_plane.py").read_text()
     text = (folder / "instruction.md").read_text()
     for test in hidden:
         name = test.rpartition("::")[2]

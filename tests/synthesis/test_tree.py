@@ -12,7 +12,7 @@ import pytest
 from assay.errors import UserError
 from assay.synthesis import _archive
 from assay.synthesis._archive import read_archive
-from assay.synthesis._tree import hidden_name, load_source
+from assay.synthesis._tree import load_source
 
 pytestmark = pytest.mark.quick
 
@@ -115,7 +115,3 @@ def test_what_is_missing_is_named(tmp_path: Path, files: dict[str, str], message
 def test_unknown_source_says_what_it_may_be() -> None:
     with pytest.raises(UserError, match="no installed package"):
         load_source("no-such-package-anywhere")
-
-
-def test_hidden_names_are_flat() -> None:
-    assert hidden_name("a/tests/test_b.py") == "test_a__tests__test_b.py"

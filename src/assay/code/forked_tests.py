@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import inspect
 import json
 import os
 import random
@@ -17,8 +18,10 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -34,6 +37,7 @@ class Recorder:
     """The pytest plugin that notes outcomes, and per test the lines that it ran."""
 
     def __init__(self, job: dict[str, Any], tracer: Any) -> None:
+        self._id = job["id"]
         self.tests: dict[str, list[Any]] = {}
         self.problems: list[str] = []
         self._first = frozenset(job.get("give_up_on", ()))
@@ -105,6 +109,11 @@ class Recorder:
         elif item.nodeid in self._first:
             self._open.clear()
 
+    def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
+        """All of it, as a reply holds it."""
+        found = {"id": self._id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
+        return found | {"problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
+
 
 def _line_in(excinfo: Any, item: Any) -> int:
     path = str(item.path)
@@ -114,20 +123,116 @@ def _line_in(excinfo: Any, item: Any) -> int:
 
 def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """Runs one job in this process, which must end afterwards."""
-    random.seed(batch.get("seed", 0))
-    sys.path[:0] = batch.get("paths", [])
-    sys.dont_write_bytecode = bool(job.get("write"))
+    prepare(batch)
+    sys.dont_write_bytecode = sys.dont_write_bytecode or bool(job.get("write"))
     tracer = LineTracer(batch.get("cover", [])) if job.get("measure") else None
     recorder = Recorder(job, tracer)
-    options = [*PYTEST_OPTIONS, f"--rootdir={batch['root']}", "-c", os.devnull]
-    options += [] if job.get("explain") else ["--assert=plain"]
     started = time.process_time()
-    code = pytest.main([*options, *job["tests"]], plugins=[recorder])
-    result = {"id": job["id"], "ended": "done", "exit_code": int(code), "tests": recorder.tests}
-    result |= {"problems": recorder.problems[:20], "cpu_s": round(time.process_time() - started, 3)}
+    code = pytest.main([*options(batch, job), *job["tests"]], plugins=[recorder])
+    result = recorder.result(int(code), time.process_time() - started)
     if tracer is not None:
         result["covered"] = tracer.covered
     return result
+
+
+def prepare(batch: dict[str, Any]) -> None:
+    """Sets the process up for tests."""
+    random.seed(batch.get("seed", 0))
+    sys.path[:0] = batch.get("paths", [])
+
+
+def options(batch: dict[str, Any], job: dict[str, Any]) -> list[str]:
+    """Pytest's options."""
+    plain = [] if job.get("explain") else ["--assert=plain"]
+    return [*PYTEST_OPTIONS, f"--rootdir={batch['root']}", "-c", os.devnull, *plain]
+
+
+class WarmLoop:
+    """The pytest plugin that, once all tests are collected, forks a process for each job instead of running them."""
+
+    def __init__(self, batch: dict[str, Any], aside: Path, finished: Callable[[dict[str, Any]], None]) -> None:
+        self._batch = batch
+        self._aside = aside
+        self._finished = finished
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """Runs all jobs; a job that has to be run as usual is answered with `ended: cold`."""
+        live = LiveFunctions({path for job in self._batch["jobs"] for path in job.get("write", {})})
+        gc.collect()
+        gc.freeze()
+        for job in self._batch["jobs"]:
+            self._finished(in_child(self._batch, job, self._aside, partial(self._run, session, live, job)))
+        return True
+
+    def _run(self, session: Any, live: LiveFunctions, job: dict[str, Any]) -> dict[str, Any]:
+        if not all(live.replace(path, text) for path, text in job.get("write", {}).items()):
+            return {"id": job["id"], "ended": "cold"}
+        random.seed(self._batch.get("seed", 0))
+        recorder = Recorder(job, None)
+        session.config.pluginmanager.register(recorder)
+        items = list(session.items)
+        recorder.pytest_collection_modifyitems(items)
+        started = time.process_time()
+        for index, item in enumerate(items):
+            following = items[index + 1] if index + 1 < len(items) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldstop:
+                break
+        return recorder.result(0, time.process_time() - started)
+
+
+class LiveFunctions:
+    """The functions that were made from some files, and the means to give them the code of another text."""
+
+    def __init__(self, paths: set[str]) -> None:
+        self._found: dict[tuple[str, str, int], list[Any]] = {}
+        self._old: dict[str, CodeType] = {}
+        for path in paths:
+            with contextlib.suppress(OSError, SyntaxError, ValueError):
+                self._old[path] = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+        for thing in gc.get_objects():
+            if type(thing) is FunctionType and thing.__code__.co_filename in paths:
+                self._found.setdefault(_place(thing.__code__), []).append(thing)
+
+    def replace(self, path: str, text: str) -> bool:
+        """Whether every function that differs now runs the new code; False leaves some as they were."""
+        try:
+            new = compile(text.encode(), path, "exec", dont_inherit=True)
+            pairs = list(_differing(self._old[path], new))
+            for old, code in pairs:
+                for function in self._found[_place(old)]:
+                    function.__code__ = code
+        except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+        return True
+
+
+def _place(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _differing(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """The functions whose code differs; `ValueError` where anything else differs."""
+    if old == new:
+        return
+    if _place(old) != _place(new):
+        message = "functions were moved"
+        raise ValueError(message)
+    if old.co_flags & inspect.CO_NEWLOCALS and old.co_flags & inspect.CO_OPTIMIZED:
+        if not old.co_name.startswith("<"):
+            yield old, new
+    elif (old.co_code, old.co_names, _values(old)) != (new.co_code, new.co_names, _values(new)):
+        message = "code outside functions differs"
+        raise ValueError(message)
+    inner = [c for c in old.co_consts if isinstance(c, CodeType)], [c for c in new.co_consts if isinstance(c, CodeType)]
+    for one, two in zip(*inner, strict=False):
+        if not (old.co_flags & inspect.CO_OPTIMIZED) or _place(one) == _place(two):
+            yield from _differing(one, two)
+
+
+def _values(code: CodeType) -> list[tuple[str, str]]:
+    return [(type(c).__name__, repr(c)) for c in code.co_consts if not isinstance(c, CodeType)]
 
 
 class LineTracer:
@@ -220,12 +325,15 @@ def written(texts: dict[str, str | None], serial: int) -> Iterator[None]:
                 os.utime(path, ns=(old[1].st_atime_ns, old[1].st_mtime_ns))
 
 
-def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path) -> dict[str, Any]:
-    """Forks, runs the job there, and reads what it wrote; a child that takes too long is killed with its group."""
+Work = Callable[[], dict[str, Any]]
+
+
+def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work) -> dict[str, Any]:
+    """Forks, does the work there, and reads what it wrote; a child that takes too long is killed with its group."""
     reply.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
-        _be_child(batch, job, reply)
+        _be_child(batch, job, reply, work)
     limit = float(job.get("cpu_s", 30.0))
     ended = _wait(child, limit * 3 + 5)
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -236,7 +344,7 @@ def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path) -> dict[st
         return {"id": job["id"], "ended": ended}
 
 
-def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path) -> None:
+def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work) -> None:
     try:
         os.setpgid(0, 0)
         limit = int(float(job.get("cpu_s", 30.0))) + 1
@@ -246,7 +354,7 @@ def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path) -> None:
             os.dup2(nowhere, descriptor)
         os.chdir(batch["root"])
         aside = reply.with_suffix(".part")
-        aside.write_text(json.dumps(run_job(batch, job)), encoding="utf-8")
+        aside.write_text(json.dumps(work()), encoding="utf-8")
         aside.rename(reply)
     finally:
         os._exit(0)
@@ -295,13 +403,40 @@ def main(request: str, reply: str) -> None:
     preload(batch, aside)
     gc.collect()
     gc.freeze()
+    warm = run_warm(batch, aside) if batch.get("warm") else {}
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
-            with written(job.get("write", {}), serial):
-                result = in_child(batch, job, aside)
+            result = warm.get(job["id"])
+            if result is None:
+                with written(job.get("write", {}), serial):
+                    result = in_child(batch, job, aside, partial(run_job, batch, job))
             file.write(json.dumps(result) + "\n")
             file.flush()
     aside.unlink(missing_ok=True)
+
+
+def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
+    """The results of the jobs that could be run on one collection, by id."""
+    found, first = aside.with_suffix(".warm"), batch["jobs"][0]
+
+    def work() -> dict[str, Any]:
+        prepare(batch)
+        with found.open("w", encoding="utf-8") as file:
+            loop = WarmLoop(batch, aside, lambda result: print(json.dumps(result), file=file, flush=True))
+            pytest.main(
+                [*options(batch, first), *first["tests"]], plugins=[loop, Recorder(first | {"give_up_on": []}, None)]
+            )
+        return {}
+
+    wall = {"id": "", "cpu_s": sum(float(job.get("cpu_s", 30.0)) for job in batch["jobs"])}
+    in_child(batch, wall, aside.with_suffix(".session"), work)
+    results: dict[str, dict[str, Any]] = {}
+    with contextlib.suppress(OSError):
+        for line in found.read_text(encoding="utf-8").splitlines():
+            result = json.loads(line)
+            if result["ended"] != "cold":
+                results[result["id"]] = result
+    return results
 
 
 if __name__ == "__main__":

@@ -114,6 +114,8 @@ def _find(program: Program, chosen: Sequence[Operator], lines: Collection[int] |
     wanted = None if lines is None else frozenset(lines)
     found: dict[tuple[int, int, str], Site] = {}
     for spot in spots(program):
+        if wanted is not None and not _on_lines(spot, wanted):
+            continue
         for operator in chosen:
             for (start, end), new in operator.find(spot, program):
                 line = program.line_of(start)
@@ -122,6 +124,11 @@ def _find(program: Program, chosen: Sequence[Operator], lines: Collection[int] |
                     site = Site(operator.name, line, spot.function, start, end, before, new)
                     found.setdefault((start, end, new), site)
     return tuple(sorted(found.values(), key=lambda s: (s.start, s.end, s.operator, s.text)))
+
+
+def _on_lines(spot: Spot, wanted: frozenset[int]) -> bool:
+    first = getattr(spot.node, "lineno", None)
+    return first is None or any(n in wanted for n in range(first, spot.node.end_lineno + 1))  # type: ignore[attr-defined]
 
 
 def apply(text: str, site: Site) -> str:

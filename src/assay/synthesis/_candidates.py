@@ -52,6 +52,8 @@ class Candidate(msgspec.Struct, frozen=True):
     where it is not there."""
     passing: dict[str, float] = {}
     """The tests that pass in that tree, with their CPU milliseconds; empty where they are the tree's."""
+    cases: dict[str, tuple[str, ...]] = {}
+    """Their cases."""
 
 
 class Target(NamedTuple):

@@ -16,7 +16,6 @@ from assay.code.batches import Job, JobResult, RunOutcome
 from assay.code.source import SourceError, equivalent
 
 from ._candidates import Candidate
-from ._laboratory import Layout
 from ._reference import outcomes
 from ._split import Split, Unsplittable, split
 from .config import SynthesisConfig
@@ -58,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Runner(Protocol):
     """What the gates need of a laboratory."""
 
-    async def run(self, jobs: Sequence[Job], *, layout: Layout, repetition: int) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
         """See `Laboratory.run`."""
         ...
 
@@ -119,7 +118,7 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
             ended[one.digest] = Outcome(one.digest, "split", str(exc))
     alive = [c for c in alive if c.digest in splits]
     shown = await laboratory.run(
-        [_visible_job(given, c, facts[c.digest], splits[c.digest]) for c in alive], layout="visible", repetition=0
+        [_visible_job(given, c, facts[c.digest], splits[c.digest]) for c in alive], repetition=0
     )
     for one in alive:
         ended[one.digest] = _by_visible(facts[one.digest], splits[one.digest], shown[one.digest])
@@ -158,13 +157,7 @@ def _by_text(given: Given, one: Candidate) -> Outcome | None:
 
 async def _run(given: Given, alive: Sequence[Candidate], laboratory: Runner, repetition: int) -> dict[str, JobResult]:
     jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=_limit(given, c)) for c in alive]
-    staged = {c.digest for c in alive if c.base}
-    layouts: tuple[Layout, Layout] = ("hidden", "staged")
-    found: dict[str, JobResult] = {}
-    for layout in layouts:
-        chosen = [job for job in jobs if (job.id in staged) == (layout == "staged")]
-        found |= await laboratory.run(chosen, layout=layout, repetition=repetition)
-    return found
+    return await laboratory.run(jobs, repetition=repetition)
 
 
 def _limit(given: Given, one: Candidate) -> float:

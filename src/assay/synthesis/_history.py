@@ -21,7 +21,7 @@ from assay.records import digest_record
 from ._archive import read_tar
 from ._candidates import Candidate
 from ._laboratory import Laboratory
-from ._reference import outcomes
+from ._reference import stable_tests
 from ._tree import SourceTree, is_test_file, keep
 from .config import SynthesisConfig
 
@@ -144,13 +144,12 @@ async def _with_reference(
     runs = []
     for repetition in range(max(2, config.repetitions)):
         jobs = [Job(c.digest, c.tests, write=c.base, cpu_s=config.run_cpu_s * 3) for c in found]
-        done = await laboratory.run(jobs, layout="staged", repetition=repetition)
-        runs.append({name: outcomes(result.tests) for name, result in done.items() if result.ended == "done"})
+        done = await laboratory.run(jobs, repetition=repetition)
+        runs.append({name: result.tests for name, result in done.items() if result.ended == "done"})
     kept = []
     for one in found:
-        seen = [run.get(one.digest, {}) for run in runs]
-        passing = {t: r.cpu_ms for t, r in seen[0].items() if all(t in s and s[t].outcome == "passed" for s in seen)}
-        passing = {t: cost for t, cost in passing.items() if cost <= config.test_cpu_s * 1000}
-        if passing:
-            kept.append(msgspec.structs.replace(one, passing=passing, tests=tuple(sorted(passing))))
+        stable = stable_tests([run.get(one.digest, {}) for run in runs], config.test_cpu_s)
+        if stable.passing:
+            tests = tuple(sorted(stable.passing))
+            kept.append(msgspec.structs.replace(one, passing=stable.passing, cases=stable.cases, tests=tests))
     return tuple(kept)

@@ -1,8 +1,7 @@
 """Sandboxes that run batches of tests on versions of one source tree. Nothing of the tree ever runs on the host.
 
-One sandbox is furnished and sealed; as many as work at once are opened on that state. The tree is at `/workspace`;
-its test files lie a second time, read-only and flat, at `/tests`, where a verifier will run them: the layout `hidden`.
-Whatever the layout, tests are named as in the tree.
+One sandbox is furnished and sealed; as many as work at once are opened on that state. Tests run where they stand in the
+tree, at `/workspace`, as the agent will run them and, with the hidden ones put back in place, the verifier.
 """
 
 from __future__ import annotations
@@ -12,26 +11,22 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 import msgspec
 
 from assay.code.batches import RUNNER, Batch, Job, JobResult, read_reply, write_request
-from assay.environments.interface import Backend, Mount, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
+from assay.environments.interface import Backend, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
 from assay.errors import EnvironmentFailure
 
-from ._tree import SourceTree, hidden_name
+from ._tree import SourceTree
 
-__all__ = ["Laboratory", "Layout", "write_tree"]
+__all__ = ["Laboratory", "write_tree"]
 
-Layout = Literal["hidden", "visible", "staged"]
-"""Where test files are run: `hidden` as the verifier will, `visible` as the agent will, `staged` as the verifier will
-for files whose text is not the tree's."""
-WORKSPACE, TESTS = "/workspace", "/tests"
+WORKSPACE = "/workspace"
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
-_ROOTS: dict[Layout, str] = {"hidden": TESTS, "visible": WORKSPACE, "staged": f"{WORKSPACE}/.staged"}
 
 
 def write_tree(files: dict[str, bytes], folder: Path) -> None:
@@ -56,20 +51,17 @@ class Laboratory:
         self._open: list[Workspace] = []
 
     async def __aenter__(self) -> Self:
-        folder = Path(self._host.name)
-        source, tests = folder / "source", folder / "tests"
+        source = Path(self._host.name) / "source"
         await asyncio.to_thread(write_tree, self._tree.files, source)
-        flat = {hidden_name(path): self._tree.files[path] for path in self._tree.tests}
-        await asyncio.to_thread(write_tree, flat, tests)
         try:
-            first = await self._backend.open(self._spec(tests))
+            first = await self._backend.open(self._spec())
             self._open.append(first)
             await first.upload(source, WORKSPACE)
             self._state = await first.snapshot()
             await first.close()
             self._open.clear()
             for _ in range(self._places):
-                self._open.append(await self._backend.open(self._spec(tests), state=self._state))
+                self._open.append(await self._backend.open(self._spec(), state=self._state))
                 await self._idle.put(self._open[-1])
         except BaseException:
             await self._close()
@@ -88,71 +80,40 @@ class Laboratory:
             await self._backend.release(self._state)
         self._host.cleanup()
 
-    def _spec(self, tests: Path) -> WorkspaceSpec:
+    def _spec(self) -> WorkspaceSpec:
         return WorkspaceSpec(
             workdir=WORKSPACE,
             env={"PATH": f"{HOME}/bin:/usr/local/bin:/usr/bin:/bin", "PYTHONPYCACHEPREFIX": "/tmp/byte-code"},
             limits=ResourceLimits(memory_mib=2048, disk_mib=2048, tmp_mib=1024),
-            mounts=(self._layer.mount(), Mount(str(tests), TESTS)),
+            mounts=(self._layer.mount(),),
         )
 
-    async def run(self, jobs: Sequence[Job], *, layout: Layout, repetition: int) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
         """Runs jobs, spread over the sandboxes; a job whose runner broke comes back as `died`.
 
         Args:
-            jobs: Their test names are relative to the layout's root, their files to the workspace.
-            layout: Where the test files are run.
+            jobs: Their tests and files are named as in the tree.
             repetition: Seeds hashing and `random`, so that what depends on them shows.
         """
-        chunks = _chunks(jobs, self._places)
         found: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
-            for chunk in chunks:
-                group.create_task(self._run_chunk(chunk, layout, repetition, found))
+            for chunk in _chunks(jobs, self._places):
+                group.create_task(self._run_chunk(chunk, repetition, found))
         return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
-    def _place(self, job: Job, layout: Layout) -> Job:
-        write = {f"{WORKSPACE}/{name}": text for name, text in job.write.items()}
-        if layout == "staged":
-            for path in {test.partition("::")[0] for test in job.tests}:
-                text = job.write[path] if path in job.write else self._tree.files[path].decode()
-                write[_placed(path, layout)] = text
-        tests = tuple(_placed(name, layout) for name in job.tests)
-        return msgspec.structs.replace(job, tests=tests, write=write)
-
-    def _named(self, result: JobResult, tests: Sequence[str], layout: Layout) -> JobResult:
-        """The result with tests and files named as in the tree."""
-        names = {hidden_name(t.partition("::")[0]): t.partition("::")[0] for t in tests} if layout != "visible" else {}
-
-        def name(test: str) -> str:
-            path, separator, rest = test.partition("::")
-            return f"{names.get(path, path)}{separator}{rest}"
-
-        covered = {
-            name(test): {path.removeprefix(WORKSPACE + "/"): lines for path, lines in files.items()}
-            for test, files in result.covered.items()
-        }
-        found = {name(test): outcome for test, outcome in result.tests.items()}
-        return msgspec.structs.replace(result, tests=found, covered=covered)
-
-    async def _run_chunk(
-        self, chunk: Sequence[Job], layout: Layout, repetition: int, found: dict[str, JobResult]
-    ) -> None:
+    async def _run_chunk(self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult]) -> None:
         workspace = await self._idle.get()
         try:
-            asked = {job.id: job.tests for job in chunk}
-            for result in await self._run_batch(workspace, chunk, layout, repetition):
-                found[result.id] = self._named(result, asked.get(result.id, ()), layout)
+            for result in await self._run_batch(workspace, chunk, repetition):
+                found[result.id] = _relative(result)
         finally:
             self._idle.put_nowait(workspace)
 
-    async def _run_batch(
-        self, workspace: Workspace, chunk: Sequence[Job], layout: Layout, repetition: int
-    ) -> tuple[JobResult, ...]:
+    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int) -> tuple[JobResult, ...]:
         packages = tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages)
         batch = Batch(
-            jobs=tuple(self._place(job, layout) for job in chunk),
-            root=_ROOTS[layout],
+            jobs=tuple(_placed(job) for job in chunk),
+            root=WORKSPACE,
             paths=tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in self._tree.roots),
             preload=self._tree.import_names,
             cover=packages,
@@ -176,6 +137,15 @@ def _chunks(jobs: Sequence[Job], places: int) -> Iterable[Sequence[Job]]:
     return [jobs[at : at + size] for at in range(0, len(jobs), size)]
 
 
-def _placed(test: str, layout: Layout) -> str:
-    path, separator, name = test.partition("::")
-    return f"{_ROOTS[layout]}/{path if layout == 'visible' else hidden_name(path)}{separator}{name}"
+def _placed(job: Job) -> Job:
+    tests = tuple(f"{WORKSPACE}/{name}" for name in job.tests)
+    write = {f"{WORKSPACE}/{name}": text for name, text in job.write.items()}
+    return msgspec.structs.replace(job, tests=tests, write=write)
+
+
+def _relative(result: JobResult) -> JobResult:
+    covered = {
+        test: {path.removeprefix(WORKSPACE + "/"): lines for path, lines in files.items()}
+        for test, files in result.covered.items()
+    }
+    return msgspec.structs.replace(result, covered=covered)

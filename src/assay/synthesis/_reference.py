@@ -6,17 +6,18 @@ A test is named as pytest names it, without its parameters: the cases of one tes
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from assay.code.batches import Job, JobResult, RunOutcome
 
-from ._laboratory import Laboratory, Layout
+from ._laboratory import Laboratory
 from ._tree import SourceTree
 from .config import SynthesisConfig
 
-__all__ = ["Reference", "base_name", "chosen_tests", "measure", "outcomes"]
+__all__ = ["Reference", "base_name", "chosen_tests", "measure", "outcomes", "stable_tests"]
 
 FILE_CPU_S = 240.0
 """CPU seconds for all tests of one file, once."""
@@ -27,6 +28,8 @@ class Reference(msgspec.Struct, frozen=True):
 
     passing: dict[str, float]
     """Every test that passed in all repetitions, with its CPU milliseconds."""
+    cases: dict[str, tuple[str, ...]]
+    """Test to its cases, as pytest names them with their parameters."""
     covered: dict[str, dict[str, tuple[int, ...]]]
     """Test to file to the lines that it ran."""
     left_out: dict[str, str]
@@ -38,7 +41,7 @@ def base_name(test: str) -> str:
     return test.partition("[")[0]
 
 
-def outcomes(tests: dict[str, RunOutcome]) -> dict[str, RunOutcome]:
+def outcomes(tests: Mapping[str, RunOutcome]) -> dict[str, RunOutcome]:
     """One result for each test function: the worst of its cases, with the CPU time of all."""
     order = {"skipped": 0, "passed": 1, "error": 2, "failed": 3}
     found: dict[str, RunOutcome] = {}
@@ -62,26 +65,27 @@ def chosen_tests(tree: SourceTree, config: SynthesisConfig) -> tuple[str, ...]:
 
 
 async def measure(laboratory: Laboratory, tests: Iterable[str], config: SynthesisConfig) -> Reference:
-    """Runs the test files as often as configured, once with every line looked at, in both layouts."""
+    """Runs the test files as often as configured, once with every line looked at."""
     files = tuple(tests)
     runs: list[dict[str, JobResult]] = []
     for repetition in range(max(2, config.repetitions)):
-        layout: Layout = "visible" if repetition == 1 else "hidden"
         jobs = [Job(path, (path,), measure=repetition == 0, cpu_s=FILE_CPU_S) for path in files]
-        runs.append(await laboratory.run(jobs, layout=layout, repetition=repetition))
-    left_out: dict[str, str] = {}
-    passing: dict[str, float] = {}
-    covered: dict[str, dict[str, tuple[int, ...]]] = {}
+        runs.append(await laboratory.run(jobs, repetition=repetition))
+    found = Reference({}, {}, {}, {})
     for path in files:
         results = [run[path] for run in runs]
         reason = next((_reason(r) for r in results if _reason(r)), "")
         if reason:
-            left_out[path] = reason
+            found.left_out[path] = reason
             continue
-        _add_file(results, config, passing, left_out)
+        stable = stable_tests([result.tests for result in results], config.test_cpu_s)
+        found.left_out.update(stable.left_out)
+        found.passing.update(stable.passing)
+        found.cases.update(stable.cases)
         for test, lines in results[0].covered.items():
-            _merge(covered.setdefault(base_name(test), {}), lines)
-    return Reference(passing, {t: c for t, c in covered.items() if t in passing}, left_out)
+            if base_name(test) in stable.passing:
+                _merge(found.covered.setdefault(base_name(test), {}), lines)
+    return found
 
 
 def _reason(result: JobResult) -> str:
@@ -92,19 +96,32 @@ def _reason(result: JobResult) -> str:
     return "" if result.tests else "holds no tests that run here"
 
 
-def _add_file(
-    results: list[JobResult], config: SynthesisConfig, passing: dict[str, float], left_out: dict[str, str]
-) -> None:
-    runs = [outcomes(result.tests) for result in results]
-    for test in runs[0]:
-        seen = {run[test].outcome if test in run else "missing" for run in runs}
-        slow = min(run[test].cpu_ms for run in runs if test in run)
+class StableTests(NamedTuple):
+    """The tests that pass every time, and why the others are left out."""
+
+    passing: dict[str, float]
+    cases: dict[str, tuple[str, ...]]
+    left_out: dict[str, str]
+
+
+def stable_tests(runs: Sequence[Mapping[str, RunOutcome]], test_cpu_s: float) -> StableTests:
+    """Compares repetitions of the same tests."""
+    found = StableTests({}, {}, {})
+    merged = [outcomes(run) for run in runs]
+    for test in merged[0]:
+        seen = {run[test].outcome if test in run else "missing" for run in merged}
+        cases = {tuple(sorted(case for case in run if base_name(case) == test)) for run in runs}
+        cost = min(run[test].cpu_ms for run in merged if test in run)
         if seen != {"passed"}:
-            left_out[test] = f"does not pass every time: {', '.join(sorted(seen))}"
-        elif slow > config.test_cpu_s * 1000:
-            left_out[test] = f"takes more than {config.test_cpu_s:g} CPU seconds"
+            found.left_out[test] = f"does not pass every time: {', '.join(sorted(seen))}"
+        elif len(cases) > 1:
+            found.left_out[test] = "has other cases each time"
+        elif cost > test_cpu_s * 1000:
+            found.left_out[test] = f"takes more than {test_cpu_s:g} CPU seconds"
         else:
-            passing[test] = slow
+            found.passing[test] = cost
+            found.cases[test] = tuple(c for c in cases.pop() if runs[0][c].outcome == "passed")
+    return found
 
 
 def _merge(into: dict[str, tuple[int, ...]], lines: dict[str, tuple[int, ...]]) -> None:

@@ -25,7 +25,7 @@ from assay.tasks.write import TaskDraft, write_task
 from ._candidates import Candidate
 from ._gates import Outcome
 from ._split import Split
-from ._tree import SourceTree, hidden_name
+from ._tree import SourceTree
 
 __all__ = ["Shared", "TaskParts", "pack", "task_id", "write_folder"]
 
@@ -52,19 +52,21 @@ for fix in json.loads((here / "fix.json").read_text(encoding="utf-8")):
 _TEST = """#!/bin/sh
 # Runs the tests that decide and writes the reward.
 mkdir -p /logs/verifier
-cd /workspace || exit 1
+cp -R /tests/files/. /workspace/ && cd /workspace || exit 1
 export PYTHONPATH={paths} PYTHONDONTWRITEBYTECODE=1
-if python3 -m pytest -q -p no:cacheprovider -c /dev/null --rootdir=/tests --import-mode=importlib \\
-    $(sed 's|^|/tests/|' /tests/deciding.txt); then
+if python3 -m pytest -q -p no:cacheprovider -c /dev/null --rootdir=. --import-mode=importlib \\
+    $(cat /tests/deciding.txt); then
     echo 1 > /logs/verifier/reward.txt
 else
     echo 0 > /logs/verifier/reward.txt
 fi
 """
+# Unpacked by a RUN, not by ADD: a RUN that was made before is found by its inputs, without writing hundreds of files.
 _DOCKERFILE = """FROM scratch
 WORKDIR /workspace
-ADD source.tar.gz /workspace/
-RUN {python} -m compileall -q --invalidation-mode checked-hash /workspace || true
+COPY source.tar.gz /workspace/
+RUN {python} -m tarfile -e source.tar.gz . && rm source.tar.gz && \\
+    ({python} -m compileall -q --invalidation-mode checked-hash . || true)
 COPY changed/ /workspace/
 ENV PYTHONPATH={paths} PYTHONDONTWRITEBYTECODE=1
 """
@@ -78,6 +80,8 @@ class Shared(NamedTuple):
     held: frozenset[str]
     """The files in the archive."""
     requirements: tuple[str, ...]
+    cases: Mapping[str, tuple[str, ...]]
+    """Test to its cases."""
 
 
 class TaskParts(NamedTuple):
@@ -121,21 +125,16 @@ def write_folder(out: Path, shared: Shared, parts: TaskParts) -> str:
         "solution/solve.py": _SOLVE_PY,
         "solution/fix.json": json.dumps(_fixes(tree, one), indent=1, ensure_ascii=False) + "\n",
         "tests/test.sh": _TEST.format(paths=paths),
-        "tests/deciding.txt": "".join(f"{_hidden(test)}\n" for test in deciding),
+        "tests/deciding.txt": "".join(f"{test}\n" for test in deciding),
     }
     for path in {*tree.files, *one.base} - shared.held:
         broken = _broken(tree, parts, path)
         if broken is not None:
             files[f"environment/changed/{path}"] = broken
     for path in sorted({test.partition("::")[0] for test in deciding}):
-        files[f"tests/{hidden_name(path)}"] = _right(tree, one, path)
-    draft = TaskDraft(files=files, config=_config(tree, identity), assay=_assay(shared, parts, paths))
+        files[f"tests/files/{path}"] = _right(tree, one, path)
+    draft = TaskDraft(files=files, config=_config(tree, identity), assay=_assay(shared, parts))
     return write_task(out / identity, draft, replace=True).task.digest
-
-
-def _hidden(test: str) -> str:
-    path, separator, name = test.partition("::")
-    return f"{hidden_name(path)}{separator}{name}"
 
 
 def _right(tree: SourceTree, one: Candidate, path: str) -> str | bytes:
@@ -172,16 +171,18 @@ def _config(tree: SourceTree, identity: str) -> HarborTask:
     )
 
 
-def _assay(shared: Shared, parts: TaskParts, paths: str) -> AssayTable:
+def _assay(shared: Shared, parts: TaskParts) -> AssayTable:
     tree, outcome = shared.tree, parts.outcome
+    cases = parts.candidate.cases or shared.cases
+    paths_of_tests = sorted({t.partition("::")[0] for t in (*outcome.flipped, *outcome.passing)})
     check = CheckTable(
         name="tests",
         kind="pytest",
         parameters={
-            "tests": sorted({_hidden(t.partition("::")[0]) for t in (*outcome.flipped, *outcome.passing)}),
-            "expected": sorted(map(_hidden, outcome.flipped)),
-            "also": sorted(map(_hidden, outcome.passing)),
-            "roots": paths.split(":"),
+            "tests": [{"source": f"tests/files/{path}", "target": path} for path in paths_of_tests],
+            "expected": [case for test in sorted(outcome.flipped) for case in cases[test]],
+            "also": [case for test in sorted(outcome.passing) for case in cases[test]],
+            "roots": list(tree.roots),
             "timeout_s": 120.0,
         },
     )

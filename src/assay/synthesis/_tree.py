@@ -20,7 +20,7 @@ from assay.errors import UserError
 
 from ._archive import MAX_BYTES, MAX_FILES, read_archive, safe_name
 
-__all__ = ["SourceTree", "hidden_name", "is_test_file", "keep", "load_source"]
+__all__ = ["SourceTree", "is_test_file", "keep", "load_source"]
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip", ".whl")
 _LEFT_OUT = {
@@ -84,11 +84,6 @@ class SourceTree(NamedTuple):
 def is_test_file(path: str) -> bool:
     """Whether pytest would look for tests in it."""
     return any(fnmatch(PurePosixPath(path).name, pattern) for pattern in _TEST_PATTERNS)
-
-
-def hidden_name(path: str) -> str:
-    """The name of a test file among the hidden tests: flat, so that no folder there is taken for the package itself."""
-    return "test_" + path.replace("/", "__")
 
 
 def load_source(source: str) -> SourceTree:

@@ -97,7 +97,7 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> ToolLayer:
 
 def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
-    return digest_record([1, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+    return digest_record([2, tree.digest, layer.digest, decides]).partition(":")[2][:32]
 
 
 async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
@@ -167,7 +167,7 @@ def _write(
     touched = {
         path for parts in kept.tasks for path in (*parts.candidate.changes, *parts.candidate.base, *parts.split.texts)
     }
-    shared = Shared(tree, pack(tree.files, touched), frozenset(set(tree.files) - touched), tuple(pins))
+    shared = Shared(tree, pack(tree.files, touched), frozenset(set(tree.files) - touched), tuple(pins), reference.cases)
     out = Path(config.out)
     entries = []
     for parts in kept.tasks:

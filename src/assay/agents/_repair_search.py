@@ -1,0 +1,109 @@
+"""What `repair` tries, in which order: suspicious lines first, likely changes first, ties and near-ties by the seed.
+
+Pure: texts and coverage in, changes out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from assay.code.batches import JobResult
+from assay.code.operators import Site, repair_candidates
+from assay.code.source import SourceError
+from assay.code.spectra import CoverageRun, Line, Suspect, rank
+
+__all__ = ["Edit", "State", "edits", "failing", "mark", "observed", "suspects"]
+
+SUSPECTS = 80
+"""So many of the most suspicious lines are looked at."""
+# How likely a change of each kind takes one back: kinds with many alternatives at one place are less likely each.
+LIKELIHOOD = {
+    "comparison_swapped": 1.0, "comparison_boundary": 1.0, "boolean_swapped": 1.0, "arithmetic_swapped": 0.9,
+    "negation_removed": 1.0, "condition_negated": 0.6, "constant_shifted": 0.6, "arguments_swapped": 0.8,
+    "pair_swapped": 0.7, "flag_flipped": 0.9, "default_changed": 0.6, "end_index_swapped": 0.9, "bound_added": 0.6,
+    "call_swapped": 0.8, "ternary_swapped": 0.9, "loop_exit_swapped": 0.9, "augmentation_changed": 0.9,
+    "augmentation_added": 0.4, "exception_changed": 0.6, "variable_replaced": 0.25, "sign_added": 0.3,
+}  # fmt: skip
+
+
+class State(NamedTuple):
+    """What the visible tests do at one point of the search."""
+
+    failed: frozenset[str]
+    passed: frozenset[str]
+    result: JobResult
+
+
+class Edit(NamedTuple):
+    """One change of one file."""
+
+    path: str
+    site: Site
+
+    def describe(self) -> str:
+        """For the record."""
+        return f"{self.path} line {self.site.line}: {self.site.before[:60]!r} becomes {self.site.text[:60]!r}"
+
+
+def observed(result: JobResult) -> State:
+    """The state that a run showed."""
+    failed = frozenset(t for t, r in result.tests.items() if r.outcome in ("failed", "error"))
+    return State(failed, frozenset(t for t, r in result.tests.items() if r.outcome == "passed"), result)
+
+
+def failing(state: State) -> bool:
+    """Whether there is anything to repair that tests show."""
+    return bool(state.failed or state.result.problems or state.result.ended != "done")
+
+
+def suspects(state: State) -> tuple[Suspect, ...]:
+    """The most suspicious lines of the program (not of its tests), by Ochiai."""
+    runs = []
+    for test, files in state.result.covered.items():
+        if test in state.failed or test in state.passed:
+            lines = (Line(path, n) for path, numbers in files.items() if not _is_test(path) for n in numbers)
+            runs.append(CoverageRun(test, test in state.failed, frozenset(lines)))
+    return rank(runs)[:SUSPECTS]
+
+
+def _is_test(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py" or "/tests/" in path
+
+
+def edits(
+    ranked: Sequence[Suspect], texts: Mapping[str, str], tried: set[tuple[str, str]], rng: random.Random
+) -> list[Edit]:
+    """Every change on the suspicious lines that was not tried yet, the most promising first.
+
+    Args:
+        ranked: Suspicious lines.
+        texts: The texts of their files as they are now.
+        tried: Pairs of path and changed text that are known not to help.
+        rng: Draws the order of near equals; the same state gives the same order.
+    """
+    scores = {suspect.line: suspect.score for suspect in ranked}
+    found: list[tuple[float, Edit]] = []
+    for path in sorted(texts):
+        lines = {line.line for line in scores if line.path == path}
+        try:
+            sites = repair_candidates(texts[path], lines)
+        except SourceError:
+            continue
+        for site in sites:
+            score = scores[Line(path, site.line)] * LIKELIHOOD.get(site.operator, 0.5) * rng.uniform(0.5, 1.5)
+            if (path, _mark(site)) not in tried:
+                found.append((score, Edit(path, site)))
+    found.sort(key=lambda pair: (-pair[0], pair[1]))
+    return [edit for _, edit in found]
+
+
+def _mark(site: Site) -> str:
+    return f"{site.start}:{site.end}:{site.text}"
+
+
+def mark(edit: Edit) -> tuple[str, str]:
+    """What `tried` holds of an edit. Forget all once a file has changed: places have moved."""
+    return edit.path, _mark(edit.site)

@@ -1,0 +1,211 @@
+"""A program-repair policy without a model: localise the fault by a coverage spectrum, then search.
+
+It runs the visible tests that the instruction names, ranks the lines that they ran by Ochiai, tries the inverse
+mutation operators there in batches, keeps a change that makes fewer tests fail and none newly, and stops when all pass
+or its budget is spent. The budget counts evaluations, never seconds: one seed gives one outcome.
+
+It shares its alphabet with the mutation operators that tasks are made with, so its rate on such tasks is a self-check
+of the plumbing, not a score. It cannot write what is missing (a feature, a dropped statement).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.code.batches import RUNNER, Batch, Job, JobResult, read_reply, write_request
+from assay.code.operators import apply
+from assay.environments.interface import Workspace
+from assay.errors import TaskError
+from assay.records import Task
+
+from ._options import read_options
+from ._repair_search import Edit, State, edits, failing, mark, observed, suspects
+from .interface import Attempt
+
+__all__ = ["RepairAgent", "visible_tests"]
+
+HOME = "/tmp/repair"
+EDIT = """import pathlib, sys
+path, start, before, after = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+text = path.read_bytes().decode()
+assert text[start : start + len(before)] == before
+path.write_bytes((text[:start] + after + text[start + len(before) :]).encode())
+"""
+FIND = "find . -name 'test_*.py' -o -name '*_test.py' | sort | head -20"
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    budget: Annotated[int, msgspec.Meta(ge=1)] = 60
+    """Evaluations of the visible tests, the first one included."""
+    batch: Annotated[int, msgspec.Meta(ge=1)] = 20
+    """Evaluations in one step."""
+    cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 5.0
+    """CPU seconds after which one evaluation counts as failed."""
+
+
+class RepairAgent:
+    """Searches for a repair. Options: `budget`, `batch`, `cpu_s`."""
+
+    name = "repair"
+    needs_model = False
+
+    def __init__(self, **options: Any) -> None:
+        self._options = read_options(_Options, options, self.name)
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`.
+
+        Raises:
+            TaskError: There is no shell to work in.
+        """
+        if attempt.workspace is None:
+            message = f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell"
+            raise TaskError(message)
+        await _Search(attempt, attempt.workspace, self._options).run()
+
+
+def visible_tests(task: Task) -> tuple[str, ...]:
+    """The test files that the instruction says to run with pytest; empty where it names none."""
+    texts = [task.instruction] if isinstance(task.instruction, str) else [str(m.content) for m in task.instruction]
+    found: dict[str, None] = {}
+    for text in texts:
+        for match in re.finditer(r"pytest\b([^\n`]*)", text):
+            try:
+                words = shlex.split(match[1])
+            except ValueError:
+                continue
+            found.update(dict.fromkeys(w for w in words if re.fullmatch(r"[\w./-]+\.py(::[\w:]+)?", w)))
+    return tuple(found)
+
+
+class _Search:
+    """One attempt's search."""
+
+    def __init__(self, attempt: Attempt, workspace: Workspace, options: _Options) -> None:
+        self._attempt = attempt
+        self._workspace = workspace
+        self._options = options
+        self._rng = random.Random(attempt.seed)
+        self._left = options.budget
+        self._root = workspace.spec.workdir
+        self._tests: tuple[str, ...] = ()
+        self._packages: tuple[str, ...] = ()
+
+    async def run(self) -> None:
+        """Searches until the visible tests pass or the budget is spent."""
+        await self._workspace.write(f"{HOME}/runner.py", RUNNER.read_bytes())
+        await self._workspace.write(f"{HOME}/edit.py", EDIT.encode())
+        self._tests = visible_tests(self._attempt.task) or await self._find_tests()
+        state = await self._measure("run the visible tests and note which lines they run")
+        tried: set[tuple[str, str]] = set()
+        while failing(state) and self._left > 0:
+            better = await self._try_batch(state, tried)
+            if better is None:
+                break
+            if isinstance(better, Edit):
+                kept = await self._keep(better, state)
+                state, tried = (kept, set()) if kept is not None else (state, tried)
+        self._attempt.finish(self._closing(state))
+
+    def _closing(self, state: State) -> str:
+        spent = f"after {self._options.budget - self._left} evaluations"
+        if not failing(state):
+            return f"all visible tests pass {spent}"
+        if state.failed:
+            return f"{len(state.failed)} visible tests still fail {spent}"
+        return f"the visible tests cannot be run: {(*state.result.problems, state.result.ended)[0][-300:]}"
+
+    async def _find_tests(self) -> tuple[str, ...]:
+        found = await self._attempt.shell(["sh", "-c", FIND], message="look for tests")
+        return tuple(line.removeprefix("./") for line in found.stdout.splitlines() if line.endswith(".py"))
+
+    async def _measure(self, message: str) -> State:
+        """Runs the visible tests as they are, in a fresh process, with every line looked at."""
+        self._left -= 1
+        job = Job("now", self._placed(), measure=True, cpu_s=10 * self._options.cpu_s)
+        (result,) = await self._run([job], message, warm=False)
+        covered = {
+            test: {path.removeprefix(self._root + "/"): lines for path, lines in files.items()}
+            for test, files in result.covered.items()
+        }
+        state = observed(msgspec.structs.replace(result, covered=covered))
+        tops = {path.removeprefix("src/").partition("/")[0] for files in covered.values() for path in files}
+        names = {top.removesuffix(".py") for top in tops} - {"test", "tests"}
+        self._packages = tuple(sorted(name for name in names if name.isidentifier()))
+        return state
+
+    def _placed(self) -> tuple[str, ...]:
+        return tuple(f"{self._root}/{test}" for test in self._tests)
+
+    async def _try_batch(self, state: State, tried: set[tuple[str, str]]) -> Edit | bool | None:
+        """Tries the next changes: the best one that helps, True where none does, None where nothing is left."""
+        ranked = suspects(state)
+        texts = await self._read({suspect.line.path for suspect in ranked})
+        chosen = edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left)]
+        if not chosen:
+            return None
+        jobs = [self._job(str(index), edit, texts, state) for index, edit in enumerate(chosen)]
+        self._left -= len(jobs)
+        tried.update(map(mark, chosen))
+        results = await self._run(jobs, f"try {len(jobs)} changes on the most suspicious lines", warm=True)
+        gains: list[tuple[int, int, Edit]] = []
+        for edit, result in zip(chosen, results, strict=False):
+            now = observed(result)
+            complete = result.ended == "done" and not result.problems and state.passed <= now.passed
+            if complete and len(now.failed) < len(state.failed):
+                gains.append((len(now.failed), len(gains), edit))
+        return min(gains)[2] if gains else True
+
+    def _job(self, name: str, edit: Edit, texts: dict[str, str], state: State) -> Job:
+        write: dict[str, str | None] = {f"{self._root}/{edit.path}": apply(texts[edit.path], edit.site)}
+        return Job(name, self._placed(), write=write, give_up_on=tuple(sorted(state.failed)), cpu_s=self._options.cpu_s)
+
+    async def _keep(self, edit: Edit, before: State) -> State | None:
+        """Makes a change for good; takes it back, and returns None, if a fresh process does not find that it helps."""
+        await self._write(edit, edit.site.before, edit.site.text, f"keep a change: {edit.describe()}")
+        state = await self._measure("run the visible tests again")
+        if state.passed >= before.passed and len(state.failed) < len(before.failed):
+            return state
+        await self._write(edit, edit.site.text, edit.site.before, f"take it back: {edit.describe()}")
+        return None
+
+    async def _write(self, edit: Edit, before: str, after: str, message: str) -> None:
+        path, start = f"{self._root}/{edit.path}", str(edit.site.start)
+        await self._attempt.shell(["python3", f"{HOME}/edit.py", path, start, before, after], message=message)
+
+    async def _read(self, paths: set[str]) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        for path in sorted(paths):
+            try:
+                texts[path] = (await self._workspace.read(f"{self._root}/{path}", limit=2_000_000)).decode()
+            except (OSError, ValueError):
+                continue
+        return texts
+
+    async def _run(self, jobs: Sequence[Job], message: str, *, warm: bool) -> tuple[JobResult, ...]:
+        """Evaluates; jobs that the runner did not come to are missing at the end."""
+        batch = Batch(
+            jobs=tuple(jobs),
+            root=self._root,
+            paths=(self._root, f"{self._root}/src"),
+            preload=self._packages,
+            cover=(self._root,),
+            warm=warm,
+        )
+        await self._workspace.write(f"{HOME}/request.json", write_request(batch))
+        command = ["env", "PYTHONHASHSEED=0", "python3", f"{HOME}/runner.py"]
+        limit = sum(job.cpu_s for job in jobs) * 3 + 120
+        await self._attempt.shell(
+            [*command, f"{HOME}/request.json", f"{HOME}/reply.json"], message=message, timeout_s=limit
+        )
+        try:
+            found = read_reply(await self._workspace.read(f"{HOME}/reply.json", limit=128 * 1024 * 1024))
+        except (OSError, ValueError):
+            found = ()
+        return found or tuple(JobResult(job.id, "died") for job in jobs)
