@@ -21,7 +21,7 @@ from assay.records import (
     canonical_bytes,
     decode,
 )
-from assay.store import AttemptRow, RunStore, list_runs, newest_run, verify_chain
+from assay.store import AttemptRow, RunStore, audit, list_runs, newest_run, verify_chain, verify_links
 
 pytestmark = pytest.mark.quick
 
@@ -58,6 +58,15 @@ def test_a_body_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:
             with pytest.raises(StoreError, match="cannot be recorded"):
                 store.append("c", [wrong])
         assert store.attempts() == []
+
+
+def test_whole_numbers_in_float_fields_keep_the_chain(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        verdict = VerdictGiven(Verdict("c", "outcome", "pass", 1, ""))
+        head = store.append("c", [Noted("first", at=1), verdict, AttemptEnded(metrics={"turns": 3}, at=2)])
+        assert verify_chain(store.events("c"), head=head) is None
+        assert verify_links(store.links("c"), head) is None
+    assert audit(tmp_path, "r") == ()
 
 
 def test_appending_nothing_changes_nothing(live: RunStore, tmp_path: Path) -> None:

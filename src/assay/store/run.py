@@ -273,7 +273,7 @@ def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
     try:
         with store_errors(layout.manifest):
             layout.manifest.write_bytes(msgspec.json.format(manifest, indent=2))
-        aside.unlink(missing_ok=True)
+        _unlink(*layout.folder.glob(f"{aside.name}*"))  # SQLite's log of a killed one must not meet a new file
         made = connect(aside, create=True)
         with store_errors(layout.sqlite):
             pairs = [("run", layout.run), ("manifest", manifest.decode())]
@@ -282,19 +282,26 @@ def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
             aside.replace(layout.sqlite)
         connection = connect(layout.sqlite, write=True)
     except BaseException:
-        for path in (*layout.live_files, layout.manifest, aside):
-            path.unlink(missing_ok=True)
+        _unlink(*layout.live_files, layout.manifest, *layout.folder.glob(f"{aside.name}*"))
         raise
     return connection
 
 
+def _unlink(*paths: Path) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
 def encoded(body: Body, chain: str) -> bytes:
-    """The canonical bytes, proved to be readable. NaN would silently become null, so it is looked for."""
+    """The canonical bytes of what a reader will get: a float given as `1` is stored as `1.0`.
+
+    NaN would silently become null, so it is looked for.
+    """
     try:
-        raw = canonical_bytes(body)
-        event_of(Link(chain, 0, GENESIS, raw, ""))
-        if b"null" in raw:
+        given = canonical_bytes(body)
+        if b"null" in given:
             require_finite(msgspec.to_builtins(body), str(body.__struct_config__.tag))
+        raw = canonical_bytes(event_of(Link(chain, 0, GENESIS, given, "")).body)
     except (StoreError, ValueError, TypeError, OverflowError) as exc:
         message = f"an event of {chain} cannot be recorded: {exc}"
         raise StoreError(message) from exc
