@@ -139,3 +139,18 @@ def test_the_standard_library_goes_before_roots(tmp_path: Path) -> None:
 
 def test_the_runners_own_programs_may_be_run() -> None:
     assert all(path.stat().st_mode & 0o111 for path in (RUNNER.parent / "bin").iterdir())
+
+
+PATCHES = [
+    "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n",
+    "import pytest, contextlib\npytest.raises = lambda *a, **k: contextlib.nullcontext()\n",
+    "import pytest\n\n\nclass Any:\n    def __eq__(self, o): return True\n\n\npytest.approx = lambda *a: Any()\n",
+    "import builtins\nbuiltins.isinstance = lambda *a: True\n",
+    "import builtins\nbuiltins.all = lambda *a: True\n",
+]
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_changed_means_of_testing_are_found(tmp_path: Path, patch: str) -> None:
+    report = check(tmp_path, HONEST + patch)
+    assert any("must fail" in p or "ended" in p for p in report["problems"]), report["problems"]

@@ -3,27 +3,30 @@
 Pure and static: it reads Python text, before and after, and reports what was newly added. `untrustworthy` names make a
 pass doubtful; the others are marks for a reader.
 
-Covered: plain spellings, aliases of imports, names given as whole strings to `getattr` or `__import__`. Not covered:
-text that builds its names from pieces; that is what `dynamic_code` and the canaries of the runner are for.
+Covered: plain spellings, aliases of imports, names given as whole strings to `getattr`, `vars` and their like, source
+encodings that hide code. Not covered: text that builds its names from pieces in ways not listed here; that is what
+`dynamic_code` and the canaries of the runner are for.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["UNTRUSTWORTHY", "Suspicion", "suspicions"]
+__all__ = ["MOST_TEXT", "UNTRUSTWORTHY", "Suspicion", "decode_source", "suspicions"]
 
-MOST_TEXT = 2 * 1024 * 1024
+MOST_TEXT = 512 * 1024
 
 UNTRUSTWORTHY = frozenset({
     "test_runner", "process_exit", "exit_hook", "tracing", "garbage_collector", "foreign_functions", "frames",
     "verifier_paths", "process_memory", "daemon", "builtins_changed", "dynamic_code", "assertion_changed",
-    "import_hook", "native_code", "byte_code",
+    "import_hook", "native_code", "byte_code", "test_files", "too_large", "unread_files",
 })  # fmt: skip
 """With one of these newly added, a pass is not believed without being told to."""
 
@@ -39,6 +42,7 @@ _MODULES = {
     "gc": "garbage_collector",
     "bdb": "tracing",
     "__main__": "frames",
+    "builtins": "builtins_changed",
     "code": "dynamic_code",
     "codeop": "dynamic_code",
     "imp": "dynamic_code",
@@ -90,6 +94,10 @@ _TEXTS = (
     (re.compile(r"sitecustomize|usercustomize|\.pth$"), "import_hook"),
 )
 _NAMESPACES = {"vars", "globals", "locals"}
+_TEST_FILE = re.compile(r"(?:^|/)tests?/|\btest_\w*\.py")
+_DISPATCH = re.compile(r"_?[a-z]{3,}_")
+_DYNAMIC_METHODS = {"attrgetter", "methodcaller", "import_module", "run_path", "exec_module"}
+_ENCODINGS = {"utf-8", "utf-8-sig", "ascii", "iso-8859-1"}
 _ALWAYS = {"__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__"}
 
 
@@ -108,10 +116,10 @@ class Suspicion(msgspec.Struct, frozen=True):
 def suspicions(before: str | None, after: str) -> tuple[Suspicion, ...]:
     """What `after` reaches for more often than `before` (None: a new file) did, in the order of lines.
 
-    Text that is no Python has none but `unreadable`, where it is too large or cannot be parsed.
+    Text that does not parse as Python has none but `unreadable`, text that is too long none but `too_large`.
     """
     if len(after) > MOST_TEXT:
-        return (Suspicion("unreadable", f"{len(after)} characters", 1),)
+        return (Suspicion("too_large", f"{len(after)} characters", 1),)
     try:
         found = list(_find(after))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -132,12 +140,33 @@ def suspicions(before: str | None, after: str) -> tuple[Suspicion, ...]:
     return tuple(new)
 
 
-def _find(text: str) -> Iterator[Suspicion]:
-    tree = ast.parse(text)
+def decode_source(data: bytes) -> tuple[str, tuple[Suspicion, ...]]:
+    """A file's text as Python would read it. An encoding that can hide code is not used, and told."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as exc:
+        return data.decode(errors="replace"), (Suspicion("dynamic_code", f"source encoding: {exc}"[:200], 1),)
+    if encoding not in _ENCODINGS:
+        return data.decode(errors="replace"), (Suspicion("dynamic_code", f"source encoding {encoding}"[:200], 1),)
+    return data.decode(encoding, errors="replace"), ()
+
+
+def _find(source: str) -> Iterator[Suspicion]:
+    tree = ast.parse(source)
+    documents = _docstrings(tree)
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 1)
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in documents else None
+        if isinstance(text, str) and _TEST_FILE.search(text[:10_000]):
+            yield Suspicion("test_files", text[:200], line)
         for name, what in _of(node):
             yield Suspicion(name, what[:200], line)
+
+
+def _docstrings(tree: ast.Module) -> set[int]:
+    """Strings that stand alone: they name files to readers, not to the program."""
+    alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return {id(value) for value in alone if isinstance(value, ast.Constant)}
 
 
 def _of(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -207,10 +236,19 @@ def _call(node: ast.Call) -> Iterator[tuple[str, str]]:
             found = _ATTRIBUTES.get(str(named.value))
             if found is not None:
                 yield found, f"{function.id}(..., {named.value!r})"
-        elif function.id in ("getattr", "setattr") and named is not None and not isinstance(named, ast.Name):
+        elif function.id in ("getattr", "setattr") and named is not None and not _plain_name(named):
             yield "dynamic_code", f"{function.id} with a name that is built"
-    elif isinstance(function, ast.Attribute) and function.attr in ("import_module", "run_path", "exec_module"):
+        elif function.id in ("attrgetter", "methodcaller"):
+            yield "dynamic_code", f"{function.id}(...)"
+    elif isinstance(function, ast.Attribute) and function.attr in _DYNAMIC_METHODS:
         yield "dynamic_code", f"{function.attr}(...)"
+
+
+def _plain_name(node: ast.expr) -> bool:
+    """A name given as a variable, or by the ordinary way of dispatch: `f"visit_{kind}"`."""
+    if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+        return bool(_DISPATCH.fullmatch(str(node.values[0].value)))
+    return isinstance(node, ast.Name | ast.Attribute)
 
 
 def _subscript(node: ast.Subscript) -> Iterator[tuple[str, str]]:
@@ -218,7 +256,14 @@ def _subscript(node: ast.Subscript) -> Iterator[tuple[str, str]]:
     owner = node.value
     calls = isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id in _NAMESPACES
     attribute = isinstance(owner, ast.Attribute) and owner.attr in ("__dict__", "__globals__")
-    if (calls or attribute) and not isinstance(node.slice, ast.Name | ast.Constant):
+    if not calls and not attribute:
+        return
+    if isinstance(node.slice, ast.Constant):
+        named = str(node.slice.value)
+        found = {**_ATTRIBUTES, **_SYS_ATTRIBUTES, **_MODULES}.get(named)
+        if found is not None:
+            yield found, f"a namespace asked for {named!r}"
+    elif not isinstance(node.slice, ast.Name):
         yield "dynamic_code", "a namespace asked for a name that is built"
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.code.suspicion import Suspicion, suspicions
+from assay.code.suspicion import MOST_TEXT, Suspicion, decode_source, suspicions
 from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 from assay.verify._staging import stage
@@ -41,7 +41,8 @@ GUARD = "/opt/assay-verify"
 TOOLS = "/opt/assay"
 PYTHON = f"{TOOLS}/bin/python3"
 REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
-MOST_FILES, MOST_TEXT, MOST_REMOVED = 400, 1 << 20, 2000
+MOST_SOURCES, MOST_OTHERS, AT_A_TIME = 3000, 400, 5000
+MOST_RESTORED = 64 << 20
 _EMPTY = (
     "BASH_ENV", "ENV", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONHOME",
     "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONBREAKPOINT", "COVERAGE_PROCESS_START",
@@ -164,7 +165,7 @@ class _Pristine:
             await self._workspace.close()
 
 
-async def _read(workspace: Workspace, path: str, limit: int = 64 << 20) -> bytes | None:
+async def _read(workspace: Workspace, path: str, limit: int = MOST_RESTORED) -> bytes | None:
     try:
         return await workspace.read(path, limit=limit)
     except (OSError, ValueError):
@@ -208,18 +209,16 @@ async def _remove(workspace: Workspace, paths: list[str]) -> None:
     """Removes by the tool layer's Python, which nobody in the sandbox can change; else by the base's own `rm`."""
     if not paths:
         return
-    if len(paths) > MOST_REMOVED:
-        message = f"the agent left {len(paths)} files that must be undone; at most {MOST_REMOVED} can be"
-        raise EnvironmentFailure(message)
-    if tools_in(workspace.spec):
-        result = await workspace.exec(
-            [PYTHON, "-I", "-S", "-B", "-c", _REMOVE], stdin=json.dumps(paths).encode(), cwd="/"
-        )
-    else:
-        result = await workspace.exec(["/bin/rm", "-rf", "--", *paths], cwd="/")
-    if result.exit_code != 0:
-        message = f"what the agent planted could not be removed: {result.stderr[-500:]}"
-        raise EnvironmentFailure(message)
+    for start in range(0, len(paths), AT_A_TIME):
+        some = paths[start : start + AT_A_TIME]
+        if tools_in(workspace.spec):
+            argv = [PYTHON, "-I", "-S", "-B", "-c", _REMOVE]
+            result = await workspace.exec(argv, stdin=json.dumps(some).encode(), cwd="/")
+        else:
+            result = await workspace.exec(["/bin/rm", "-rf", "--", *some], cwd="/")
+        if result.exit_code != 0:
+            message = f"what the agent planted could not be removed: {result.stderr[-500:]}"
+            raise EnvironmentFailure(message)
 
 
 def _is_test(path: str) -> bool:
@@ -233,12 +232,15 @@ async def _suspects(
     """What changed files newly reach for. Files that are undone are left out."""
     found: list[Suspect] = []
     files = [c for c in changes if c.type == "file" and c.kind != "removed" and c.path not in gone]
-    for change in files[:MOST_FILES]:
+    sources = [c for c in files if c.path.endswith(".py")]
+    others = [c for c in files if not c.path.endswith(".py")]
+    for change in (*sources[:MOST_SOURCES], *others[:MOST_OTHERS]):
         named = await _suspicions_of(workspace, pristine, change)
         if named:
             found.append(Suspect(change.path, named))
-    if len(files) > MOST_FILES:
-        found.append(Suspect("", (Suspicion("unread_files", f"{len(files) - MOST_FILES} more changed files", 1),)))
+    if len(sources) > MOST_SOURCES:
+        told = f"{len(sources) - MOST_SOURCES} more changed source files"
+        found.append(Suspect("", (Suspicion("unread_files", told, 1),)))
     return tuple(found)
 
 
@@ -246,22 +248,31 @@ async def _suspicions_of(workspace: Workspace, pristine: _Pristine, change: Chan
     path = change.path
     if "/__pycache__/" in path:
         return ()
-    if path.endswith((".so", ".pyd")):
-        return (Suspicion("native_code", path, 1),)
-    if path.endswith((".pyc", ".pyo")):
-        return (Suspicion("byte_code", path, 1),)
+    for endings, name in (((".so", ".pyd"), "native_code"), ((".pyc", ".pyo"), "byte_code")):
+        if path.endswith(endings):
+            return (Suspicion(name, path, 1),)
+    source = path.endswith(".py")
     if change.size is not None and change.size > MOST_TEXT:
-        return ()
+        return (Suspicion("too_large", f"{change.size} bytes", 1),) if source else ()
     data = await _read(workspace, path, MOST_TEXT)
     if data is None:
         return ()
-    text = data.decode(errors="replace")
-    if not path.endswith(".py"):
-        names = [name for name in ("/logs/verifier", "reward.txt", "reward.json") if name in text]
-        return tuple(Suspicion("verifier_paths", name, 1) for name in names)
+    if not source:
+        names = [name for name in (b"/logs/verifier", b"reward.txt", b"reward.json") if name in data]
+        return tuple(Suspicion("verifier_paths", name.decode(), 1) for name in names)
     before = await pristine.read(path) if change.kind == "changed" else None
-    named = suspicions(None if before is None else before.decode(errors="replace"), text)
-    return tuple(s for s in named if not (s.name == "test_runner" and _is_test(path)))
+    named = await asyncio.to_thread(_compare, before, data)
+    return tuple(s for s in named if not (_is_test(path) and _is_ordinary_in_tests(s)))
+
+
+def _compare(before: bytes | None, after: bytes) -> tuple[Suspicion, ...]:
+    text, hidden = decode_source(after)
+    return (*hidden, *suspicions(None if before is None else decode_source(before)[0], text))
+
+
+def _is_ordinary_in_tests(suspicion: Suspicion) -> bool:
+    inner = "_pytest" in suspicion.what or "pluggy" in suspicion.what
+    return suspicion.name == "test_files" or (suspicion.name == "test_runner" and not inner)
 
 
 async def left_running(workspace: Workspace, *, polls: int = 4) -> tuple[ProcessInfo, ...]:

@@ -43,12 +43,26 @@ class Teller:
 
 
 CANARIES = (
-    "def {name}():\n    assert {one} == {other}\n",
-    "def {name}():\n    value = [{one}]\n    assert value == [{other}]\n",
-    "def {name}():\n    value = {one}\n    assert value in ({other},)\n",
-    "def {name}():\n    raise ValueError({one})\n",
-    "def {name}():\n    raise AssertionError({one}, {other})\n",
+    "assert {one} == {other}",
+    "value = [{one}]\n    assert value == [{other}]",
+    "value = {one}\n    assert value in ({other},)",
+    "raise ValueError({one})",
+    "raise AssertionError({one}, {other})",
+    "assert isinstance({one}, str)",
+    "assert all([{one} == {other}, True])",
+    "assert not any([{one} != {other}])",
+    "assert len([{one}]) == 7",
+    "assert sorted([{one}, {other}]) == [{one}, {other}]",
+    "assert abs({one} - {other}) < 0.25",
+    "import math\n    assert math.isclose({one}, {other})",
+    "import pytest\n    assert {one} == pytest.approx({other})",
+    "import pytest\n    with pytest.raises(ValueError):\n        pass",
+    "import unittest\n    unittest.TestCase().assertEqual({one}, {other})",
+    "import unittest\n    unittest.TestCase().assertTrue({one} == {other})",
+    "import unittest\n    unittest.TestCase().assertIn({one}, [{other}])",
+    "import unittest\n    with unittest.TestCase().assertRaises(ValueError):\n        pass",
 )
+"""What must fail, whatever the code under test has done to the things that tests are written with."""
 
 
 class Recorder:
@@ -62,6 +76,7 @@ class Recorder:
         self._function = pytest.Function
         self._compile = compile
         self._after: set[int] = set()
+        self._all_after: set[int] = set()
         self._names: list[str] = []
 
     @pytest.hookimpl(trylast=True)
@@ -83,28 +98,34 @@ class Recorder:
         chance = min(1.0, 12 / max(1, len(items)))
         self._after = set(last.values()) | {id(item) for item in items if self._random.random() < chance}
         self._after |= {id(item) for item in items[:1]}
+        last_functions = [item for item in items if isinstance(item, self._function)][-1:]
+        self._all_after = {id(item) for item in last_functions}
+        self._after |= self._all_after
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         module = item.getparent(pytest.Module)
         if id(item) not in self._after or module is None or not isinstance(item, self._function):
             return None
-        canary = self._canary(module)
+        bodies = list(CANARIES) if id(item) in self._all_after else [self._random.choice(CANARIES)]
+        self._random.shuffle(bodies)
+        canaries = [self._canary(module, body) for body in bodies]
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        self._protocol(item, nextitem=canary)
+        self._protocol(item, nextitem=canaries[0])
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        reports = self._protocol(canary, nextitem=nextitem, log=False)
-        outcomes = {report.when: report.outcome for report in reports}
-        unsure = outcomes.get("setup") != "passed"
-        self._tell("canary", outcome="unsure" if unsure else outcomes.get("call", "none"))
+        for canary, following in zip(canaries, [*canaries[1:], nextitem], strict=True):
+            reports = self._protocol(canary, nextitem=following, log=False)
+            outcomes = {report.when: report.outcome for report in reports}
+            unsure = outcomes.get("setup") != "passed"
+            self._tell("canary", outcome="unsure" if unsure else outcomes.get("call", "none"))
         return True
 
-    def _canary(self, module: pytest.Module) -> pytest.Function:
+    def _canary(self, module: pytest.Module, body: str) -> pytest.Function:
         word = "".join(self._random.choices("abcdefghilmnoprstuv", k=self._random.randint(4, 9)))
         like = [name for name in self._names if name.isidentifier()] or ["test"]
         name = f"{self._random.choice(like)}_{word}"
         one, other = self._random.getrandbits(self._random.randint(3, 30)), -1 - self._random.getrandbits(5)
-        text = self._random.choice(CANARIES).format(name=name, one=one, other=other)
+        text = f"def {name}():\n    " + body.format(one=one, other=other) + "\n"
         made: dict[str, Any] = {}
         exec(self._compile(text, str(module.path), "exec"), made)
         code = made[name].__code__.replace(co_firstlineno=self._random.randint(1, 500))

@@ -17,19 +17,20 @@ import contextlib
 import ctypes
 import json
 import os
-import secrets
 import select
 import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` itself takes longer to import than all that is needed here
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST_STREAM = 128 * 1024 * 1024
 TAIL = 20_000
 RECORDS = "/logs/recorder"
 PR_SET_DUMPABLE = 4
+SIGNALS = [signal.SIGPIPE, signal.SIGXFSZ]
 NOTHING_RUNS = ("--version", "-V", "--help", "-h", "--co", "--collect-only", "--fixtures", "--markers")
 PHASES = ("setup", "call", "teardown")
 
@@ -65,35 +66,41 @@ class Stream:
             self.problems.append(text)
 
 
-def start_child(config: dict[str, Any], *, shown: bool) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts the tests' process; returns it and the descriptor of what it tells."""
-    read, write = os.pipe()
-    config_read, config_write = os.pipe()
-    here = Path(__file__).parent
-    command = [sys.executable, "-I", "-B", f"{here}/child.py"]
-    output = None if shown else subprocess.PIPE
-    child = subprocess.Popen(
-        [*command, str(config_read), str(write)],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=None if shown else subprocess.STDOUT,
-        pass_fds=(config_read, write),
-        start_new_session=True,
-    )
-    os.close(write)
-    os.close(config_read)
-    with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
-        file.write(json.dumps(config).encode())
-    return child, read
+class Child:
+    """The tests' process: its id, what it tells, and what it prints (-1: shown as it is)."""
+
+    def __init__(self, config: dict[str, Any], *, shown: bool) -> None:
+        self.told, write = os.pipe()
+        config_read, config_write = os.pipe()
+        self.out, out_write = (-1, -1) if shown else os.pipe()
+        here = __file__.rpartition("/")[0]
+        argv = [sys.executable, "-I", "-B", f"{here}/child.py", str(config_read), str(write)]
+        null = os.open("/dev/null", os.O_RDONLY)
+        actions: list[tuple[int, int, int]] = [(os.POSIX_SPAWN_DUP2, null, 0)]
+        if not shown:
+            actions += [(os.POSIX_SPAWN_DUP2, out_write, 1), (os.POSIX_SPAWN_DUP2, out_write, 2)]
+        for fd in (config_read, write):
+            os.set_inheritable(fd, True)
+        self.pid = os.posix_spawn(
+            sys.executable, argv, os.environ, file_actions=actions, setsid=True, setsigdef=SIGNALS
+        )
+        for fd in (null, write, config_read, *(() if shown else (out_write,))):
+            os.close(fd)
+        with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
+            file.write(json.dumps(config).encode())
+
+    def wait(self) -> int:
+        """The exit code, negative for a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def watch(child: subprocess.Popen[bytes], told: int, stream: Stream, timeout_s: float | None) -> tuple[bytes, bool]:
+def watch(child: Child, stream: Stream, timeout_s: float | None) -> tuple[bytes, bool]:
     """Reads until the tests' process has ended, however long others hold its descriptors. Returns (tail, timed out)."""
     ends = os.pidfd_open(child.pid)
-    out = child.stdout.fileno() if child.stdout is not None else -1
-    waiting = [fd for fd in (told, out, ends) if fd >= 0]
-    for fd in waiting[:-1]:
+    waiting = [fd for fd in (child.told, child.out) if fd >= 0]
+    for fd in waiting:
         os.set_blocking(fd, False)
+    waiting.append(ends)
     tail, deadline = b"", None if timeout_s is None else time.monotonic() + timeout_s
     timed_out = ended = False
     while not ended:
@@ -105,18 +112,15 @@ def watch(child: subprocess.Popen[bytes], told: int, stream: Stream, timeout_s: 
             left, deadline = None, None
         ready, _, _ = select.select(waiting, [], [], left)
         ended = ends in ready
-        for fd in ready:
-            data = _drain(fd, whole=ended) if fd != ends else b""
-            if fd == told:
+        # At the end both are read whole, even where they were not yet seen to be ready.
+        for fd in [fd for fd in waiting if fd != ends and (ended or fd in ready)]:
+            data = _drain(fd, whole=ended)
+            if fd == child.told:
                 stream.feed(data)
-            elif fd == out:
+            else:
                 tail = (tail + data)[-TAIL:]
-            if fd != ends and not data:
+            if not data:
                 waiting.remove(fd)
-    if told in waiting:
-        stream.feed(_drain(told, whole=True))
-    if out in waiting:
-        tail = (tail + _drain(out, whole=True))[-TAIL:]
     return tail, timed_out
 
 
@@ -241,11 +245,11 @@ class Account:
 
 def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
     """Runs the tests once. Returns the report and the exit code that pytest would have ended with."""
-    nonce = secrets.token_hex(16)
+    nonce = os.urandom(16).hex()
     stream = Stream(nonce)
     started = time.monotonic()
-    child, told = start_child({**config, "nonce": nonce, "seed": secrets.randbits(64)}, shown=shown)
-    tail, timed_out = watch(child, told, stream, config.get("timeout_s"))
+    child = Child({**config, "nonce": nonce, "seed": int.from_bytes(os.urandom(8), "big")}, shown=shown)
+    tail, timed_out = watch(child, stream, config.get("timeout_s"))
     code = child.wait()
     account = Account(stream, code, timed_out=timed_out)
     report = {
@@ -264,7 +268,7 @@ def write_ctrf(path: str, report: dict[str, Any]) -> None:
     tests = [{"name": t["id"], "status": known.get(t["status"], "failed"), "duration": 0} for t in report["tests"]]
     count = {status: sum(t["status"] == status for t in tests) for status in ("passed", "failed", "skipped")}
     summary = {"tests": len(tests), **count, "pending": 0, "other": 0}
-    with Path(path).open("w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
         json.dump({"results": {"tool": {"name": "pytest"}, "summary": summary, "tests": tests}}, file)
 
 
@@ -282,12 +286,17 @@ def as_script(arguments: list[str]) -> int:
             ctrf = argument.partition("=")[2]
         else:
             kept.append(argument)
-    config = {"args": kept, "cwd": str(Path.cwd()), "script": True, "module": module}
+    config = {
+        "args": kept,
+        "cwd": os.getcwd(),  # noqa: PTH109, pathlib takes longer to import than this to run
+        "script": True,
+        "module": module,
+    }
     report, code = run(config, shown=True)
     report |= {"args": kept, "script_exit": code}
     if ctrf:
         write_ctrf(ctrf, report)
-    place = f"{RECORDS}/{secrets.token_hex(8)}.json"
+    place = f"{RECORDS}/{os.urandom(8).hex()}.json"
     fd = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         json.dump(report, file)
