@@ -6,7 +6,8 @@ is told (`guard.runner`). What passed without being whole, seen once and free of
 
 Covered: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results; stand-ins for
 modules; a patched runner (canaries); values that equal anything (probes). Not covered: code under test that knows this
-runner, finds its recorder in memory and tells a consistent lie; the suspicions in `code.suspicion` are for that.
+runner, finds its recorder in memory and tells a consistent lie, or that reads the answers out of the test files while
+they run; the suspicions in `code.suspicion` are for that.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from assay.verify.sanitise import (
     left_running,
     opened,
     planted_in,
+    require_mounts,
     tools_in,
     verifier_spec,
 )
@@ -107,6 +109,7 @@ class PytestCheck:
     async def judge(self, given: CheckInput) -> CheckResult:
         """See `OutcomeCheck.judge`."""
         started = time.monotonic()
+        require_mounts(given.backend)
         if not tools_in(given.spec):
             message = "the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`"
             raise VerifierError(message)

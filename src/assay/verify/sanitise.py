@@ -17,7 +17,7 @@ import msgspec
 
 from assay.code.suspicion import MOST_TEXT, Suspicion, decode_source, suspicions
 from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage
 from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, pytest_tables
 
@@ -33,6 +33,7 @@ __all__ = [
     "left_running",
     "opened",
     "planted_in",
+    "require_mounts",
     "tools_in",
     "verifier_spec",
 ]
@@ -86,6 +87,13 @@ class Findings(NamedTuple):
 def tools_in(spec: WorkspaceSpec) -> bool:
     """Whether the tool layer is mounted."""
     return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
+
+
+def require_mounts(backend: Backend) -> None:
+    """Raises `VerifierError` where a backend has no file system of its own to show tests in."""
+    if backend.name == "process":
+        message = "the backend 'process' isolates nothing, so nothing can be judged in it: use namespaces or bubblewrap"
+        raise VerifierError(message)
 
 
 def guard_folder() -> Path:

@@ -7,7 +7,8 @@ the sandbox was killed. `_script_rules` says what a pass needs.
 
 Covered: pre-written and late rewards, planted configuration, replaced programs, an early exit or a patched runner in
 `pytest`, a run without tests, processes that outlive the script. Not covered: code under test that a script runs
-directly, as the same user, and that rewrites the script's own memory or the reward between two of its lines.
+directly, as the same user, and that rewrites the script's own memory or the reward between two of its lines; code
+under test that reads the answers out of the tests while they run, by a path that it builds from pieces.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from assay.verify._script_rules import Demand, ScriptFacts, rule, rule_literally
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.rewards import Left, collect
-from assay.verify.sanitise import Undoing, clean, left_running, opened, planted_in, verifier_spec
+from assay.verify.sanitise import Undoing, clean, left_running, opened, planted_in, require_mounts, verifier_spec
 
 __all__ = ["ScriptCheck", "ScriptParameters"]
 
@@ -71,6 +72,7 @@ class ScriptCheck:
     async def judge(self, given: CheckInput) -> CheckResult:
         """See `OutcomeCheck.judge`."""
         started = time.monotonic()
+        require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
         tests = await asyncio.to_thread(_stage_tests, given, parameters)
         cited = Cited(given.prefix)
