@@ -49,7 +49,7 @@ class Report(NamedTuple):
         print(f"{self.how}\n{facts['cores']} x {facts['cpu']}, {facts['system']}, Python {facts['python']}")
         print(f"load {facts['load']:.1f} when done\n")
         shown = [c for c in columns if any(r.get(c) is not None for r in self.rows)]
-        print(markdown_table(shown, [[row.get(c) for c in shown] for row in self.rows]))
+        print(markdown_table(shown, [[row.get(c, "") for c in shown] for row in self.rows]))
         print()
         for target in self.targets:
             measured = "" if target.measured is None else f"{target.measured:.3g} {target.unit} "

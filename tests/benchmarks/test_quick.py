@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import overhead
+from benchmarks import overhead, sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -31,3 +31,14 @@ def test_overhead_reports_itself_and_the_limit_and_names_what_is_missing(tmp_pat
 def test_overhead_says_why_a_peer_was_not_measured(tmp_path: Path) -> None:
     overhead.main(["--quick", "--into", str(tmp_path), "--peer-python", f"aviary={tmp_path}/absent"])
     assert "FileNotFoundError" in written(tmp_path, "overhead")["not_measured"]["Aviary/ldp, its log"]
+
+
+def test_sandbox_reports_ours_beside_the_bare_tools(tmp_path: Path) -> None:
+    sandbox.main(["--quick", "--into", str(tmp_path)])
+    found = written(tmp_path, "sandbox")
+    rows = {(row["what"], row["at_once"]): row for row in found["rows"]}
+    ours = [row for (what, at_once), row in rows.items() if what.startswith("assay namespaces") and at_once == 1]
+    assert ours
+    assert all(row["whole_p50_ms"] > 0 and row["exec_p50_ms"] > 0 for row in ours)
+    assert ("bare shell, no sandbox", 4) in rows
+    assert any(what.startswith("fork of 1 MB") and "snapshot_p50_ms" in row for (what, _), row in rows.items())
