@@ -154,3 +154,10 @@ PATCHES = [
 def test_changed_means_of_testing_are_found(tmp_path: Path, patch: str) -> None:
     report = check(tmp_path, HONEST + patch)
     assert any("must fail" in p or "ended" in p for p in report["problems"]), report["problems"]
+
+
+def test_configuration_above_the_root_folder_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("def pytest_collection_modifyitems(items):\n    items.clear()\n")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    assert statuses(check(inner, HONEST)) == {"test_one": "passed", "test_two": "passed"}

@@ -100,11 +100,11 @@ FLAKY += "echo $r > /logs/verifier/reward.txt; [ $r = 1 ]\n"
 
 async def test_repetitions_that_disagree_are_unknown(bench: Any) -> None:
     bench.files = {SCRIPT: FLAKY}
-    bench.repetitions = 12
+    bench.repetitions = 20
     outcome = await bench.judge("true", "script", script=SCRIPT)
     assert outcome.verdict.status == "unknown"
     assert "flaky" in outcome.verdict.marks
-    assert len(outcome.of_kind("execution")) == 12
+    assert len(outcome.of_kind("execution")) == 20
     assert len({found.id for found in outcome.evidence}) == len(outcome.evidence)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from assay.errors import TaskError
-from assay.verify._staging import stage
+from assay.verify._staging import PREFIX, _remove_abandoned, stage
 
 pytestmark = pytest.mark.quick
 
@@ -57,3 +58,11 @@ def test_a_link_that_leads_out_is_refused(tmp_path: Path) -> None:
 def test_what_is_not_there_is_a_task_error(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="cannot be brought"):
         stage(tmp_path / "nothing")
+
+
+def test_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    dead, alive = tmp_path / f"{PREFIX}999999999-x", tmp_path / f"{PREFIX}{os.getpid()}-x"
+    dead.mkdir()
+    alive.mkdir()
+    _remove_abandoned(tmp_path)
+    assert [path.exists() for path in (dead, alive)] == [False, True]

@@ -1,6 +1,7 @@
 """Copies of host folders that a verifier's sandbox mounts: readable there whatever the host's modes, and unchanging.
 
-A folder is copied once a process (and again when it changes) under a temporary folder that goes when the process ends.
+A folder is copied once a process (and again when it changes) under a temporary folder that goes when the process ends,
+or, where that was killed, when the next one starts.
 Links are refused where they lead outside; nothing but files and folders is taken.
 """
 
@@ -25,6 +26,7 @@ from assay.records import DIGEST_PREFIX
 
 __all__ = ["Staged", "stage"]
 
+PREFIX = "assay-verify-"
 MOST_ENTRIES = 20_000
 MOST_BYTES = 1 << 30
 
@@ -36,13 +38,23 @@ class Staged(NamedTuple):
     digest: str
 
 
+def _remove_abandoned(folder: Path) -> None:
+    """What processes of ours left that were killed."""
+    for path in folder.glob(f"{PREFIX}*-*"):
+        maker = path.name.removeprefix(PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if maker.isdigit() and path.stat().st_uid == os.getuid() and not Path("/proc", maker).exists():
+                shutil.rmtree(path, ignore_errors=True)
+
+
 class _Place:
     """The temporary folder of this process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[tuple[object, ...], Staged] = {}
-        self.root = Path(tempfile.mkdtemp(prefix="assay-verify-"))
+        _remove_abandoned(Path(tempfile.gettempdir()))
+        self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         atexit.register(self._remove, os.getpid())
 
     def _remove(self, maker: int) -> None:

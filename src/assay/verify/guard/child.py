@@ -169,7 +169,7 @@ def _arguments(config: dict[str, Any]) -> list[str]:
     ours = ["-p", "no:cacheprovider"]
     if not config.get("script"):
         ours += ["-c", "/dev/null", "--rootdir", config["rootdir"], "--import-mode=importlib", "-q", "--color=no"]
-        ours += ["--tb=short", "--continue-on-collection-errors"]
+        ours += ["--tb=short", "--continue-on-collection-errors", "--confcutdir", config["rootdir"]]
     return [*ours, *config["args"]]
 
 
