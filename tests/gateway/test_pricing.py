@@ -5,14 +5,10 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
-from assay.gateway.backends.pricing import BUILT_IN, BUILT_IN_HOST, Price, Prices
+from assay.gateway.backends.pricing import Price, Prices
 from assay.records import Usage
 
 pytestmark = pytest.mark.quick
-
-
-def test_every_built_in_price_is_dated() -> None:
-    assert all(price.as_of is not None and len(price.as_of) == 10 for price in BUILT_IN.values())
 
 
 def test_cached_tokens_have_their_own_price() -> None:
@@ -25,18 +21,14 @@ def test_an_unreported_count_has_no_cost() -> None:
     assert Price(1, 1).cost(Usage(prompt_tokens=5)) is None
 
 
-def test_a_price_holds_only_where_it_was_listed() -> None:
-    prices = Prices()
-    assert prices.find("gpt-4o", BUILT_IN_HOST) == BUILT_IN["gpt-4o"]
-    assert prices.find("gpt-4o", "127.0.0.1") is None
-    assert prices.find("unheard-of", BUILT_IN_HOST) is None
+def test_a_price_that_nobody_said_is_unknown() -> None:
+    assert Prices().find("gpt-4o") is None
 
 
-def test_the_users_file_goes_first(tmp_path: Path) -> None:
+def test_the_users_file_says_the_price(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
-    file.write_text('[models."gpt-4o"]\ninput = 0.1\noutput = 0.2\n')
-    prices = Prices.from_file(file)
-    assert prices.find("gpt-4o", BUILT_IN_HOST) == prices.find("gpt-4o", "other") == Price(0.1, 0.2)
+    file.write_text('[models."gpt-4o"]\ninput = 0.1\noutput = 0.2\nas_of = "2026-11-01"\n')
+    assert Prices.from_file(file).find("gpt-4o") == Price(0.1, 0.2, as_of="2026-11-01")
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class OpenAIChatBackend:
         self._query = parts.query
         self._key = api_key = _usable(api_key)
         self._secret = api_key if api_key and len(api_key) >= _SHORTEST_SECRET else None
-        self._price = (prices or Prices()).find(self._model, parts.hostname)
+        self._price = (prices or Prices()).find(self._model)
         self._jitter = random.Random(self._options.seed)
         self._session: aiohttp.ClientSession | None = None
 

@@ -1,14 +1,15 @@
-"""What tokens cost: a dated table, and a TOML file of the user's that goes before it.
+"""What tokens cost, as the user's own price file says.
 
-A price that is not known is None, never 0. The built-in table holds list prices of one provider as they were on the
-date beside them, and is used only for that provider's own address; check a bill against the provider, not against it.
+A price that is not known is None, never 0. No price is built in: list prices change, and a stale one would be a false
+number in a record.
 
-The user's file, named by `ASSAY_PRICES`, in US dollars for a million tokens:
+The file, named by `ASSAY_PRICES`, in US dollars for a million tokens:
 
     [models."my-model"]
     input = 0.20
     cached_input = 0.05   # optional; default: `input`
     output = 0.80
+    as_of = "2026-11-01"  # optional; when it was the price
 """
 
 from __future__ import annotations
@@ -21,12 +22,11 @@ import msgspec
 from assay.errors import UserError
 from assay.records import Usage
 
-__all__ = ["BUILT_IN", "BUILT_IN_HOST", "Price", "Prices"]
+__all__ = ["Price", "Prices"]
 
 Dollars = Annotated[float, msgspec.Meta(ge=0)]
 _MILLION = 1_000_000
 _MAX_FILE = 1 << 20
-BUILT_IN_HOST = "api.openai.com"
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,20 +49,6 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (dollars + usage.completion_tokens * self.output) / _MILLION
 
 
-BUILT_IN: dict[str, Price] = {
-    "gpt-4.1": Price(2.00, 8.00, 0.50, "2025-08-07"),
-    "gpt-4.1-mini": Price(0.40, 1.60, 0.10, "2025-08-07"),
-    "gpt-4.1-nano": Price(0.10, 0.40, 0.025, "2025-08-07"),
-    "gpt-4o": Price(2.50, 10.00, 1.25, "2025-08-07"),
-    "gpt-4o-mini": Price(0.15, 0.60, 0.075, "2025-08-07"),
-    "gpt-5": Price(1.25, 10.00, 0.125, "2025-08-07"),
-    "gpt-5-mini": Price(0.25, 2.00, 0.025, "2025-08-07"),
-    "gpt-5-nano": Price(0.05, 0.40, 0.005, "2025-08-07"),
-    "o3": Price(2.00, 8.00, 0.50, "2025-08-07"),
-    "o4-mini": Price(1.10, 4.40, 0.275, "2025-08-07"),
-}
-
-
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: dict[str, Price] = {}
 
@@ -71,7 +57,7 @@ class Prices(msgspec.Struct, frozen=True):
     """Where prices are looked up, by the exact name of the model."""
 
     own: dict[str, Price] = {}
-    """The user's; they hold for any server."""
+    """By the exact name of the model."""
 
     @classmethod
     def from_file(cls, path: Path) -> Prices:
@@ -90,9 +76,6 @@ class Prices(msgspec.Struct, frozen=True):
             message = f'price file {path}: {exc}; expected [models."NAME"] with input and output in dollars a million'
             raise UserError(message) from exc
 
-    def find(self, model: str, host: str | None) -> Price | None:
-        """The price of a model at a server, or None where nobody said."""
-        own = self.own.get(model)
-        if own is not None or host != BUILT_IN_HOST:
-            return own
-        return BUILT_IN.get(model)
+    def find(self, model: str) -> Price | None:
+        """The price of a model, or None where nobody said."""
+        return self.own.get(model)
