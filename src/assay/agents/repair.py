@@ -43,10 +43,10 @@ FIND = "find . -name 'test_*.py' -o -name '*_test.py' | sort | head -20"
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: Annotated[int, msgspec.Meta(ge=1)] = 60
     """Evaluations of the visible tests, the first one included."""
-    batch: Annotated[int, msgspec.Meta(ge=1)] = 20
-    """Evaluations in one step."""
-    cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 5.0
-    """CPU seconds after which one evaluation counts as failed."""
+    batch: Annotated[int, msgspec.Meta(ge=1)] = 30
+    """Evaluations in one step, at most."""
+    cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 3.0
+    """CPU seconds after which one evaluation counts as failed, at most; less where the tests take less."""
 
 
 class RepairAgent:
@@ -95,7 +95,6 @@ class _Search:
         self._left = options.budget
         self._root = workspace.spec.workdir
         self._tests: tuple[str, ...] = ()
-        self._packages: tuple[str, ...] = ()
 
     async def run(self) -> None:
         """Searches until the visible tests pass or the budget is spent."""
@@ -104,7 +103,7 @@ class _Search:
         self._tests = visible_tests(self._attempt.task) or await self._find_tests()
         state = await self._measure("run the visible tests and note which lines they run")
         tried: set[tuple[str, str]] = set()
-        while failing(state) and self._left > 0:
+        while failing(state) and self._left > 1:  # the last one confirms what is kept
             better = await self._try_batch(state, tried)
             if better is None:
                 break
@@ -128,17 +127,13 @@ class _Search:
     async def _measure(self, message: str) -> State:
         """Runs the visible tests as they are, in a fresh process, with every line looked at."""
         self._left -= 1
-        job = Job("now", self._placed(), measure=True, cpu_s=10 * self._options.cpu_s)
+        job = Job("now", self._placed(), measure=True, cpu_s=20 * self._options.cpu_s)
         (result,) = await self._run([job], message, warm=False)
         covered = {
             test: {path.removeprefix(self._root + "/"): lines for path, lines in files.items()}
             for test, files in result.covered.items()
         }
-        state = observed(msgspec.structs.replace(result, covered=covered))
-        tops = {path.removeprefix("src/").partition("/")[0] for files in covered.values() for path in files}
-        names = {top.removesuffix(".py") for top in tops} - {"test", "tests"}
-        self._packages = tuple(sorted(name for name in names if name.isidentifier()))
-        return state
+        return observed(msgspec.structs.replace(result, covered=covered))
 
     def _placed(self) -> tuple[str, ...]:
         return tuple(f"{self._root}/{test}" for test in self._tests)
@@ -147,13 +142,15 @@ class _Search:
         """Tries the next changes: the best one that helps, True where none does, None where nothing is left."""
         ranked = suspects(state)
         texts = await self._read({suspect.line.path for suspect in ranked})
-        chosen = edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left)]
+        chosen = edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left - 1)]
         if not chosen:
             return None
         jobs = [self._job(str(index), edit, texts, state) for index, edit in enumerate(chosen)]
-        self._left -= len(jobs)
+        message = f"try up to {len(jobs)} changes on the most suspicious lines"
+        results = await self._run(jobs, message, warm=True)
+        chosen = chosen[: len(results)]
+        self._left -= len(chosen)
         tried.update(map(mark, chosen))
-        results = await self._run(jobs, f"try {len(jobs)} changes on the most suspicious lines", warm=True)
         gains: list[tuple[int, int, Edit]] = []
         for edit, result in zip(chosen, results, strict=False):
             now = observed(result)
@@ -194,8 +191,8 @@ class _Search:
             jobs=tuple(jobs),
             root=self._root,
             paths=(self._root, f"{self._root}/src"),
-            preload=self._packages,
             cover=(self._root,),
+            stop_when_green=warm,
             warm=warm,
         )
         await self._workspace.write(f"{HOME}/request.json", write_request(batch))

@@ -53,6 +53,8 @@ class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Folders whose lines are recorded by jobs that measure."""
     seed: int = 0
     """What `random` is seeded with in each run."""
+    stop_when_green: bool = False
+    """Leave out the jobs after the first one whose tests all pass."""
     warm: bool = False
     """The jobs differ in what they write alone: collect the tests of the first one once, and give each later process
     the new code of the functions that changed instead of reading everything again. A change that is not inside

@@ -15,6 +15,7 @@ import json
 import os
 import random
 import resource
+import select
 import signal
 import sys
 import time
@@ -25,9 +26,12 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from _pytest import nodes
 
 MAX_MESSAGE = 600
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore"]
+GONE = os.WEXITED | os.WNOHANG | os.WNOWAIT
+OVER_TIME = (signal.SIGPROF, signal.SIGXCPU)
 # Left out for their cost: each run is a process of its own, whose end needs no tidying and whose report is ours.
 UNUSED = ("cacheprovider", "unraisableexception", "threadexception", "faulthandler", "junitxml", "pastebin", "stepwise")
 PYTEST_OPTIONS += [part for name in UNUSED for part in ("-p", f"no:{name}")]
@@ -136,9 +140,14 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare(batch: dict[str, Any]) -> None:
-    """Sets the process up for tests."""
+    """Sets the process up for tests. Failures are not made into pages of traceback that nobody reads."""
+    nodes.Node._repr_failure_py = _brief  # type: ignore[assignment,method-assign]
     random.seed(batch.get("seed", 0))
     sys.path[:0] = batch.get("paths", [])
+
+
+def _brief(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa: ARG001 - the signature that it stands in for
+    return f"{excinfo.typename}: {excinfo.value}"
 
 
 def options(batch: dict[str, Any], job: dict[str, Any]) -> list[str]:
@@ -157,12 +166,17 @@ class WarmLoop:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Runs all jobs; a job that has to be run as usual is answered with `ended: cold`."""
+        """Runs all jobs; a job that has to be run as usual is answered with `ended: cold`, or not at all."""
+        if session.testsfailed or not session.items:
+            return True
         live = LiveFunctions({path for job in self._batch["jobs"] for path in job.get("write", {})})
         gc.collect()
         gc.freeze()
         for job in self._batch["jobs"]:
-            self._finished(in_child(self._batch, job, self._aside, partial(self._run, session, live, job)))
+            result = in_child(self._batch, job, self._aside, partial(self._run, session, live, job))
+            self._finished(result)
+            if self._batch.get("stop_when_green") and is_green(result):
+                break
         return True
 
     def _run(self, session: Any, live: LiveFunctions, job: dict[str, Any]) -> dict[str, Any]:
@@ -347,8 +361,9 @@ def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work
 def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work) -> None:
     try:
         os.setpgid(0, 0)
-        limit = int(float(job.get("cpu_s", 30.0))) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+        limit = float(job.get("cpu_s", 30.0))
+        signal.setitimer(signal.ITIMER_PROF, limit)  # its signal ends the process; finer than the limit in seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 2, int(limit) + 2))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
@@ -361,16 +376,25 @@ def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Wor
 
 
 def _wait(child: int, wall_s: float) -> str:
-    deadline, pause = time.monotonic() + wall_s, 0.001
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return "time" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU else "died"
-        time.sleep(pause)
-        pause = min(pause * 1.3, 0.02)
+    _sleep_until_gone(child, wall_s)
+    done, status = os.waitpid(child, os.WNOHANG)
+    if done:
+        return "time" if os.WIFSIGNALED(status) and os.WTERMSIG(status) in OVER_TIME else "died"
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return "time"
+
+
+def _sleep_until_gone(child: int, wall_s: float) -> None:
+    try:
+        handle = os.pidfd_open(child)
+    except (AttributeError, OSError):  # not this kernel, or not in this sandbox: look again and again
+        deadline = time.monotonic() + wall_s
+        while time.monotonic() < deadline and os.waitid(os.P_PID, child, GONE) is None:
+            time.sleep(0.005)
+        return
+    select.select([handle], [], [], wall_s)
+    os.close(handle)
 
 
 def preload(batch: dict[str, Any], aside: Path) -> None:
@@ -400,10 +424,11 @@ def main(request: str, reply: str) -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     aside = Path(reply + ".child")
-    preload(batch, aside)
-    gc.collect()
-    gc.freeze()
     warm = run_warm(batch, aside) if batch.get("warm") else {}
+    if len(warm) < len(batch["jobs"]) and len(batch["jobs"]) > 1:
+        preload(batch, aside)
+        gc.collect()
+        gc.freeze()
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
             result = warm.get(job["id"])
@@ -412,7 +437,15 @@ def main(request: str, reply: str) -> None:
                     result = in_child(batch, job, aside, partial(run_job, batch, job))
             file.write(json.dumps(result) + "\n")
             file.flush()
+            if batch.get("stop_when_green") and is_green(result):
+                break
     aside.unlink(missing_ok=True)
+
+
+def is_green(result: dict[str, Any]) -> bool:
+    """Whether tests ran and none failed."""
+    tests = result.get("tests") or {}
+    return bool(tests) and not any(test[0] in ("failed", "error") for test in tests.values())
 
 
 def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,154 @@
+"""Batches of test runs, with the runner as a real process on a small package of our own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay.code.batches import RUNNER, Batch, Job, JobResult, read_reply, write_request
+
+MODULE = """LIMIT = 3
+
+
+def double(x):
+    return x * 2
+
+
+def small(x):
+    if x < LIMIT:
+        return True
+    return False
+"""
+TESTS = """import unittest
+
+import pytest
+from m import double, small
+
+
+@pytest.mark.parametrize("x", [1, 2])
+def test_double(x):
+    assert double(x) == x + x
+
+
+def test_small():
+    assert small(1)
+    assert not small(5)
+
+
+@pytest.mark.skip
+def test_skipped():
+    assert 0
+
+
+class TestParts(unittest.TestCase):
+    def test_parts(self):
+        for x in (1, 2):
+            with self.subTest(x=x):
+                self.assertEqual(double(x), 2 * x)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "m.py").write_text(MODULE)
+    (tmp_path / "test_m.py").write_text(TESTS)
+    return tmp_path
+
+
+def run(folder: Path, *jobs: Job, **more: object) -> dict[str, JobResult]:
+    placed = [Job(**{**_fields(job), "tests": tuple(f"{folder}/{t}" for t in job.tests)}) for job in jobs]
+    batch = Batch(jobs=tuple(placed), root=str(folder), paths=(str(folder),), cover=(str(folder),), **more)
+    (folder / "request").write_bytes(write_request(batch))
+    command = [sys.executable, str(RUNNER), str(folder / "request"), str(folder / "reply")]
+    subprocess.run(command, check=True, timeout=60)
+    return {result.id: result for result in read_reply((folder / "reply").read_bytes())}
+
+
+def _fields(job: Job) -> dict[str, object]:
+    return {name: getattr(job, name) for name in job.__struct_fields__}
+
+
+def outcomes(result: JobResult) -> dict[str, str]:
+    return {name.partition("::")[2]: test.outcome for name, test in result.tests.items()}
+
+
+def changed(folder: Path, old: str, new: str) -> dict[str, str | None]:
+    return {str(folder / "m.py"): MODULE.replace(old, new)}
+
+
+def test_outcomes_and_lines(folder: Path) -> None:
+    result = run(folder, Job("a", ("test_m.py",), measure=True))["a"]
+    assert outcomes(result) == {
+        "test_double[1]": "passed",
+        "test_double[2]": "passed",
+        "test_small": "passed",
+        "test_skipped": "skipped",
+        "TestParts::test_parts": "passed",
+    }
+    assert result.covered["test_m.py::test_small"][str(folder / "m.py")] == (9, 10, 11)
+    assert result.covered["test_m.py::test_double[1]"][str(folder / "m.py")] == (5,)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_each_job_has_its_own_version_and_files_are_left_as_they_were(folder: Path, warm: bool) -> None:
+    jobs = [
+        Job("wrong", ("test_m.py",), write=changed(folder, "x * 2", "x * 3")),
+        Job("right", ("test_m.py",), write=changed(folder, "x * 2", "x + x")),
+        Job("outside", ("test_m.py",), write=changed(folder, "LIMIT = 3", "LIMIT = 0")),
+        Job("broken", ("test_m.py",), write=changed(folder, "return x", "return (x")),
+    ]
+    found = run(folder, *jobs, warm=warm)
+    assert {n for n, o in outcomes(found["wrong"]).items() if o == "failed"} == {
+        "test_double[1]", "test_double[2]", "TestParts::test_parts",
+    }  # fmt: skip
+    assert "failed" not in outcomes(found["right"]).values()
+    assert outcomes(found["outside"])["test_small"] == "failed"
+    assert found["broken"].problems
+    assert (folder / "m.py").read_text() == MODULE
+
+
+def test_failures_say_type_message_and_line(folder: Path) -> None:
+    job = Job("a", ("test_m.py::test_small",), write=changed(folder, "x < LIMIT", "x > LIMIT"), explain=True)
+    failure = run(folder, job)["a"].tests["test_m.py::test_small"]
+    assert (failure.type, failure.line) == ("AssertionError", 13)
+    assert "small(1)" in failure.message
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_endless_job_is_ended_and_the_next_one_runs(folder: Path, warm: bool) -> None:
+    endless = Job("a", ("test_m.py",), write=changed(folder, "return x * 2", "while x: pass"), cpu_s=0.5)
+    found = run(folder, endless, Job("b", ("test_m.py",)), warm=warm)
+    assert (found["a"].ended, found["b"].ended) == ("time", "done")
+
+
+def test_job_that_exits_is_no_pass(folder: Path) -> None:
+    job = Job("a", ("test_m.py",), write=changed(folder, "return x * 2", "import os; os._exit(0)"))
+    assert run(folder, job)["a"] == JobResult("a", "died")
+
+
+def test_give_up_and_stop_early(folder: Path) -> None:
+    wanted = ("test_m.py::test_small",)
+    jobs = [
+        Job("no", ("test_m.py",), write=changed(folder, "x < LIMIT", "x > LIMIT"), give_up_on=wanted),
+        Job("yes", ("test_m.py",), write=changed(folder, "x < LIMIT", "x <= 4"), give_up_on=wanted),
+        Job("late", ("test_m.py",)),
+    ]
+    found = run(folder, *jobs, warm=True, stop_when_green=True)
+    assert outcomes(found["no"]) == {"test_small": "failed"}
+    assert len(found["yes"].tests) == 5
+    assert "late" not in found
+
+
+def test_file_can_be_absent_for_a_run(folder: Path) -> None:
+    found = run(folder, Job("a", ("test_m.py",), write={str(folder / "m.py"): None}), Job("b", ("test_m.py",)))
+    assert found["a"].problems
+    assert not found["b"].problems
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"id": "a", "ended": "well"}', b"\xff"])
+def test_odd_reply_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        read_reply(data)
