@@ -6,6 +6,7 @@ missing=""
 command -v bwrap >/dev/null || missing="$missing bubblewrap"
 command -v git >/dev/null || missing="$missing git"
 command -v podman >/dev/null || missing="$missing podman"
+command -v runc >/dev/null || missing="$missing runc"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     printf 'assay: installing%s for the tests\n' "$missing" >&2

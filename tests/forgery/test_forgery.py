@@ -32,6 +32,7 @@ def test_there_are_enough() -> None:
 def test_forgery_does_not_pass(judged: dict[str, Any], name: str, check: str) -> None:
     verdict = judged[name].verdicts[check]
     assert verdict.status in ("fail", "unknown"), verdict
+    assert judged[name].outcome in ("fail", "unknown")
     assert verdict.reason
     assert verdict.verifier
 
