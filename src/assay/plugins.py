@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
-from importlib.metadata import EntryPoint, entry_points
+import sys
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +24,7 @@ __all__ = ["load", "names"]
 def names(kind: str) -> dict[str, EntryPoint]:
     """Short name to entry point of the group `assay.<kind>`. Raises `PluginLoadError` where two claim one name."""
     found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=f"assay.{kind}"):
+    for point in _installed(f"assay.{kind}", tuple(sys.path)):
         other = found.get(point.name)
         if other is not None and other.value != point.value:
             message = (
@@ -31,6 +33,12 @@ def names(kind: str) -> dict[str, EntryPoint]:
             raise PluginLoadError(message)
         found[point.name] = point
     return found
+
+
+@cache
+def _installed(group: str, _: tuple[str, ...]) -> EntryPoints:
+    """Reads every installed package's metadata, which takes milliseconds; so once for a group and a search path."""
+    return entry_points(group=group)
 
 
 def load(kind: str, name: str) -> Any:

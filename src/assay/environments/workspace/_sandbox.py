@@ -1,7 +1,7 @@
 """One sandbox of the `namespaces` backend, and the workspace that outlives it.
 
 A `Sandbox` is one set of namespaces over one writable layer. A `NamespacesWorkspace` has one at a time: a snapshot
-ends it, seals its layer and starts the next one above.
+ends it and seals its layer; the next one above is started when something is to run or to be read or written again.
 """
 
 from __future__ import annotations
@@ -156,6 +156,8 @@ class NamespacesWorkspace:
         self._opened_on = before.changes if before is not None else ()
         self._before = {change.path: change for change in self._opened_on}
         self._closed = False
+        self._asleep = False
+        """A snapshot has sealed the sandbox's layer, and nothing has asked for the next one above yet."""
         self._closing: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         self._watchdog: asyncio.Task[None] | None = None
@@ -169,7 +171,7 @@ class NamespacesWorkspace:
         sandbox = await start_sandbox(launcher, request)
         self.isolation = request.isolation
         self._budget = request.budget
-        self._sandbox, self._session = sandbox, sandbox.session
+        self._sandbox, self._session, self._asleep = sandbox, sandbox.session, False
         defaults = ExecDefaults(self._environment(), self.spec.workdir, self.spec.limits.output_mib)
         self._session.configure(defaults, self._killed_by)
         covered = [mount.target for mount in self.spec.mounts] + list(self.spec.tmpfs)
@@ -200,6 +202,17 @@ class NamespacesWorkspace:
             raise EnvironmentFailure(text)
         return self._session
 
+    async def _awake(self) -> InitSession:
+        """The session of a sandbox that runs. Many a state is sealed and never used again: it takes this to start."""
+        if self._asleep:
+            async with self._changing:
+                await self._start_again()
+        return self._live()
+
+    async def _start_again(self) -> None:
+        if self._asleep and not self._closed:
+            await self.start()
+
     # Session
 
     async def exec(
@@ -214,7 +227,7 @@ class NamespacesWorkspace:
         spill: SpillTarget | None = None,
     ) -> ExecResult:
         """See `interface.Session.exec`."""
-        session = self._live()
+        session = await self._awake()
         self._watch()
         started = time.monotonic()
         try:
@@ -230,7 +243,7 @@ class NamespacesWorkspace:
     async def _revived(self, session: InitSession) -> bool:
         """Whether the sandbox died of its memory limit, and goes on now: a command's doing, not the machine's."""
         async with self._changing:
-            if self._closed or not session.channel.ended:
+            if self._closed or self._asleep or not session.channel.ended:
                 return False
             if session is not self._session:
                 return True
@@ -246,15 +259,18 @@ class NamespacesWorkspace:
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See `interface.Session.processes`."""
-        return await self._live().processes()
+        session = self._live()
+        return () if self._asleep else await session.processes()
 
     async def kill_all(self) -> None:
         """See `interface.Session.kill_all`."""
-        await self._live().kill_all()
+        session = self._live()
+        if not self._asleep:
+            await session.kill_all()
 
     async def listen(self, port: int) -> socket.socket:
         """A TCP listener on the sandbox's own 127.0.0.1, accepted by the host: the one way in or out."""
-        return await self._live().listen(port)
+        return await (await self._awake()).listen(port)
 
     async def close(self) -> None:
         """See `interface.Session.close`."""
@@ -268,33 +284,36 @@ class NamespacesWorkspace:
         if self._watchdog is not None:
             self._watchdog.cancel()
         self._backend.forget(self)
-        await self._sandbox.end()
-        os.close(self._sandbox.upper)
-        launcher = await self._backend.launcher()
-        await launcher.ask({"op": "drop", "places": [self._sandbox.place]})
+        if not self._asleep:  # else its layer is a snapshot's
+            await self._sandbox.end()
+            os.close(self._sandbox.upper)
+            launcher = await self._backend.launcher()
+            await launcher.ask({"op": "drop", "places": [self._sandbox.place]})
         await self._backend.drop_unused()
 
     # Files
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
         """See `interface.Files.read`."""
-        return await self._live().read(path, limit=limit)
+        return await (await self._awake()).read(path, limit=limit)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """See `interface.Files.write`."""
-        await self._live().write(path, data, mode=mode)
+        await (await self._awake()).write(path, data, mode=mode)
 
     async def upload(self, source: Path, target: str) -> None:
         """See `interface.Files.upload`."""
-        await self._live().upload(source, target)
+        await (await self._awake()).upload(source, target)
 
     async def download(self, source: str, target: Path) -> None:
         """See `interface.Files.download`."""
-        await self._live().download(source, target)
+        await (await self._awake()).download(source, target)
 
     # State
 
     async def _changes(self) -> tuple[Change, ...]:
+        if self._asleep:
+            return tuple(self._before.values())
         settled = await self._session.is_quiet()
         return await asyncio.to_thread(self._state.changes, settled=settled)
 
@@ -316,6 +335,7 @@ class NamespacesWorkspace:
     async def _seal_and_go_on(self) -> Snapshot:
         async with self._changing:
             self._live()
+            await self._start_again()
             await self._sandbox.end()
             changes = await asyncio.to_thread(self._state.changes, settled=True)
             snapshot = self._backend.seal(self._sandbox, self._layers, changes)
@@ -323,7 +343,7 @@ class NamespacesWorkspace:
                 snapshot = await self._backend.squash(snapshot)
             self._layers = self._layers._replace(sealed=tuple(reversed(snapshot.layers)))
             self._before = {change.path: change for change in changes}
-            await self.start()
+            self._asleep = True
             return snapshot
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> NamespacesWorkspace:
