@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import overhead, sandbox
+from benchmarks import attempt, overhead, sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -42,3 +42,11 @@ def test_sandbox_reports_ours_beside_the_bare_tools(tmp_path: Path) -> None:
     assert all(row["whole_p50_ms"] > 0 and row["exec_p50_ms"] > 0 for row in ours)
     assert ("bare shell, no sandbox", 4) in rows
     assert any(what.startswith("fork of 1 MB") and "snapshot_p50_ms" in row for (what, _), row in rows.items())
+
+
+def test_attempt_reports_a_whole_attempt_and_its_script(tmp_path: Path) -> None:
+    attempt.main(["--quick", "--into", str(tmp_path)])
+    found = written(tmp_path, "attempt")
+    assert [row["what"] for row in found["rows"]] == [attempt.OURS, attempt.SCRIPT]
+    assert attempt.HARBOR in found["not_measured"]
+    assert found["targets"][0]["at_most"] == 30.0
