@@ -1,7 +1,7 @@
 """A workspace that is a dictionary: files are entries, commands are answered by a function. It isolates nothing
 because it runs nothing."""
 
-# ruff: noqa: ARG001, ARG002 (a fake has the whole signature of what it stands for, and needs little of it)
+# ruff: noqa: ARG001 (a fake has the whole signature of what it stands for, and needs little of it)
 
 from __future__ import annotations
 

@@ -46,6 +46,10 @@ class Preparing(Protocol):
         """Image, tool layer, variables, limits."""
         ...
 
+    async def separate(self, loaded: LoadedTask, task: Task) -> WorkspaceSpec | None:
+        """The verifier's own sandbox, where the task asks for one."""
+        ...
+
     def resolved(self, task: Task) -> Task:
         """The task with its templates filled in; never stored."""
         ...
@@ -166,14 +170,16 @@ class WorkspacePlace:
         """See `Place.judge`."""
         if self._state is None:
             return ()
+        resolved = self._prepared.resolved(task)
         request = JudgeRequest(
-            task=self._prepared.resolved(task),
+            task=resolved,
             folder=self._loaded.folder,
             backend=self._backend,
             spec=self._open().spec,
             state=self._state,
             blobs=self._blobs,
             repetitions=self._keeping.repetitions,
+            separate=await self._prepared.separate(self._loaded, resolved),
         )
         return await verify_outcome(request)
 

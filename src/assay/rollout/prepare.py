@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
-
 from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.images import BuildOptions, task_image
 from assay.environments.workspace.spec import WorkspaceParameters, workspace_spec
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.errors import UserError
-from assay.records import Task
+from assay.records import Task, digest_record
 from assay.settings import Settings
 from assay.tasks import LoadedTask, resolve_task
 
@@ -55,8 +53,24 @@ class Preparer:
             message = f"{exc} (a run passes variables by name: --pass-env NAME)"
             raise UserError(message) from exc
 
+    async def separate(self, loaded: LoadedTask, task: Task) -> WorkspaceSpec | None:
+        """The verifier's own sandbox, where the task gives it an environment of its own; else None.
+
+        Raises:
+            UserError: As `spec`.
+        """
+        own = next((c.parameters["environment"] for c in task.checks if c.parameters.get("environment")), None)
+        if own is None:
+            return None
+        key = digest_record([task.digest, own])
+        if key not in self._made:
+            self._made[key] = asyncio.create_task(self._make(own, loaded))
+        return await asyncio.shield(self._made[key])
+
     async def _prepare(self, loaded: LoadedTask) -> WorkspaceSpec:
-        given = self.resolved(loaded.task).environment.parameters
+        return await self._make(self.resolved(loaded.task).environment.parameters, loaded)
+
+    async def _make(self, given: dict[str, Any], loaded: LoadedTask) -> WorkspaceSpec:
         _refuse_devices(loaded.task.id, given)
         layers, masked = requirements_of(loaded)
         toolchain = await asyncio.to_thread(ensure_toolchain, self._settings.cache, layers, masked=masked)
@@ -70,8 +84,7 @@ class Preparer:
         image = await task_image(given, loaded.folder, options, backend=self.backend)
         known = {k: v for k, v in given.items() if k in WorkspaceParameters.__struct_fields__}
         known["layers"] = layers
-        spec = workspace_spec(known, image=image, toolchain=toolchain, allow_network=self._config.allow_network)
-        return msgspec.structs.replace(spec, hostname="assay")
+        return workspace_spec(known, image=image, toolchain=toolchain, allow_network=self._config.allow_network)
 
 
 def requirements_of(loaded: LoadedTask) -> tuple[tuple[str, ...], tuple[str, ...]]:

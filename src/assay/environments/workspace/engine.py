@@ -20,6 +20,7 @@ import secrets
 import shutil
 import socket
 import tarfile
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -226,6 +227,7 @@ class _EngineBackend(FolderBackend):
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            cwd=self._scratch or tempfile.gettempdir(),  # its monitor leaves a file where it ran out of memory
         )
         try:
             said, _ = await asyncio.wait_for(process.communicate(stdin), _ENGINE_S)
