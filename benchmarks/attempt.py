@@ -31,11 +31,21 @@ from benchmarks._report import Report, Target, options
 PEERS = Path(__file__).parent / "peers"
 HOW = "null attempts at a task whose script looks for one file; medians over rounds; host, launcher and boxes together"
 COLUMNS = (
-    *("what", "version", "at_once", "attempts", "cpu_ms", "script_cpu_ms", "cpu_ms_beyond_script", "wall_ms"),
+    *(
+        "what",
+        "version",
+        "at_once",
+        "attempts",
+        "cpu_ms",
+        "script_cpu_ms",
+        "cpu_ms_beyond_script",
+        "host_cpu_ms",
+        "wall_ms",
+    ),
     *("attempts_per_s", "kib_on_record"),
 )
 OURS, SCRIPT = "assay, null attempt", "the test script, bare"
-HARBOR = "Harbor, no-op trial, no sandbox"
+HARBOR = "Harbor, no-op trial in an environment that does nothing"
 TEST = """#!/bin/sh
 if [ "$(cat {place}/hello.txt 2>/dev/null)" = "Hello, world!" ]; then
     echo 1 > {reward}/reward.txt
@@ -59,8 +69,10 @@ class Spent(NamedTuple):
     """What a run took."""
 
     cpu_ms: float
+    host_ms: float
+    """CPU of this process alone."""
     wall_ms: float
-    bytes: int
+    bytes: float
 
 
 def main(arguments: list[str] | None = None) -> Report:
@@ -70,7 +82,7 @@ def main(arguments: list[str] | None = None) -> Report:
     given = parser.parse_args(arguments)
     named = {name: path for name, _, path in (pair.rpartition("=") for pair in given.peer_python)}
     harbor = named.get("harbor") or named.get("")
-    asked = Asked(2, 6, (1,), 1, harbor) if given.quick else Asked(10, 60, (1, 8), given.rounds, harbor)
+    asked = Asked(2, 22, (1,), 1, harbor) if given.quick else Asked(10, 60, (1, 8), given.rounds, harbor)
     with Groups() as groups, tempfile.TemporaryDirectory(prefix="attempt-") as folder:
         rows, not_measured = _measured(asked, groups, Path(folder))
     targets = [
@@ -85,10 +97,11 @@ def _measured(asked: Asked, groups: Groups, folder: Path) -> tuple[list[dict[str
     not_measured: dict[str, str] = {}
     if not groups.works:
         not_measured["CPU of sandboxes"] = "needs root and a writable control group; what was reaped is counted"
-    task, found, scripts, trials = _task(folder), {}, [], []
+    task, ours, scripts, trials = _task(folder), {}, [], []
+    _run(task, 1, 1, groups)  # imports and caches
     for _ in range(asked.rounds):
         for at_once in asked.at_once:
-            found.setdefault(at_once, []).append(_attempts(task, at_once, asked, groups))
+            ours.setdefault(at_once, []).append(_attempts(task, at_once, asked, groups))
         scripts.append(_script(groups, folder, asked.long))
         trial = _harbor(asked, folder)
         if isinstance(trial, str):
@@ -96,15 +109,16 @@ def _measured(asked: Asked, groups: Groups, folder: Path) -> tuple[list[dict[str
         else:
             trials.append(trial)
     script = statistics.median(scripts)
-    rows = [_row(at_once, spent, asked, script) for at_once, spent in found.items()]
+    rows = [_row(at_once, spent, asked, script) for at_once, spent in ours.items()]
     rows.append({"what": SCRIPT, "at_once": 1, "attempts": asked.long, "cpu_ms": script})
     if trials:
-        rows.append({**trials[0], "what": HARBOR, "cpu_ms": statistics.median(t["cpu_ms"] for t in trials)})
+        found = {key: statistics.median(t[key] for t in trials) for key in ("cpu_ms", "wall_ms", "attempts_per_s")}
+        rows.append({**trials[0], **found, "what": HARBOR, "host_cpu_ms": found["cpu_ms"]})
     return rows, not_measured
 
 
 def _row(at_once: int, spent: list[Spent], asked: Asked, script: float) -> dict[str, Any]:
-    cpu, wall = (statistics.median(getattr(s, name) for s in spent) for name in ("cpu_ms", "wall_ms"))
+    cpu, host, wall, size = (statistics.median(values) for values in zip(*spent, strict=True))
     return {
         "what": OURS,
         "at_once": at_once,
@@ -112,9 +126,10 @@ def _row(at_once: int, spent: list[Spent], asked: Asked, script: float) -> dict[
         "cpu_ms": cpu,
         "script_cpu_ms": script,
         "cpu_ms_beyond_script": cpu - script,
+        "host_cpu_ms": host,
         "wall_ms": wall,
         "attempts_per_s": 1000 / wall,
-        "kib_on_record": statistics.median(s.bytes for s in spent) / 1024,
+        "kib_on_record": size / 1024,
     }
 
 
@@ -129,7 +144,7 @@ def _attempts(task: Path, at_once: int, asked: Asked, groups: Groups) -> Spent:
     """What one attempt takes: a long run less a short one."""
     short, long = (_run(task, at_once, count, groups) for count in (asked.short, asked.long))
     more = asked.long - asked.short
-    return Spent(*((b - a) / more for a, b in zip(short[:2], long[:2], strict=True)), (long[2] - short[2]) // more)
+    return Spent(*((b - a) / more for a, b in zip(short, long, strict=True)))
 
 
 def _run(task: Path, at_once: int, attempts: int, groups: Groups) -> Spent:
@@ -138,14 +153,15 @@ def _run(task: Path, at_once: int, attempts: int, groups: Groups) -> Spent:
     with tempfile.TemporaryDirectory(prefix="attempt-store-") as store:
         config = RunConfig(tasks=(str(task),), agent="null", attempts=attempts, concurrency=at_once, run="null")
         settings, tally = Settings(cache=Settings.from_environment().cache, store=Path(store)), Tally()
-        before, began = _cpu_ms(groups, name), time.perf_counter()
+        before, host, began = _cpu_ms(groups, name), time.process_time(), time.perf_counter()
         asyncio.run(start_run(config, settings, tally))
         cpu, wall = _cpu_ms(groups, name) - before, (time.perf_counter() - began) * 1000
+        host = (time.process_time() - host) * 1000
         if tally.outcomes["fail"] != attempts:
             message = f"doing nothing should have failed {attempts} times: {tally.outcomes}"
             raise SystemExit(message)
         size = sum(f.stat().st_size for f in Path(store).rglob("*") if f.is_file())
-    return Spent(cpu, wall, size)
+    return Spent(cpu, host, wall, size)
 
 
 def _cpu_ms(groups: Groups, name: str) -> float:
