@@ -37,5 +37,8 @@ lint: $(STAMP) ## style, types, import rules
 bench: setup ## measure; writes benchmarks/results/local/*.json
 	@$(BIN)/python -m benchmarks
 
+docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
+	@$(BIN)/python scripts/make_reference.py
+
 clean: ## remove what make made here
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

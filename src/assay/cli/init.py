@@ -9,7 +9,14 @@ import typer
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Writes a scaffold that runs green as written.", no_args_is_help=True, rich_markup_mode=None)
+_HELP = """Writes a scaffold that runs green as written.
+
+Examples:
+
+  assay init task tasks/hello
+
+  assay init agent my_agent.py"""
+app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()

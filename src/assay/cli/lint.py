@@ -26,12 +26,15 @@ def lint(
     """
     from assay.tasks import lint_task
 
-    from .output import emit_json
+    from .output import console, emit_json
     from .tables import print_rows
 
-    found = [(folder, finding) for folder in _task_folders(folders) for finding in lint_task(folder)]
+    looked_at = _task_folders(folders)
+    found = [(folder, finding) for folder in looked_at for finding in lint_task(folder)]
     if as_json:
         emit_json({"findings": [{"task": str(f), "finding": finding} for f, finding in found]})
+    elif not found:
+        console().print(f"{len(looked_at)} task{'s' * (len(looked_at) != 1)}, nothing wrong")
     else:
         print_rows([{"task": str(f), "finding": str(finding)} for f, finding in found])
     if any(finding.severity == "error" for _, finding in found):

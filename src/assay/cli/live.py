@@ -30,7 +30,7 @@ class _Lines(Tally):
 
     def begin(self, *, total: int, done: int) -> None:
         super().begin(total=total, done=done)
-        say(f"{total} attempts" + (f", {done} of them done before" if done else ""))
+        say(f"{total} attempt{'s' * (total != 1)}" + (f", {done} of them done before" if done else ""))
 
     def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
         super().retrying(attempt, result)

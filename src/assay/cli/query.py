@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .shared import JsonOption, StoreOption, settings_with
+from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 __all__ = ["query"]
 
@@ -34,7 +34,9 @@ def query(
     from .output import emit_json
     from .tables import print_rows
 
-    found = ask(settings_with(store).store, sql, runs=run, bounds=Bounds(rows=limit))
+    settings = settings_with(store)
+    runs = [pick_run(name, settings) for name in run] if run else None
+    found = ask(settings.store, sql, runs=runs, bounds=Bounds(rows=limit))
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     if as_json:
         emit_json({"columns": found.columns, "rows": rows})

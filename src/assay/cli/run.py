@@ -10,7 +10,7 @@ import typer
 from assay.rollout.config import RunConfig, to_toml
 
 from .options import takes_config
-from .shared import JsonOption, StoreOption, settings_with
+from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
     from assay.rollout import RunSummary
@@ -74,7 +74,7 @@ def resume(
 
     settings = settings_with(store)
     with display() as progress:
-        summary = asyncio.run(resume_run(run, settings, progress))
+        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress))
     _report(summary, settings, as_json=as_json)
 
 

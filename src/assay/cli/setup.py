@@ -38,7 +38,8 @@ def setup(
     wanted += [requirements_of(loaded) for loaded in load_tasks(tasks or [])] if tasks else []
     made = {}
     for packages, masked in dict.fromkeys(wanted):
-        say(f"tool layer with {', '.join(packages) or 'pytest and coverage'} ...")
+        without = f" without {', '.join(masked)}" if masked else ""
+        say(f"tool layer with {', '.join(packages) or 'pytest and coverage'}{without} ...")
         layer = ensure_toolchain(cache, packages, masked=masked)
         made[layer.digest] = layer
     if as_json:

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from assay.errors import UserError
 from assay.settings import Settings
 
 __all__ = ["JsonOption", "RunArgument", "StoreOption", "pick_run", "settings_with"]
@@ -28,9 +29,19 @@ def settings_with(store: Path | None) -> Settings:
 
 
 def pick_run(run: str | None, settings: Settings) -> str:
-    """The named run, else the newest."""
-    if run is not None:
-        return run
-    from assay.store import newest_run
+    """The named run, else the newest. Raises `UserError` where there is none of that name, or none at all."""
+    from assay.store import list_runs, newest_run
 
-    return newest_run(settings.store)
+    names = list_runs(settings.store)
+    if not names:
+        message = f"no runs in {settings.store}: make one with `assay run`, or name the folder with --store"
+        raise UserError(message)
+    if run is None:
+        return newest_run(settings.store)
+    if run not in names:
+        import difflib
+
+        near = difflib.get_close_matches(run, names, n=3) or names[-3:]
+        message = f"no run is called {run!r} in {settings.store}; there are {', '.join(near)} (`assay ls --runs`)"
+        raise UserError(message)
+    return run

@@ -34,7 +34,7 @@ def stats(
     from .tables import print_summaries, summaries_of
 
     settings = settings_with(store)
-    names = runs or [pick_run(None, settings)]
+    names = [pick_run(run, settings) for run in runs] if runs else [pick_run(None, settings)]
     groups = summaries_of(settings.store, names, ks=tuple(sorted({1, *(k or (2, 4))})))
     if as_json:
         emit_json({"runs": names, "groups": groups})

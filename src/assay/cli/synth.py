@@ -11,12 +11,20 @@ from .shared import JsonOption
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Makes tasks.", no_args_is_help=True, rich_markup_mode=None)
+_HELP = """Makes tasks.
+
+Example:
+
+  assay synth repository networkx --out tasks/ --count 24"""
+app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def _synth() -> None:
-    """Makes tasks."""
+    pass
+
+
+_synth.__doc__ = _HELP
 
 
 @app.command()
