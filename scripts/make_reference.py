@@ -1,0 +1,358 @@
+"""Writes the generated pages of docs/reference and llms.txt; `--check` says which are stale and exits with 1.
+
+The invariant: what stands in these pages is read from the program (help texts, fields, docstrings, tables), never
+copied by hand, and the same program gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay import plugins, settings
+from assay.cli.app import build_app
+from assay.environments.interface import ResourceLimits
+from assay.environments.workspace.choose import BackendReport
+from assay.environments.workspace.toolchain import ToolLayer
+from assay.gateway.backends import _open as models
+from assay.gateway.backends import pricing
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Check,
+    EnvironmentSpec,
+    Event,
+    Evidence,
+    EvidenceAdded,
+    Isolation,
+    LimitHold,
+    Limits,
+    Message,
+    ModelCall,
+    ModelCalled,
+    Noted,
+    Observation,
+    Oracle,
+    Step,
+    StepTaken,
+    Task,
+    ToolCall,
+    Trajectory,
+    Truncation,
+    Usage,
+    Verdict,
+    VerdictGiven,
+)
+from assay.rollout.config import RunConfig
+from assay.statistics import AtK, Bounds, Estimate, GroupSummary
+from assay.store import AttemptRow, GcReport, Problem, SealReport
+from assay.store.tables import TABLES
+from assay.synthesis.config import SynthesisConfig
+from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
+from assay.tasks import assay_config, harbor_config
+from assay.tasks.findings import Finding
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+NOTICE = "<!-- Written by scripts/make_reference.py: change the program, then run `make docs`. -->\n"
+RECORDS: tuple[type, ...] = (
+    *(Task, Message, EnvironmentSpec, Limits, Check, Oracle, Trajectory, Step, ToolCall, Observation, Truncation),
+    *(ModelCall, Usage, Evidence, Verdict, Isolation, LimitHold, Event, AttemptStarted, StepTaken, ModelCalled),
+    *(EvidenceAdded, VerdictGiven, Noted, AttemptEnded),
+)
+TOML_TABLES: tuple[tuple[str, type], ...] = (
+    ("the root", harbor_config.HarborTask),
+    ("`[task]`", harbor_config.PackageTable),
+    ("an author, `task.authors`", harbor_config.Author),
+    ("`[agent]`, also `[steps.agent]`", harbor_config.AgentTable),
+    ("`[verifier]`, also `[steps.verifier]`", harbor_config.VerifierTable),
+    ("`[[verifier.collect]]`", harbor_config.Collect),
+    ("`[environment]`, also `[verifier.environment]`", harbor_config.EnvironmentTable),
+    ("`[environment.healthcheck]`, also `[steps.healthcheck]`", harbor_config.Healthcheck),
+    ("`[[environment.mcp_servers]]`", harbor_config.McpServer),
+    ("`[environment.tpu]`", harbor_config.TpuTable),
+    ("`[solution]`", harbor_config.SolutionTable),
+    ("an artifact, `artifacts`", harbor_config.Artifact),
+    ("`[[steps]]`", harbor_config.StepTable),
+)
+OUR_TABLES: tuple[tuple[str, type], ...] = (
+    ("`[metadata.assay]`", assay_config.AssayTable),
+    ("`[metadata.assay.limits]`", assay_config.LimitsTable),
+    ("`[metadata.assay.environment]`", assay_config.WorkspaceTable),
+    ("`[[metadata.assay.checks]]`", assay_config.CheckTable),
+)
+# What --json prints: the keys of the document, and the structs that it is made of.
+JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
+    "demo": (
+        {
+            "tasks": "folder of the task folders",
+            "runs": "names: oracle, null, repair, the forger",
+            "groups": "list of GroupSummary",
+            "gates": "list of GateRow",
+        },
+        (),
+    ),
+    "setup": ({"layers": "list of ToolLayer"}, (ToolLayer,)),
+    "doctor": ({"backends": "list of BackendReport"}, (BackendReport,)),
+    "run": (
+        {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
+        (GroupSummary, Estimate, Bounds, AtK),
+    ),
+    "resume": ({"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"}, ()),
+    "stats": ({"runs": "names", "groups": "list of GroupSummary"}, ()),
+    "ls": ({"run": "its name", "attempts": "list of AttemptRow"}, (AttemptRow,)),
+    "ls --runs": ({"runs": "names, the oldest first"}, ()),
+    "show": ({"(the whole)": "a Trajectory, see [records](records.md)"}, ()),
+    "query": ({"columns": "names", "rows": "list of objects, column to value"}, ()),
+    "lint": ({"findings": "list of {task, finding}, finding a Finding"}, (Finding,)),
+    "seal": ({"(the whole)": "a SealReport"}, (SealReport,)),
+    "verify": ({"run": "its name", "problems": "list of Problem; empty where all holds"}, (Problem,)),
+    "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
+    "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),
+    "synth repository": ({"(the whole)": "a SynthesisReport"}, (SynthesisReport, GateRow, ManifestEntry)),
+}
+
+
+def struct_docs(struct: type) -> dict[str, str]:
+    """Field name to the string under it, of the whole inheritance of a class."""
+    docs: dict[str, str] = {}
+    for base in reversed([b for b in struct.__mro__ if b.__module__.startswith("assay.")]):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        for field, following in pairwise(getattr(tree, "body", [])):
+            if isinstance(field, ast.AnnAssign) and isinstance(following, ast.Expr):
+                text = getattr(following.value, "value", "")
+                docs[ast.unparse(field.target)] = " ".join(str(text).split())
+    return docs
+
+
+def struct_types(struct: type) -> dict[str, str]:
+    """Field name to its type as it is written in the source, without the constraints."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
+    fields = [n for n in getattr(tree, "body", []) if isinstance(n, ast.AnnAssign)]
+    return {ast.unparse(n.target): _type(n.annotation) for n in fields}
+
+
+def _type(node: ast.expr) -> str:
+    if isinstance(node, ast.BinOp):
+        return f"{_type(node.left)} | {_type(node.right)}"
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Annotated":
+        return _type(node.slice.elts[0]) if isinstance(node.slice, ast.Tuple) else ast.unparse(node)
+    return ast.unparse(node)
+
+
+def field_table(struct: type) -> str:
+    """A struct's fields as a Markdown table."""
+    docs, types = struct_docs(struct), struct_types(struct)
+    lines = ["| field | type | default | meaning |", "|---|---|---|---|"]
+    for field in msgspec.structs.fields(struct):
+        cells = [f"`{field.name}`", f"`{types.get(field.name, '')}`", _default(field), docs.get(field.name, "")]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return "required"
+    value = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    if value is None:
+        return "none"
+    if isinstance(value, msgspec.Struct):
+        return "as below"
+    if isinstance(value, tuple | list | dict) and not value:
+        return "empty"
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+def struct_section(struct: type, title: str | None = None, level: str = "##") -> str:
+    """A heading, the docstring, the fields."""
+    head = f"{level} {title or struct.__name__}\n\n{inspect.getdoc(struct)}\n\n"
+    return head + (field_table(struct) if msgspec.structs.fields(struct) else "")
+
+
+def commands() -> Iterator[tuple[str, Any, str]]:
+    """Every command that does something: its words, the command, and its help."""
+    import typer
+
+    root = typer.main.get_command(build_app())
+    yield from _walk(root, root.make_context("assay", [], resilient_parsing=True, terminal_width=100))
+
+
+def _walk(command: Any, context: Any) -> Iterator[tuple[str, Any, str]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield context.command_path, command, command.get_help(context)
+        return
+    for name, one in inner.items():
+        made = one.make_context(name, [], parent=context, resilient_parsing=True, terminal_width=100)
+        yield from _walk(one, made)
+
+
+def commands_page() -> str:
+    """docs/reference/commands.md."""
+    made = "# Commands\n\nResults go to stdout, everything else to stderr. What `--json` prints: [json](json.md). "
+    made += "How commands end: [exit codes](exit-codes.md).\n"
+    for words, _, text in commands():
+        made += f"\n## {words}\n\n```text\n{text.rstrip()}\n```\n"
+    return made
+
+
+def configuration_page() -> str:
+    """docs/reference/configuration.md."""
+    made = (
+        "# Configuration\n\nOne typed configuration is the command line, the TOML file of `--config`, and the record "
+        "of the run. A field `max_turns` of the command line is `turns` in the table `[limits]` of the file. The "
+        "command line goes before the file, the file before the default; `assay run ... --dry-run` prints the "
+        "resolved file. An unknown field is an error.\n\n"
+    )
+    made += struct_section(RunConfig, "A run: `assay run`")
+    made += "\n" + struct_section(Limits, "Limits of an attempt: `[limits]`, `--max-...`")
+    made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
+    made += "\n" + struct_section(ResourceLimits, "Limits of a sandbox")
+    made += (
+        "\nA task sets them in `[environment]` and `[metadata.assay.environment]` of its "
+        "[task.toml](task-toml.md). Which of them the kernel holds stands in every record, and `assay doctor` says "
+        "it beforehand.\n"
+    )
+    return made
+
+
+def records_page() -> str:
+    """docs/reference/records.md."""
+    made = (
+        "# Records\n\nFrozen [msgspec](https://jcristharif.com/msgspec/) structs of the package `assay.records`; "
+        "reading one needs that package and msgspec alone. JSON Schema: `msgspec.json.schema(Trajectory)`. Digests "
+        "are BLAKE3 of canonical bytes, written `blake3:...`. `assay show ATTEMPT --json` prints a Trajectory.\n"
+    )
+    return made + "".join("\n" + struct_section(struct) for struct in RECORDS)
+
+
+def tables_page() -> str:
+    """docs/reference/tables.md."""
+    made = (
+        "# Tables of the store\n\nWhat `assay query` asks, and what a sealed run holds as Parquet files of the same "
+        "names (`.assay/runs/RUN/sealed/*.parquet`). One row of `trajectories` is one try at one attempt; `final` "
+        "marks the try that decides. `events` alone is the record; the other tables are made from it.\n"
+    )
+    for name, columns in TABLES.items():
+        rows = "".join(f"| `{column}` | {kind} |\n" for column, kind in columns.items())
+        made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"
+    return made
+
+
+def json_page() -> str:
+    """docs/reference/json.md."""
+    made = "# What `--json` prints\n\nOne JSON document on stdout. Keys are added over time and never change meaning.\n"
+    shown: dict[type, None] = {}
+    for command, (keys, structs) in JSON.items():
+        rows = "".join(f"| `{key}` | {what} |\n" for key, what in keys.items())
+        made += f"\n## assay {command} --json\n\n| key | what |\n|---|---|\n{rows}"
+        shown.update(dict.fromkeys(structs))
+    return made + "\n## The objects\n" + "".join("\n" + struct_section(struct, level="###") for struct in shown)
+
+
+def task_toml_page() -> str:
+    """docs/reference/task-toml.md."""
+    made = (
+        "# task.toml\n\nHarbor's schema 1.4; the versions 1.0 to 1.3 are read too. Our own keys live in "
+        "`[metadata.assay]`, which Harbor reads past. `assay lint` says what is wrong, in which line, and what to "
+        "do.\n"
+    )
+    made += "".join(f"\n## {title}\n\n{inspect.getdoc(s)}\n\n{field_table(s)}" for title, s in TOML_TABLES)
+    made += f"\n# Our keys\n\n{inspect.getdoc(assay_config)}\n"
+    return made + "".join(f"\n## {title}\n\n{inspect.getdoc(s)}\n\n{field_table(s)}" for title, s in OUR_TABLES)
+
+
+def environment_page() -> str:
+    """docs/reference/environment.md."""
+    made = f"# Environment variables\n\n{inspect.getdoc(settings)}\n\n# Names of models\n\n{inspect.getdoc(models)}\n"
+    return made + f"\n# Prices\n\n{inspect.getdoc(pricing)}\n"
+
+
+def agents_page() -> str:
+    """docs/reference/agents.md."""
+    made = (
+        "# Agents that come with Assay\n\nOptions are given as `--agent-option key=value`. `assay plugins` lists "
+        "what is installed beside these; `module:Class` and `path/to/file.py` work everywhere a name does.\n"
+    )
+    for name, point in sorted(plugins.names("agents").items()):
+        if not point.value.startswith("assay."):
+            continue
+        module = importlib.import_module(point.value.partition(":")[0])
+        made += f"\n## {name}\n\n{inspect.getdoc(module)}\n"
+        for options in [v for k, v in sorted(vars(module).items()) if k.endswith("Options") and isinstance(v, type)]:
+            if options.__module__ == module.__name__:
+                made += "\n" + field_table(options)
+    return made
+
+
+def checks_page() -> str:
+    """docs/reference/checks.md."""
+    made = "# Checks that come with Assay\n\nA task names them in `[[metadata.assay.checks]]`; without, `script`.\n"
+    for name in ("script", "pytest"):
+        module = importlib.import_module(plugins.names("checks")[name].value.partition(":")[0])
+        made += f"\n## {name}\n\n{inspect.getdoc(module)}\n"
+    facts = importlib.import_module("assay.verify.facts")
+    return made + f"\n## facts\n\n{inspect.getdoc(facts)}\n\n{inspect.getdoc(facts.judge_facts)}\n"
+
+
+def llms_page() -> str:
+    """llms.txt: the documents, one line each, for readers that are programs."""
+    made = "# Assay\n\n> Turns any agent run into an environment-verified trajectory.\n"
+    parts = ["", "how-to", "reference", "explanation"]
+    for part in parts:
+        pages = sorted((ROOT / "docs" / part).glob("*.md"))
+        made += f"\n## {part or 'start'}\n\n" + ("- [README](README.md)\n" if not part else "")
+        for page in pages:
+            text = page.read_text(encoding="utf-8")
+            title = next((line[2:] for line in text.splitlines() if line.startswith("# ")), page.stem)
+            made += f"- [{title}]({page.relative_to(ROOT).as_posix()})\n"
+    return made
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands_page,
+    "configuration.md": configuration_page,
+    "records.md": records_page,
+    "tables.md": tables_page,
+    "json.md": json_page,
+    "task-toml.md": task_toml_page,
+    "environment.md": environment_page,
+    "agents.md": agents_page,
+    "checks.md": checks_page,
+}
+
+
+def made_pages() -> Iterator[tuple[Path, str]]:
+    """Every generated file and what belongs in it. llms.txt last, because it names the others."""
+    for name, make in PAGES.items():
+        yield REFERENCE / name, NOTICE + make()
+    yield ROOT / "llms.txt", llms_page()
+
+
+def main(arguments: list[str]) -> int:
+    """Writes, or with `--check` compares."""
+    stale = []
+    for path, text in made_pages():
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.relative_to(ROOT).as_posix())
+        if "--check" not in arguments:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if "--check" in arguments and stale:
+        sys.stderr.write(f"stale: {', '.join(stale)}; run make docs (scripts/make_reference.py)\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
