@@ -1,4 +1,7 @@
-"""Writes the generated pages of docs/reference and llms.txt; `--check` says which are stale and exits with 1.
+"""Writes the generated pages of docs/reference, the included files of all pages, and llms.txt; `--check` says which
+are stale and exits with 1.
+
+A line `<!-- file: PATH -->` before a block of Python in any page makes that block the file's text.
 
 The invariant: what stands in these pages is read from the program (help texts, fields, docstrings, tables), never
 copied by hand, and the same program gives the same bytes.
@@ -9,6 +12,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -90,6 +94,22 @@ OUR_TABLES: tuple[tuple[str, type], ...] = (
     ("`[metadata.assay.environment]`", assay_config.WorkspaceTable),
     ("`[[metadata.assay.checks]]`", assay_config.CheckTable),
 )
+WALLS = {
+    "The sandbox": "assay.environments.workspace.launcher",
+    "The sandbox, from the host's side": "assay.environments.workspace.namespaces",
+    "bubblewrap": "assay.environments.workspace.bubblewrap",
+    "podman and docker": "assay.environments.workspace.engine",
+    "process": "assay.environments.workspace.process",
+    "The tool layer": "assay.environments.workspace.toolchain",
+    "The verifier's sandbox": "assay.verify.sanitise",
+    "What was planted": "assay.verify.planted",
+    "The check `script`": "assay.verify.script",
+    "The check `pytest`": "assay.verify.pytest_check",
+    "The stored record": "assay.store.audit",
+    "Queries": "assay.store.query",
+    "Model servers": "assay.gateway.backends.openai_chat",
+    "Source archives": "assay.synthesis._archive",
+}
 # What --json prints: the keys of the document, and the structs that it is made of.
 JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "demo": (
@@ -300,8 +320,23 @@ def checks_page() -> str:
     for name in ("script", "pytest"):
         module = importlib.import_module(plugins.names("checks")[name].value.partition(":")[0])
         made += f"\n## {name}\n\n{inspect.getdoc(module)}\n"
+        if name == "pytest":
+            made += "\n" + struct_section(module.PytestParameters, "Its parameters", "###")
+            made += "\n" + struct_section(module.TestMount, "An entry of `tests` that is no plain path", "###")
     facts = importlib.import_module("assay.verify.facts")
     return made + f"\n## facts\n\n{inspect.getdoc(facts)}\n\n{inspect.getdoc(facts.judge_facts)}\n"
+
+
+def covered_page() -> str:
+    """docs/reference/covered.md."""
+    made = (
+        "# What is covered, and what is not\n\nThe words of the modules that hold the walls, taken from their source. "
+        "Each thing that is called covered has a test that attacks it.\n"
+    )
+    for title, name in WALLS.items():
+        module = importlib.import_module(name)
+        made += f"\n## {title}\n\n`{name}`\n\n{inspect.getdoc(module)}\n"
+    return made
 
 
 def llms_page() -> str:
@@ -328,13 +363,26 @@ PAGES: dict[str, Callable[[], str]] = {
     "environment.md": environment_page,
     "agents.md": agents_page,
     "checks.md": checks_page,
+    "covered.md": covered_page,
 }
+
+
+def with_files(text: str) -> str:
+    """A page with the files that it includes."""
+
+    def filled(found: re.Match[str]) -> str:
+        return f"{found[1]}{(ROOT / found[2]).read_text(encoding='utf-8')}```\n"
+
+    return re.sub(r"(<!-- file: (\S+) -->\n```python\n).*?```\n", filled, text, flags=re.DOTALL)
 
 
 def made_pages() -> Iterator[tuple[Path, str]]:
     """Every generated file and what belongs in it. llms.txt last, because it names the others."""
     for name, make in PAGES.items():
         yield REFERENCE / name, NOTICE + make()
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        if page.parent != REFERENCE:
+            yield page, with_files(page.read_text(encoding="utf-8"))
     yield ROOT / "llms.txt", llms_page()
 
 
