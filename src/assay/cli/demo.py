@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
+RUN_CPU_S = 2.0
+"""Tasks whose tests run this fast: the demo runs them some thousand times in all."""
+BUDGET = 30
+"""Evaluations that each attempt of the repair policy has."""
+
 
 class _Demo(NamedTuple):
     """What the demo was asked for."""
@@ -91,6 +96,7 @@ async def _make(given: _Demo) -> SynthesisReport:
         seed=given.seed,
         concurrency=given.concurrency,
         kinds=("operator", "combination", "feature"),
+        run_cpu_s=RUN_CPU_S,
     )
     return await make_tasks(config)
 
@@ -105,7 +111,12 @@ def _run(given: _Demo, agent: str, attempts: int) -> str:
     from .live import display
 
     config = RunConfig(
-        tasks=(str(given.tasks),), agent=agent, attempts=attempts, concurrency=given.concurrency, seed=given.seed
+        tasks=(str(given.tasks),),
+        agent=agent,
+        agent_options={"budget": BUDGET} if agent == "repair" else {},
+        attempts=attempts,
+        concurrency=given.concurrency,
+        seed=given.seed,
     )
     tasks = load_tasks([given.tasks])
     if agent == "late-writer":
