@@ -1,0 +1,34 @@
+"""Every example runs as it is written, in an empty folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.make_reference import ROOT
+
+IN_A_SANDBOX = {"first_run.py"}
+SAYS = {
+    "counter_world.py": "count-from-5 pass all 1 facts hold",
+    "first_run.py": "pass reward 1",
+    "read_a_run.py": "problems: ()",
+    "scripted_model.py": "The sum is 5.",
+    "word_agent.py": "written after 1 step",
+}
+
+
+def examples() -> list[object]:
+    found = sorted((ROOT / "docs_src").glob("*.py"))
+    return [pytest.param(p, marks=pytest.mark.slow if p.name in IN_A_SANDBOX else (), id=p.stem) for p in found]
+
+
+@pytest.mark.parametrize("path", examples())
+def test_example_runs(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", path], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert SAYS[path.name] in done.stdout

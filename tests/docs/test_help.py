@@ -1,0 +1,89 @@
+"""The command line is quick to answer, and every way to hold it wrong is answered with one paragraph."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay.cli import main
+
+HEAVY = {"aiohttp", "duckdb", "networkx", "numpy", "pandas", "pyarrow", "rich", "scipy"}
+pytestmark = pytest.mark.quick
+
+WRONG = {
+    "unknown command": (["runn"], "No such command"),
+    "unknown option": (["run", "tasks", "--attemps", "3"], "--attempts"),
+    "no tasks": (["run"], "tasks is missing"),
+    "no such folder": (["run", "nowhere"], "nowhere does not exist"),
+    "not a task": (["run", "."], "task.toml"),
+    "no attempts": (["run", "t", "--attempts", "0"], "at least 1"),
+    "process unasked": (["run", "t", "--backend", "process"], "--allow-unsafe"),
+    "option without value": (["run", "t", "--agent-option", "x"], "key=value"),
+    "no configuration": (["run", "--config", "no.toml"], "cannot read the configuration no.toml"),
+    "bad TOML": (["run", "--config", "bad.toml"], "not valid TOML"),
+    "unknown field": (["run", "--config", "unknown.toml"], "unknown field 'agnet'"),
+    "empty store": (["ls"], "make one with `assay run`"),
+    "empty store, stats": (["stats"], "make one with `assay run`"),
+    "empty store, show": (["show", "x@0"], "make one with `assay run`"),
+    "empty store, SQL": (["query", "select 1 from steps"], "make one with `assay run`"),
+    "unknown run": (["resume", "nope"], "make one with `assay run`"),
+    "no source": (["synth", "repository"], "source is missing"),
+    "no out": (["synth", "repository", "networkx"], "out is missing"),
+    "no such source": (["synth", "repository", "nosuch", "--out", "x"], "'nosuch'"),
+    "lint nowhere": (["lint", "nowhere"], "nowhere does not exist"),
+    "check of no Python": (["init", "check", "x.txt"], "ends in .py"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("user")
+    (made / "bad.toml").write_text("x = [")
+    (made / "unknown.toml").write_text('agnet = "oracle"')
+    return made
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG.values(), ids=WRONG)
+def test_wrong_use_is_answered_in_a_paragraph(
+    arguments: list[str],
+    says: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["assay", *arguments])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def cpu_seconds(code: str) -> float:
+    best = float("inf")
+    for _ in range(3):
+        before = os.times()
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        best = min(best, used)
+    return best
+
+
+def test_help_takes_at_most_four_tenths_of_a_second() -> None:
+    assert cpu_seconds("import sys; sys.argv = ['assay', '--help']; from assay.cli import main; main()") <= 0.4
+
+
+def test_import_takes_at_most_two_tenths_of_a_second() -> None:
+    assert cpu_seconds("import assay") <= 0.2
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "from assay.cli.app import build_app; build_app(); import sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert not HEAVY & set(loaded)
+    assert len(loaded) <= 600

@@ -1,0 +1,63 @@
+"""What `--json` prints has the keys that the reference says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import build_app
+from assay.records import Trajectory
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.store import AttemptRow, GcReport, SealReport
+from scripts.make_reference import JSON
+from tests.rollout.counting import counting_task
+
+pytestmark = pytest.mark.quick
+AGENT = Path(__file__).parents[1] / "rollout" / "agents.py"
+SQL = "select task, outcome from trajectories"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> Path:
+    config = RunConfig(tasks=("-",), agent=f"{AGENT}:Solver", run="r")
+    settings = Settings(cache=tmp_path / "cache", store=tmp_path / "store")
+    await start_run(config, settings, Tally(), tasks=[counting_task()])
+    return settings.store
+
+
+def printed(store: Path | None, *words: str) -> Any:
+    place = [] if store is None else ["--store", str(store)]
+    return json.loads(CliRunner().invoke(build_app(), [*words, "--json", *place]).stdout)
+
+
+@pytest.mark.parametrize("words", ["ls", "ls --runs", "stats", "verify"])
+async def test_document_has_the_keys_of_the_reference(words: str, store: Path) -> None:
+    assert set(printed(store, *words.split())) == set(JSON[words][0])
+
+
+async def test_query_has_the_keys_of_the_reference(store: Path) -> None:
+    found = printed(store, "query", SQL)
+    assert set(found) == set(JSON["query"][0])
+    assert found["rows"] == [{"task": "count", "outcome": "pass"}]
+
+
+async def test_objects_are_what_the_reference_says(store: Path) -> None:
+    msgspec.convert(printed(store, "ls")["attempts"], list[AttemptRow])
+    assert msgspec.convert(printed(store, "show", "count@0"), Trajectory).outcome == "pass"
+    msgspec.convert(printed(store, "gc"), GcReport)
+    msgspec.convert(printed(store, "seal"), SealReport)
+
+
+def test_plugins_and_lint_have_the_keys_of_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "task.toml").write_text("schema_version = 3")
+    assert set(printed(None, "plugins")) == set(JSON["plugins"][0])
+    found = printed(None, "lint", str(tmp_path))
+    assert set(found) == set(JSON["lint"][0])
+    assert set(found["findings"][0]) == {"task", "finding"}

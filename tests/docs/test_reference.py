@@ -1,0 +1,62 @@
+"""The reference says what the program is: generated pages are fresh, and nothing that a user can set is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.records import Limits
+from assay.rollout.config import RunConfig, field_docs
+from assay.store.tables import TABLES
+from assay.synthesis.config import SynthesisConfig
+from scripts.make_reference import ROOT, commands, made_pages
+
+pytestmark = pytest.mark.quick
+PAGES = list(made_pages())
+COMMANDS = list(commands())
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / "reference" / name).read_text()
+
+
+@pytest.mark.parametrize(("path", "text"), PAGES, ids=lambda v: v.name if isinstance(v, Path) else "")
+def test_generated_page_is_fresh(path: Path, text: str) -> None:
+    assert path.read_text() == text, "stale: run make docs"
+
+
+@pytest.mark.parametrize("words", [words for words, _, _ in COMMANDS])
+def test_command_is_in_the_reference(words: str) -> None:
+    assert f"\n## {words}\n" in page("commands.md")
+
+
+@pytest.mark.parametrize(("words", "text"), [(words, text) for words, _, text in COMMANDS])
+def test_command_has_examples_of_itself(words: str, text: str) -> None:
+    _, found, examples = text.partition("Example")
+    assert found, f"{words} --help has no examples"
+    assert words in " ".join(examples.split())
+
+
+@pytest.mark.parametrize("struct", [RunConfig, SynthesisConfig, Limits])
+def test_configuration_field_is_documented(struct: type) -> None:
+    docs = field_docs(struct)
+    for name in struct.__struct_fields__:  # type: ignore[attr-defined]
+        assert docs.get(name), f"{struct.__name__}.{name} has no words under it"
+        assert f"| `{name}` |" in page("configuration.md")
+
+
+def test_every_table_and_column_is_documented() -> None:
+    text = page("tables.md")
+    for table, columns in TABLES.items():
+        assert f"\n## {table}\n" in text
+        assert all(f"| `{column}` | {kind} |" in text for column, kind in columns.items())
+
+
+def test_every_variable_that_is_read_is_documented() -> None:
+    source = (ROOT / "src/assay/settings.py").read_text()
+    read = [line.split('"')[1] for line in source.splitlines() if "given.get(" in line or 'given["' in line]
+    assert read
+    assert all(
+        f"`{name}`" in page("environment.md") or f"${name}" in page("environment.md") for name in set(read) - {"HOME"}
+    )
