@@ -1,0 +1,144 @@
+"""Writes the measured tables into `docs/benchmarks.md`: `python -m benchmarks._document`. No number there is typed.
+
+The numbers are those of `benchmarks/results/*.json`; a test holds the page to them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks._measure import RESULTS, markdown_table
+
+__all__ = ["PAGE", "with_tables"]
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+_BLOCK = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class Table(NamedTuple):
+    """Rows of one result: heading to key, and which rows."""
+
+    result: str
+    columns: dict[str, str]
+    rows: Callable[[dict[str, Any]], bool] = lambda _: True
+
+
+TABLES = {
+    "overhead": Table(
+        "overhead",
+        {
+            "": "contender",
+            "version": "version",
+            "attempts": "attempts",
+            "CPU ms a turn": "cpu_ms_per_turn",
+            "times the limit": "times_bare",
+            "times ours": "times_ours",
+            "peak MiB": "peak_mib",
+            "bytes an attempt": "bytes_per_attempt",
+        },
+    ),
+    "sandbox": Table(
+        "sandbox",
+        {
+            "": "what",
+            "at once": "at_once",
+            "open CPU": "open_cpu_ms",
+            "exec CPU": "exec_cpu_ms",
+            "close CPU": "close_cpu_ms",
+            "open + first exec + close p50": "whole_p50_ms",
+            "open p50": "open_p50_ms",
+            "exec p50": "exec_p50_ms",
+            "close p50": "close_p50_ms",
+        },
+        lambda row: not row["what"].startswith(("fork", "copy")),
+    ),
+    "forks": Table(
+        "sandbox",
+        {
+            "": "what",
+            "at once": "at_once",
+            "snapshot CPU": "snapshot_cpu_ms",
+            "snapshot p50": "snapshot_p50_ms",
+            "fork (or copy) CPU": "open_cpu_ms",
+            "close CPU": "close_cpu_ms",
+            "fork (or copy) p50": "open_p50_ms",
+            "fork + first exec + close p50": "whole_p50_ms",
+        },
+        lambda row: row["what"].startswith(("fork", "copy")),
+    ),
+    "attempt": Table(
+        "attempt",
+        {
+            "": "what",
+            "at once": "at_once",
+            "CPU ms": "cpu_ms",
+            "beyond the script": "cpu_ms_beyond_script",
+            "of it our process": "host_cpu_ms",
+            "wall ms": "wall_ms",
+            "attempts a second": "attempts_per_s",
+        },
+    ),
+    "store": Table(
+        "store",
+        {
+            "": "store",
+            "commit CPU s": "commit_cpu_s",
+            "commit wall s": "commit_wall_s",
+            "MB": "megabytes",
+            "open one ms": "open_ms",
+            "pass rate ms": "rate_ms",
+            "search ms": "search_ms",
+            "peak MiB": "peak_mib",
+        },
+    ),
+}
+
+
+def with_tables(page: str, results: Path = RESULTS.parent) -> str:
+    """The page with every block between its marks made anew."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{_block(found[2], results)}\n{found[3]}", page)
+
+
+def _block(name: str, results: Path) -> str:
+    if name == "targets":
+        return "\n".join(_targets(results))
+    if name == "machine":
+        return "\n".join(_machines(results))
+    table = TABLES[name]
+    data = json.loads((results / f"{table.result}.json").read_text(encoding="utf-8"))
+    kept = [row for row in _rows(data) if table.rows(row)]
+    body = markdown_table(list(table.columns), [[row.get(key, "") for key in table.columns.values()] for row in kept])
+    missing = [f"- Not measured: {what}: {why}" for what, why in data.get("not_measured", {}).items()]
+    return "\n".join([body, *(["", *missing] if missing else [])])
+
+
+def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:
+    if "rows" in data:
+        return list(data["rows"])
+    return [{"store": name, **(found or {})} for name, found in data["stores"].items() if found is not None]
+
+
+def _targets(results: Path) -> Iterator[str]:
+    rows = []
+    for path in sorted(results.glob("*.json")):
+        for target in json.loads(path.read_text(encoding="utf-8")).get("targets", []):
+            unit = target["unit"]
+            rows.append([target["what"], f"{target['at_most']:g} {unit}", target["measured"], target["verdict"]])
+    yield markdown_table(["promise", "at most", "measured", ""], rows)
+
+
+def _machines(results: Path) -> Iterator[str]:
+    for path in sorted(results.glob("*.json")):
+        facts = json.loads(path.read_text(encoding="utf-8"))["machine"]
+        yield (
+            f"- `{path.stem}`: {facts['when'][:16].replace('T', ' ')} UTC, {facts['cores']} x {facts['cpu']}, "
+            f"{facts['system'].split('-')[0]}, Python {facts['python']}, load {facts['load']:.1f} at the end"
+        )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
