@@ -73,7 +73,10 @@ def _row(row: AttemptRow) -> dict[str, str]:
 
 def show(
     attempt: Annotated[
-        str, typer.Argument(help="Id of an attempt (task@number), of a chain, or its unique beginning.")
+        str,
+        typer.Argument(
+            help="Name of an attempt (task@number), or its beginning; what stands before a slash may be left out."
+        ),
     ],
     run: Annotated[str | None, typer.Option("--run", help="Name of the run; default: the newest one.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long outputs.")] = False,
@@ -84,11 +87,11 @@ def show(
 
     Examples:
 
-      assay show networkx-0001@0
+      assay show hello@0
 
-      assay show networkx-0001@0 --run my-run --full
+      assay show assay/networkx-2dd29d3eeb@0 --run my-run --full
 
-      assay show networkx-0001@0 --json
+      assay show networkx-2dd --json
     """
     from assay.store import RunStore
 

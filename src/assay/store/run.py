@@ -202,15 +202,19 @@ class RunStore:
             yield self.trajectory(row.chain)
 
     def find(self, attempt: str) -> AttemptRow:
-        """The deciding (else the newest) try of an attempt, by its id, its chain, or a unique beginning of either."""
+        """The deciding (else the newest) try of an attempt, by its id, its chain, or a unique beginning of it; the part
+        of its name before a slash may be left out."""
         rows = self.attempts()
         exact = [r for r in rows if attempt in (r.chain, r.attempt)]
-        near = exact or [r for r in rows if r.attempt.startswith(attempt)]
+        near = exact or [
+            r for r in rows if any(n.startswith(attempt) for n in (r.attempt, r.attempt.rpartition("/")[2]))
+        ]
         names = sorted({r.attempt for r in near})
         if len(names) != 1:
-            some = ", ".join(names[:5] or sorted({r.attempt for r in rows})[:5])
+            known = names or sorted({r.attempt for r in rows})
+            some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "") if known else "it has none"
             what = "is the beginning of several attempts" if names else "is no attempt"
-            message = f"{attempt!r} {what} of run {self.run}: {some}, ..."
+            message = f"{attempt!r} {what} of run {self.run}: {some}"
             raise UserError(message)
         return max(near, key=lambda r: (r.final, r.retry))
 
