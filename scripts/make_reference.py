@@ -331,7 +331,7 @@ def covered_page() -> str:
     """docs/reference/covered.md."""
     made = (
         "# What is covered, and what is not\n\nThe words of the modules that hold the walls, taken from their source. "
-        "Each thing that is called covered has a test that attacks it.\n"
+        "The attacks themselves are in `tests/sandbox` and `tests/forgery`.\n"
     )
     for title, name in WALLS.items():
         module = importlib.import_module(name)
