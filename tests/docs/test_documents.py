@@ -57,5 +57,7 @@ def test_contributing_is_short() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 60
 
 
-def test_readme_says_which_command_made_its_output() -> None:
-    assert "<!-- made by: assay demo" in (ROOT / "README.md").read_text()
+def test_readme_shows_real_output_and_says_which_command_made_it() -> None:
+    _, found, after = (ROOT / "README.md").read_text().partition("<!-- made by: assay demo")
+    assert found
+    assert "\nCAUGHT: " in after
