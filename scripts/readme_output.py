@@ -22,7 +22,7 @@ def excerpt(output: str) -> list[str]:
     digests = next(line for line in lines if line.startswith("tasks "))
     solved = next(i for i, line in enumerate(lines) if line.startswith("--- one solved"))
     forged = next(i for i, line in enumerate(lines) if line.startswith("--- a forged"))
-    shown = [lines[solved], _first(lines[solved:], "changed files"), _first(lines[solved:], "verdict")]
+    shown = [lines[solved], _first(lines[solved:], "verdict")]
     shown += [lines[forged], _first(lines[forged:], "verdict"), _first(lines[forged:], "CAUGHT", "NOT CAUGHT")]
     return [*table, digests, *(line[: WIDTH - 4] + " ..." if len(line) > WIDTH else line for line in shown)]
 
