@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -145,12 +146,11 @@ def test_instruction_names_the_tests(text: str, found: tuple[str, ...]) -> None:
 
 
 def test_order_is_by_suspicion_and_seed() -> None:
-    import random
 
     covered = {"t.py::bad": {"m.py": (1, 2)}, "t.py::good": {"m.py": (1,)}}
     tests = {"t.py::bad": RunOutcome("failed"), "t.py::good": RunOutcome("passed")}
     state = observed(JobResult("now", "done", tests=tests, covered=covered))
-    ranked = suspects(state)
+    ranked = suspects(state, random.Random(0))
     assert [s.line.line for s in ranked] == [2, 1]
     texts = {"m.py": "x = 1\ny = 1 < 2\n"}
     first = [edits(ranked, texts, set(), random.Random(seed)) for seed in (1, 1, 2)]

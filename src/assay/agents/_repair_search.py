@@ -18,13 +18,15 @@ __all__ = ["Edit", "State", "edits", "failing", "mark", "observed", "suspects"]
 
 SUSPECTS = 80
 """So many of the most suspicious lines are looked at."""
+RAISED, NAMED = 2.0, 1.5
+"""How much more suspicious a line is that an exception went through, or that is in the file named as the test's."""
 # How likely a change of each kind takes one back: kinds with many alternatives at one place are less likely each.
 LIKELIHOOD = {
     "comparison_swapped": 1.0, "comparison_boundary": 1.0, "boolean_swapped": 1.0, "arithmetic_swapped": 0.9,
     "negation_removed": 1.0, "condition_negated": 0.6, "constant_shifted": 0.6, "arguments_swapped": 0.8,
     "pair_swapped": 0.7, "flag_flipped": 0.9, "default_changed": 0.6, "end_index_swapped": 0.9, "bound_added": 0.6,
     "call_swapped": 0.8, "ternary_swapped": 0.9, "loop_exit_swapped": 0.9, "augmentation_changed": 0.9,
-    "augmentation_added": 0.4, "exception_changed": 0.6, "variable_replaced": 0.25, "sign_added": 0.3,
+    "augmentation_added": 0.4, "exception_changed": 0.8, "variable_replaced": 0.45, "sign_added": 0.4,
 }  # fmt: skip
 
 
@@ -58,14 +60,30 @@ def failing(state: State) -> bool:
     return bool(state.failed or state.result.problems or state.result.ended != "done")
 
 
-def suspects(state: State) -> tuple[Suspect, ...]:
-    """The most suspicious lines of the program (not of its tests), by Ochiai."""
+def suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
+    """The most suspicious lines of the program (not of its tests): Ochiai, sharpened where it ties.
+
+    A spectrum of few tests ties over whole call trees. Then a line that an exception went through comes first, and a
+    file that is named as the failing test's file is; the rest is drawn.
+    """
     runs = []
     for test, files in state.result.covered.items():
         if test in state.failed or test in state.passed:
             lines = (Line(path, n) for path, numbers in files.items() if not _is_test(path) for n in numbers)
             runs.append(CoverageRun(test, test in state.failed, frozenset(lines)))
-    return rank(runs)[:SUSPECTS]
+    raised = {Line(*frame) for test in state.failed for frame in state.result.tests[test].frames}
+    named = {_name(test.partition("::")[0]).removeprefix("test_") for test in state.failed}
+    ranked = list(rank(runs))
+    rng.shuffle(ranked)
+    sharp = [
+        Suspect(line, score * (RAISED if line in raised else 1.0) * (NAMED if _name(line.path) in named else 1.0))
+        for line, score in ranked
+    ]
+    return tuple(sorted(sharp, key=lambda suspect: -suspect.score)[:SUSPECTS])
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _is_test(path: str) -> bool:
@@ -93,7 +111,7 @@ def edits(
         except SourceError:
             continue
         for site in sites:
-            score = scores[Line(path, site.line)] * LIKELIHOOD.get(site.operator, 0.5) * rng.uniform(0.5, 1.5)
+            score = scores[Line(path, site.line)] * LIKELIHOOD.get(site.operator, 0.5) * rng.uniform(0.6, 1.4)
             if (path, _mark(site)) not in tried:
                 found.append((score, Edit(path, site)))
     found.sort(key=lambda pair: (-pair[0], pair[1]))

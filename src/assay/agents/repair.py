@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from assay.code.batches import RUNNER, Batch, Job, JobResult, read_reply, write_request
+from assay.code.batches import RUNNER, Batch, Job, JobResult, RunOutcome, read_reply, write_request
 from assay.code.operators import apply
 from assay.environments.interface import Workspace
 from assay.errors import TaskError
@@ -41,9 +41,9 @@ FIND = "find . -name 'test_*.py' -o -name '*_test.py' | sort | head -20"
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    budget: Annotated[int, msgspec.Meta(ge=1)] = 60
+    budget: Annotated[int, msgspec.Meta(ge=1)] = 40
     """Evaluations of the visible tests, the first one included."""
-    batch: Annotated[int, msgspec.Meta(ge=1)] = 30
+    batch: Annotated[int, msgspec.Meta(ge=1)] = 20
     """Evaluations in one step, at most."""
     cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 3.0
     """CPU seconds after which one evaluation counts as failed, at most; less where the tests take less."""
@@ -133,14 +133,24 @@ class _Search:
             test: {path.removeprefix(self._root + "/"): lines for path, lines in files.items()}
             for test, files in result.covered.items()
         }
-        return observed(msgspec.structs.replace(result, covered=covered))
+        return observed(msgspec.structs.replace(result, covered=covered, tests=self._relative(result)))
+
+    def _relative(self, result: JobResult) -> dict[str, RunOutcome]:
+        """The outcomes with the frames' paths as those of the covered files."""
+        prefix = self._root + "/"
+        return {
+            test: msgspec.structs.replace(
+                outcome, frames=tuple((path.removeprefix(prefix), line) for path, line in outcome.frames)
+            )
+            for test, outcome in result.tests.items()
+        }
 
     def _placed(self) -> tuple[str, ...]:
         return tuple(f"{self._root}/{test}" for test in self._tests)
 
     async def _try_batch(self, state: State, tried: set[tuple[str, str]]) -> Edit | bool | None:
         """Tries the next changes: the best one that helps, True where none does, None where nothing is left."""
-        ranked = suspects(state)
+        ranked = suspects(state, self._rng)
         texts = await self._read({suspect.line.path for suspect in ranked})
         chosen = edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left - 1)]
         if not chosen:
@@ -161,7 +171,15 @@ class _Search:
 
     def _job(self, name: str, edit: Edit, texts: dict[str, str], state: State) -> Job:
         write: dict[str, str | None] = {f"{self._root}/{edit.path}": apply(texts[edit.path], edit.site)}
-        return Job(name, self._placed(), write=write, give_up_on=tuple(sorted(state.failed)), cpu_s=self._options.cpu_s)
+        decisive = sum(state.result.tests[test].cpu_ms for test in state.failed) / 1000
+        return Job(
+            name,
+            self._placed(),
+            write=write,
+            give_up_on=tuple(sorted(state.failed)),
+            cpu_s=min(self._options.cpu_s, 0.2 + 2 * decisive),
+            more_cpu_s=min(self._options.cpu_s, 0.5 + 2 * state.result.cpu_s),
+        )
 
     async def _keep(self, edit: Edit, before: State) -> State | None:
         """Makes a change for good; takes it back, and returns None, if a fresh process does not find that it helps."""

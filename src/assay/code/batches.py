@@ -37,6 +37,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """Stop once all of these tests have failed: nothing was gained. They run first."""
     cpu_s: float = 30.0
     """CPU seconds after which the run is ended."""
+    more_cpu_s: float = 0.0
+    """CPU seconds more, once one of the tests of `give_up_on` has passed."""
 
 
 class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,6 +73,8 @@ class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True, array_like=Tru
     message: str = ""
     line: int = 0
     """The line of the test's own file that it failed on; 0 where it did not get there."""
+    frames: tuple[tuple[str, int], ...] = ()
+    """Where the exception went through the program's own files: path and line, innermost first."""
 
 
 class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,6 +88,9 @@ class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
     tests: dict[str, RunOutcome] = {}
     covered: dict[str, dict[str, tuple[int, ...]]] = {}
     """Test to file to the lines that it ran, where the job measured."""
+    calls: dict[str, int] = {}
+    """Test to the function calls that it made, counted up to a limit, where the job measured: a cost that is the same
+    each time."""
     problems: tuple[str, ...] = ()
     """Errors of collecting, one text each."""
     cpu_s: float = 0.0

@@ -19,7 +19,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -29,6 +29,7 @@ import pytest
 from _pytest import nodes
 
 MAX_MESSAGE = 600
+MOST_FRAMES = 12
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore"]
 GONE = os.WEXITED | os.WNOHANG | os.WNOWAIT
 OVER_TIME = (signal.SIGPROF, signal.SIGXCPU)
@@ -40,14 +41,16 @@ PYTEST_OPTIONS += [part for name in UNUSED for part in ("-p", f"no:{name}")]
 class Recorder:
     """The pytest plugin that notes outcomes, and per test the lines that it ran."""
 
-    def __init__(self, job: dict[str, Any], tracer: Any) -> None:
+    def __init__(self, job: dict[str, Any], tracer: Any = None, cover: Sequence[str] = ()) -> None:
         self._id = job["id"]
         self.tests: dict[str, list[Any]] = {}
         self.problems: list[str] = []
+        self._more_s = float(job.get("more_cpu_s", 0.0))
         self._first = frozenset(job.get("give_up_on", ()))
         self._open = set(self._first)
         self._tracer = tracer
         self._started = 0.0
+        self._cover = tuple(cover)
         self._files = {test.partition("::")[0] for test in job["tests"]}
 
     @pytest.hookimpl(tryfirst=True)
@@ -93,7 +96,9 @@ class Recorder:
             known[0] = "skipped"
             return
         known[0] = "failed" if call.when == "call" else "error"
-        known[2:] = [call.excinfo.typename, str(call.excinfo.value)[:MAX_MESSAGE], _line_in(call.excinfo, item)]
+        known[2:5] = [call.excinfo.typename, str(call.excinfo.value)[:MAX_MESSAGE], _line_in(call.excinfo, item)]
+        inside = [(str(e.path), e.lineno + 1) for e in call.excinfo.traceback if str(e.path).startswith(self._cover)]
+        known[5:] = [list(reversed(inside))[:MOST_FRAMES]]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Parts of a test (subtests) are reported apart: a failed one makes its test failed."""
@@ -102,7 +107,7 @@ class Recorder:
             known[0] = "failed"
             crash = getattr(report.longrepr, "reprcrash", None)
             kind, _, text = (crash.message if crash is not None else str(report.longrepr)).partition(":")
-            known[2:] = [kind.strip()[:80], text.strip()[:MAX_MESSAGE], crash.lineno if crash is not None else 0]
+            known[2:5] = [kind.strip()[:80], text.strip()[:MAX_MESSAGE], crash.lineno if crash is not None else 0]
 
     def pytest_runtest_teardown(self, item: Any) -> None:
         """Gives up when all the tests that were to gain have failed."""
@@ -110,8 +115,10 @@ class Recorder:
             self._open.discard(item.nodeid)
             if not self._open:
                 item.session.shouldstop = "nothing was gained"
-        elif item.nodeid in self._first:
+        elif item.nodeid in self._open:
             self._open.clear()
+            left = signal.getitimer(signal.ITIMER_PROF)[0]
+            signal.setitimer(signal.ITIMER_PROF, left + self._more_s)
 
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
         """All of it, as a reply holds it."""
@@ -130,12 +137,12 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     prepare(batch)
     sys.dont_write_bytecode = sys.dont_write_bytecode or bool(job.get("write"))
     tracer = LineTracer(batch.get("cover", [])) if job.get("measure") else None
-    recorder = Recorder(job, tracer)
+    recorder = Recorder(job, tracer, batch.get("cover", ()))
     started = time.process_time()
     code = pytest.main([*options(batch, job), *job["tests"]], plugins=[recorder])
     result = recorder.result(int(code), time.process_time() - started)
     if tracer is not None:
-        result["covered"] = tracer.covered
+        result |= {"covered": tracer.covered, "calls": tracer.calls}
     return result
 
 
@@ -183,7 +190,7 @@ class WarmLoop:
         if not all(live.replace(path, text) for path, text in job.get("write", {}).items()):
             return {"id": job["id"], "ended": "cold"}
         random.seed(self._batch.get("seed", 0))
-        recorder = Recorder(job, None)
+        recorder = Recorder(job)
         session.config.pluginmanager.register(recorder)
         items = list(session.items)
         recorder.pytest_collection_modifyitems(items)
@@ -259,6 +266,8 @@ class LineTracer:
 
     PATIENCE = 300
     CALLS = 20_000
+    COUNTED = 300_000
+    """So many calls of a test are counted; beyond them it just runs."""
 
     def __init__(self, folders: list[str]) -> None:
         self.covered: dict[str, dict[str, list[int]]] = {}
@@ -267,15 +276,18 @@ class LineTracer:
         self._seen: dict[Any, set[int]] = {}
         self._left: dict[Any, int] = {}
         self._quiet = 0
+        self._count = 0
+        self.calls: dict[str, int] = {}
 
     def begin(self) -> None:
         """Starts a test's own record."""
-        self._seen, self._left, self._quiet = {}, {}, 0
+        self._seen, self._left, self._quiet, self._count = {}, {}, 0, 0
         sys.settrace(self._call)
 
     def end(self, name: str) -> None:
         """Closes it."""
         sys.settrace(None)
+        self.calls[name] = self._count
         found = self.covered.setdefault(name, {})
         for code, lines in self._seen.items():
             found.setdefault(code.co_filename, []).extend(lines)
@@ -284,9 +296,11 @@ class LineTracer:
 
     def _call(self, frame: Any, event: str, argument: Any) -> Any:
         code = frame.f_code
+        self._count += 1
         self._quiet += 1
         if self._quiet > self.CALLS:
-            sys.settrace(None)
+            if self._count >= self.COUNTED:
+                sys.settrace(None)
             return None
         wanted = self._wanted.get(code)
         if wanted is None:
@@ -363,7 +377,8 @@ def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Wor
         os.setpgid(0, 0)
         limit = float(job.get("cpu_s", 30.0))
         signal.setitimer(signal.ITIMER_PROF, limit)  # its signal ends the process; finer than the limit in seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 2, int(limit) + 2))
+        hard = int(limit + float(job.get("more_cpu_s", 0.0))) + 2
+        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
@@ -437,6 +452,10 @@ def main(request: str, reply: str) -> None:
                     result = in_child(batch, job, aside, partial(run_job, batch, job))
             file.write(json.dumps(result) + "\n")
             file.flush()
+            told = [test[0] for test in (result.get("tests") or {}).values()]
+            bad = sum(outcome in ("failed", "error") for outcome in told)
+            sys.stdout.write(f"{job['id']}: {result['ended']}, {bad} of {len(told)} tests failed\n")
+            sys.stdout.flush()
             if batch.get("stop_when_green") and is_green(result):
                 break
     aside.unlink(missing_ok=True)
@@ -456,9 +475,7 @@ def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
         prepare(batch)
         with found.open("w", encoding="utf-8") as file:
             loop = WarmLoop(batch, aside, lambda result: print(json.dumps(result), file=file, flush=True))
-            pytest.main(
-                [*options(batch, first), *first["tests"]], plugins=[loop, Recorder(first | {"give_up_on": []}, None)]
-            )
+            pytest.main([*options(batch, first), *first["tests"]], plugins=[loop, Recorder(first | {"give_up_on": []})])
         return {}
 
     wall = {"id": "", "cpu_s": sum(float(job.get("cpu_s", 30.0)) for job in batch["jobs"])}

@@ -26,8 +26,8 @@ __all__ = ["Candidate", "Target", "candidate", "candidates", "targets"]
 
 # Features nearly always become tasks and single changes every other time, so features are tried least.
 PATTERN: tuple[Kind, ...] = (
-    "operator", "combination", "operator", "operator", "feature",
-    "combination", "operator", "operator", "combination", "operator",
+    "operator", "operator", "combination", "operator", "operator", "operator", "feature",
+    "operator", "operator", "operator", "combination", "operator", "operator",
 )  # fmt: skip
 FEATURE_STATEMENTS = (3, 60)
 """A function with fewer statements is no feature, one with more is a project."""

@@ -66,18 +66,16 @@ def chosen_tests(tree: SourceTree, config: SynthesisConfig) -> tuple[str, ...]:
 
 async def measure(laboratory: Laboratory, tests: Iterable[str], config: SynthesisConfig) -> Reference:
     """Runs the test files as often as configured, once with every line looked at."""
-    files = tuple(tests)
-    runs: list[dict[str, JobResult]] = []
+    found, runs = Reference({}, {}, {}, {}), []
+    left = list(tests)
     for repetition in range(max(2, config.repetitions)):
-        jobs = [Job(path, (path,), measure=repetition == 0, cpu_s=FILE_CPU_S) for path in files]
+        jobs = [Job(path, (path,), measure=repetition == 0, cpu_s=FILE_CPU_S) for path in left]
         runs.append(await laboratory.run(jobs, repetition=repetition))
-    found = Reference({}, {}, {}, {})
-    for path in files:
+        reasons = {path: _reason(runs[-1][path], config) for path in left}
+        found.left_out.update({path: reason for path, reason in reasons.items() if reason})
+        left = [path for path in left if not reasons[path]]
+    for path in left:
         results = [run[path] for run in runs]
-        reason = next((_reason(r) for r in results if _reason(r)), "")
-        if reason:
-            found.left_out[path] = reason
-            continue
         stable = stable_tests([result.tests for result in results], config.test_cpu_s)
         found.left_out.update(stable.left_out)
         found.passing.update(stable.passing)
@@ -88,11 +86,14 @@ async def measure(laboratory: Laboratory, tests: Iterable[str], config: Synthesi
     return found
 
 
-def _reason(result: JobResult) -> str:
+def _reason(result: JobResult, config: SynthesisConfig) -> str:
+    calls = sum(result.calls.values())
     if result.ended != "done":
         return f"the run of its tests ended by {'time limit' if result.ended == 'time' else 'itself'}"
     if result.problems:
         return f"cannot be collected: {result.problems[0][-200:]}"
+    if config.file_calls and calls > config.file_calls:
+        return f"its tests make {calls} function calls"
     return "" if result.tests else "holds no tests that run here"
 
 

@@ -39,6 +39,9 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """CPU seconds that one run of a task's tests may take."""
     test_cpu_s: float = 5.0
     """CPU seconds that a single test may take; slower ones are left out."""
+    file_calls: int = 0
+    """A test file whose tests make more function calls than this is left out, so that tasks are quick to judge; 0: no
+    limit. Calls are counted, up to 300,000 a test, and not timed, so that the same files are left out each time."""
     covering_tests: int = 60
     """A function that more tests than this run is too central to break."""
     per_function: int = 3
@@ -52,7 +55,7 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             if getattr(self, name) < 1:
                 message = f"{name} is {getattr(self, name)}: it must be at least 1"
                 raise UserError(message)
-        for name in ("test_files", "candidates", "run_cpu_s", "test_cpu_s"):
+        for name in ("test_files", "candidates", "run_cpu_s", "test_cpu_s", "file_calls"):
             if getattr(self, name) < 0:
                 message = f"{name} is {getattr(self, name)}: it must be 0 or more"
                 raise UserError(message)
