@@ -97,3 +97,10 @@ async def test_unknown_agent_option_is_refused(tmp_path: Path) -> None:
     config = RunConfig(tasks=("-",), agent="null", agent_options={"depth": 3})
     with pytest.raises(UserError, match="depth"):
         await start_run(config, Settings(cache=tmp_path, store=tmp_path), Tally(), tasks=[counting_task()])
+
+
+async def test_a_model_that_cannot_be_opened_leaves_no_run(tmp_path: Path) -> None:
+    config = RunConfig(tasks=("-",), agent="loop", model="scripted:absent.json")
+    with pytest.raises(UserError, match=r"absent\.json"):
+        await start_run(config, Settings(cache=tmp_path, store=tmp_path), Tally(), tasks=[counting_task()])
+    assert not (tmp_path / "runs").exists()

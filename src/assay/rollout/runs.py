@@ -64,8 +64,9 @@ async def start_run(
         "agent": agent.name,
         "assay_version": __version__,
     }
-    with RunStore.create(settings.store, name, manifest) as store:
-        await _run(store, config, settings, found, progress)
+    async with _opened(config, settings, found, agent) as means:
+        with RunStore.create(settings.store, name, manifest) as store:
+            await _run(store, means, found, progress)
     return RunSummary(name, settings.store)
 
 
@@ -83,7 +84,8 @@ async def resume_run(
         config = msgspec.convert(manifest["config"], RunConfig)
         found = tuple(tasks) if tasks is not None else load_tasks([Path(t) for t in config.tasks])
         _require_same(manifest["tasks"], found)
-        await _run(store, config, settings, found, progress)
+        async with _opened(config, settings, found, _make_agent(config)) as means:
+            await _run(store, means, found, progress)
     return RunSummary(run, settings.store)
 
 
@@ -93,15 +95,28 @@ def new_run_name(agent: str) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}-{short}"
 
 
-async def _run(
-    store: RunStore, config: RunConfig, settings: Settings, tasks: Sequence[LoadedTask], progress: Progress
-) -> None:
-    agent = _make_agent(config)
-    planned = plan(tasks, agent.name, config.attempts, seed=config.seed, limits=config.limits)
+class _Means(NamedTuple):
+    """What a run acts with, opened and tried before anything is recorded."""
+
+    config: RunConfig
+    agent: Agent
+    model: ModelAccess | None
+    preparer: Preparer | None
+
+
+@asynccontextmanager
+async def _opened(
+    config: RunConfig, settings: Settings, tasks: Sequence[LoadedTask], agent: Agent
+) -> AsyncIterator[_Means]:
     async with _model(config, settings, agent) as model, _backend(config, tasks) as backend:
-        places = _Places(Preparer(backend, config, settings) if backend else None, store, agent, config.repetitions)
-        services = Services(config, store.run, store, store.blobs, agent, model, places)
-        await run_plan(services, planned, progress)
+        yield _Means(config, agent, model, Preparer(backend, config, settings) if backend else None)
+
+
+async def _run(store: RunStore, means: _Means, tasks: Sequence[LoadedTask], progress: Progress) -> None:
+    config, agent = means.config, means.agent
+    planned = plan(tasks, agent.name, config.attempts, seed=config.seed, limits=config.limits)
+    places = _Places(means.preparer, store, agent, config.repetitions)
+    await run_plan(Services(config, store.run, store, store.blobs, agent, means.model, places), planned, progress)
 
 
 class _Places:

@@ -80,7 +80,7 @@ class RunStore:
         layout.require()
         if layout.is_sealed:
             if write:
-                message = f"run {run!r} is sealed and cannot be appended to"
+                message = f"run {run!r} is sealed: it is finished, and nothing can be added to it"
                 raise StoreError(message)
             return cls(layout, None, None)
         lock = WriterLock(layout.lock) if write else None
