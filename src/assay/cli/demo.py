@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-RUN_CPU_S = 2.0
-"""Tasks whose tests run this fast: the demo runs them some thousand times in all."""
-BUDGET = 30
+FILE_CALLS = 60_000
+"""Function calls of a test file at the most: the demo runs its tests some thousand times in all."""
+BUDGET = 24
 """Evaluations that each attempt of the repair policy has."""
 
 
@@ -96,7 +96,7 @@ async def _make(given: _Demo) -> SynthesisReport:
         seed=given.seed,
         concurrency=given.concurrency,
         kinds=("operator", "combination", "feature"),
-        run_cpu_s=RUN_CPU_S,
+        file_calls=FILE_CALLS,
     )
     return await make_tasks(config)
 
