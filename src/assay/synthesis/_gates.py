@@ -6,9 +6,10 @@ the agent will see. A gate's answer rests on runs in a sandbox; the journal keep
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -32,6 +33,7 @@ GATES: dict[str, str] = {
     "flaky": "all repetitions agree",
     "split": "a failing part can be shown and another one hidden",
     "visible": "what is shown fails, for the same reason, where the agent will run it",
+    "judged": "the task's own check passes on the unbroken tree",
     "duplicate": "no kept task has the same functions, operators and failing tests",
     "quota": "its function has not been used often enough already",
 }
@@ -92,12 +94,14 @@ class Journal:
                 file.write(b"\n".join(msgspec.json.encode(o) for o in outcomes_))
 
 
-class Given(msgspec.Struct, frozen=True):
+class Given(NamedTuple):
     """What does not change from candidate to candidate."""
 
     texts: Mapping[str, bytes]
     passing: Mapping[str, float]
     config: SynthesisConfig
+    objection: Callable[[Candidate, Outcome], Awaitable[str]]
+    """Why a task's own check does not pass on the unbroken tree; empty where it does."""
 
 
 async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> list[Outcome]:
@@ -122,7 +126,17 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
     )
     for one in alive:
         ended[one.digest] = _by_visible(facts[one.digest], splits[one.digest], shown[one.digest])
+    async with asyncio.TaskGroup() as group:
+        for one in alive:
+            if ended[one.digest].gate == "kept":
+                group.create_task(_by_judge(given, one, ended))
     return [ended[c.digest] for c in wave]
+
+
+async def _by_judge(given: Given, one: Candidate, ended: dict[str, Outcome]) -> None:
+    reason = await given.objection(one, ended[one.digest])
+    if reason:
+        ended[one.digest] = Outcome(one.digest, "judged", reason[:300])
 
 
 def _record(ended: dict[str, Outcome], outcome: Outcome | None) -> bool:

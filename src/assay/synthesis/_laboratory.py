@@ -22,7 +22,7 @@ from assay.errors import EnvironmentFailure
 
 from ._tree import SourceTree
 
-__all__ = ["Laboratory", "write_tree"]
+__all__ = ["WORKSPACE", "Laboratory", "write_tree"]
 
 WORKSPACE = "/workspace"
 CHUNK = 8
@@ -54,7 +54,7 @@ class Laboratory:
         source = Path(self._host.name) / "source"
         await asyncio.to_thread(write_tree, self._tree.files, source)
         try:
-            first = await self._backend.open(self._spec())
+            first = await self._backend.open(self.spec)
             self._open.append(first)
             await first.upload(source, WORKSPACE)
             # Byte code made once and never trusted by time: a version of a file that differs is read anew.
@@ -64,7 +64,7 @@ class Laboratory:
             await first.close()
             self._open.clear()
             for _ in range(self._places):
-                self._open.append(await self._backend.open(self._spec(), state=self._state))
+                self._open.append(await self._backend.open(self.spec, state=self._state))
                 await self._idle.put(self._open[-1])
         except BaseException:
             await self._close()
@@ -83,7 +83,15 @@ class Laboratory:
             await self._backend.release(self._state)
         self._host.cleanup()
 
-    def _spec(self) -> WorkspaceSpec:
+    @property
+    def state(self) -> Snapshot:
+        """The sealed state with the unbroken tree."""
+        assert self._state is not None, "the laboratory is open"
+        return self._state
+
+    @property
+    def spec(self) -> WorkspaceSpec:
+        """What a sandbox of the laboratory is."""
         return WorkspaceSpec(
             workdir=WORKSPACE,
             env={"PATH": f"{HOME}/bin:/usr/local/bin:/usr/bin:/bin"},

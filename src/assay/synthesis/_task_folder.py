@@ -27,7 +27,7 @@ from ._gates import Outcome
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["Shared", "TaskParts", "pack", "task_id", "write_folder"]
+__all__ = ["Shared", "TaskParts", "check_of", "pack", "task_id", "write_folder"]
 
 TIMEOUT_S = 600.0
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
@@ -171,26 +171,37 @@ def _config(tree: SourceTree, identity: str) -> HarborTask:
     )
 
 
-def _assay(shared: Shared, parts: TaskParts) -> AssayTable:
-    tree, outcome = shared.tree, parts.outcome
-    cases = parts.candidate.cases or shared.cases
-    paths_of_tests = sorted({t.partition("::")[0] for t in (*outcome.flipped, *outcome.passing)})
-    check = CheckTable(
+def check_of(tree: SourceTree, one: Candidate, outcome: Outcome, cases: Mapping[str, tuple[str, ...]]) -> CheckTable:
+    """The check that judges the task: the failing tests must pass, those that pass must go on passing.
+
+    Args:
+        tree: Where the tests are from.
+        one: The candidate; its own cases, where it has any, go before `cases`.
+        outcome: Which tests fail and pass with it.
+        cases: Test to its cases, in the unbroken tree.
+    """
+    cases = one.cases or cases
+    files = sorted({test.partition("::")[0] for test in (*outcome.flipped, *outcome.passing)})
+    return CheckTable(
         name="tests",
         kind="pytest",
         parameters={
-            "tests": [{"source": f"tests/files/{path}", "target": path} for path in paths_of_tests],
+            "tests": [{"source": f"tests/files/{path}", "target": path} for path in files],
             "expected": [case for test in sorted(outcome.flipped) for case in cases[test]],
             "also": [case for test in sorted(outcome.passing) for case in cases[test]],
             "roots": list(tree.roots),
             "timeout_s": 120.0,
         },
     )
+
+
+def _assay(shared: Shared, parts: TaskParts) -> AssayTable:
+    tree = shared.tree
     return AssayTable(
         tags=("synthesised", "feature" if parts.candidate.kind == "feature" else "bug"),
         source=f"{tree.name} {tree.version} ({tree.kind})",
         environment=WorkspaceTable(requirements=shared.requirements),
-        checks=(check,),
+        checks=(check_of(tree, parts.candidate, parts.outcome, shared.cases),),
         provenance={"made_by": "assay synth repository", "source_digest": tree.digest},
     )
 

@@ -25,6 +25,7 @@ from assay.records import digest_record
 from ._candidates import Candidate, candidates, targets
 from ._gates import Given, Journal, Outcome, judge, split_of
 from ._history import commit_candidates
+from ._judged import Judge
 from ._laboratory import Laboratory
 from ._reference import Reference, chosen_tests, measure
 from ._task_folder import Shared, TaskParts, pack, task_id, write_folder
@@ -78,8 +79,9 @@ async def synthesise(
         journal = Journal(kept_in / "journal.jsonl")
         history = await commit_candidates(tree, laboratory, backend, config)
         stream = chain(history, candidates(tree, reference, config))
-        given = Given(tree.files, reference.passing, config)
-        kept = await _judge_all(given, stream, laboratory, journal, tell)
+        async with Judge(tree, reference.cases, laboratory, backend, config.concurrency) as checking:
+            given = Given(tree.files, reference.passing, config, checking.objection)
+            kept = await _judge_all(given, stream, laboratory, journal, tell)
     tell("writing the tasks", 0, len(kept.tasks))
     report = await asyncio.to_thread(_write, tree, reference, config, pins, kept)
     tell("writing the tasks", len(kept.tasks), len(kept.tasks))
@@ -97,7 +99,7 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> ToolLayer:
 
 def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
-    return digest_record([2, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+    return digest_record([3, tree.digest, layer.digest, decides]).partition(":")[2][:32]
 
 
 async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
