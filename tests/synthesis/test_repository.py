@@ -80,6 +80,14 @@ async def test_stopped_run_goes_on_from_its_journal(sdist: Path, tmp_path: Path,
     assert journal.read_bytes().startswith(before)
 
 
+async def test_new_set_replaces_the_older_one(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
+    await make(sdist, tmp_path / "out", backend, cache, count=3)
+    (tmp_path / "out" / "mine").mkdir()
+    report = await make(sdist, tmp_path / "out", backend, cache, count=1)
+    left = {p.name for p in (tmp_path / "out").iterdir()}
+    assert left == {report.tasks[0].id, "mine", "manifest.json"}
+
+
 async def test_commits_become_tasks(repository: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
     (repository / "shapes" / "later.py").write_text("LATER = 2\n")
     report = await make(repository, tmp_path / "out", backend, cache, kinds=("commit",))

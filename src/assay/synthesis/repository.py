@@ -10,6 +10,8 @@ not a score. Not covered: a package that lies about its own tests gets unsound t
 from __future__ import annotations
 
 import asyncio
+import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -171,6 +173,7 @@ def _write(
     }
     shared = Shared(tree, pack(tree.files, touched), frozenset(set(tree.files) - touched), tuple(pins), reference.cases)
     out = Path(config.out)
+    _remove_older(out, {task_id(tree, parts.candidate) for parts in kept.tasks})
     entries = []
     for parts in kept.tasks:
         digest = write_folder(out, shared, parts)
@@ -192,6 +195,28 @@ def _write(
     text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
     (out / "manifest.json").write_bytes(text + b"\n")
     return report
+
+
+def _remove_older(out: Path, wanted: set[str]) -> None:
+    """Removes the tasks that an older manifest here lists and the new one will not: a set is its manifest's tasks."""
+    try:
+        older = msgspec.json.decode((out / "manifest.json").read_bytes(), type=_Older)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return
+    for entry in older.tasks:
+        folder = out / entry.id
+        if entry.id not in wanted and re.fullmatch(r"[a-z0-9-]+", entry.id) and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _OlderTask(msgspec.Struct):
+    id: str
+
+
+class _Older(msgspec.Struct):
+    """As much of a manifest as is needed to find its tasks."""
+
+    tasks: tuple[_OlderTask, ...] = ()
 
 
 def _entry(tree: SourceTree, reference: Reference, parts: TaskParts, digest: str) -> ManifestEntry:
