@@ -214,7 +214,7 @@ class _Search:
             warm=warm,
         )
         await self._workspace.write(f"{HOME}/request.json", write_request(batch))
-        command = ["env", "PYTHONHASHSEED=0", "python3", f"{HOME}/runner.py"]
+        command = ["env", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "python3", f"{HOME}/runner.py"]
         limit = sum(job.cpu_s for job in jobs) * 3 + 120
         await self._attempt.shell(
             [*command, f"{HOME}/request.json", f"{HOME}/reply.json"], message=message, timeout_s=limit

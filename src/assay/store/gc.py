@@ -130,7 +130,7 @@ def _temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:
     """Old temporary files of blobs, seals and addenda."""
     for pattern in ("blobs/*.tmp", "blobs/??/*.tmp", "runs/*/sealed.*.tmp", "runs/*/addenda/*.tmp"):
         for path in sorted(root.glob(pattern)):
-            with contextlib.suppress(FileNotFoundError), store_errors(path):
+            with store_errors(path), contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime > before or _belongs_to_writer(root, path):
                     continue
                 if not dry_run:
