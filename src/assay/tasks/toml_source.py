@@ -16,11 +16,13 @@ from .findings import Finding
 __all__ = ["Lines", "line_of", "parse_toml"]
 
 PARTS_LIMIT, DEPTH_LIMIT = 32, 100
+# Each loop has one way to match a character, so backtracking stays linear; possessive quantifiers, which would say so,
+# match wrongly in early patch releases of Python 3.11.
 _TOKEN = re.compile(
-    r""""{3}[^"\\]*+(?:(?:\\.|"{1,2}(?!"))[^"\\]*+)*+"{3,5}"""  # a string of many lines
-    r"""|'{3}[^']*+(?:'{1,2}(?!')[^']*+)*+'{3,5}"""
-    r"""|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+'|\#[^\n]*+"""  # a string, a comment
-    r"""|[^"'\#\n=\[\]{},.]++|[\n=\[\]{},.]""",
+    r""""{3}(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}"""  # a string of many lines
+    r"""|'{3}(?:[^']|'{1,2}(?!'))*'{3,5}"""
+    r"""|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*"""  # a string, a comment
+    r"""|[^"'\#\n=\[\]{},.]+|[\n=\[\]{},.]""",
     re.DOTALL,
 )
 _AT = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
