@@ -113,7 +113,7 @@ async def test_raw_arguments_are_kept_and_sent_back_as_json() -> None:
 @pytest.mark.parametrize("raw", [3, None, {}, {"function": 3}, {"function": {"name": 4, "arguments": []}}])
 async def test_calls_of_any_shape_are_answered(raw: Any) -> None:
     class Odd(ScriptedBackend):
-        async def complete(self, request: ModelRequest) -> Any:
+        async def complete(self, request: ModelRequest, on_deltas: object = None) -> Any:
             reply = await super().complete(request)
             if len(request.messages) == 2:
                 reply.message["tool_calls"] = [raw, raw]

@@ -26,7 +26,7 @@ async def test_tokens_are_limited() -> None:
 
 async def test_a_cost_that_nobody_knows_stops_an_attempt_with_a_cost_limit() -> None:
     class Unpriced(ScriptedBackend):
-        async def complete(self, request: ModelRequest) -> ModelReply:
+        async def complete(self, request: ModelRequest, on_deltas: object = None) -> ModelReply:
             return msgspec.structs.replace(await super().complete(request), cost_usd=None)
 
     attempt = FakeAttempt(task=fake_task(limits=Limits(cost_usd=9)), backend=Unpriced(["y"]))

@@ -4,6 +4,7 @@ Reading a record needs this package and msgspec, nothing else. Field meanings ar
 Schema comes from `msgspec.json.schema(Trajectory)`.
 """
 
+from ._call import BranchCause, Certificate, ModelCall, RawBody, Usage
 from ._canonical import DIGEST_PREFIX, canonical_bytes, decode, digest_bytes, digest_record, require_finite
 from ._event import (
     GENESIS,
@@ -19,7 +20,7 @@ from ._event import (
 )
 from ._evidence import Channel, Evidence, Verdict, VerdictKind, VerdictStatus
 from ._isolation import Hold, Isolation, IsolationName, LimitHold
-from ._step import Actor, ModelCall, Observation, Step, ToolCall, Truncation, Usage
+from ._step import Actor, Observation, Step, ToolCall, Truncation
 from ._task import Check, EnvironmentSpec, Limits, Message, Oracle, Task
 from ._trajectory import SCHEMA_VERSION, Trajectory
 
@@ -31,6 +32,8 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarted",
     "Body",
+    "BranchCause",
+    "Certificate",
     "Channel",
     "Check",
     "EnvironmentSpec",
@@ -48,6 +51,7 @@ __all__ = [
     "Noted",
     "Observation",
     "Oracle",
+    "RawBody",
     "Step",
     "StepTaken",
     "Task",

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from ._call import ModelCall
 from ._evidence import Evidence, Verdict
 from ._isolation import Isolation
-from ._step import ModelCall, Step
+from ._step import Step
 
 __all__ = [
     "GENESIS",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Actor", "ModelCall", "Observation", "Step", "ToolCall", "Truncation", "Usage"]
+__all__ = ["Actor", "Observation", "Step", "ToolCall", "Truncation"]
 
 Actor = Literal["agent", "user", "environment", "other_agent"]
 
@@ -61,36 +61,4 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """Digest of the environment after the step; None where it was not observed."""
     started: float | None = None
     """Seconds since the Unix epoch."""
-    ended: float | None = None
-
-
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Token counts as the server reported them; None where it did not."""
-
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One exchange with a model, exactly as it was sent and received."""
-
-    id: str
-    dialect: str
-    model: str
-    request: dict[str, Any]
-    response: dict[str, Any] | None
-    usage: Usage = Usage()
-    cost_usd: float | None = None
-    """None where the price is unknown; never 0 for unknown."""
-    prompt_token_ids: tuple[int, ...] | None = None
-    completion_token_ids: tuple[int, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
-    sampling: dict[str, Any] = {}
-    parent: str | None = None
-    """The call whose tokens this call's prompt extends."""
-    error: str | None = None
-    tries: int = 1
-    started: float | None = None
     ended: float | None = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from ._call import ModelCall
 from ._event import AttemptEnded, AttemptStarted, Noted
 from ._evidence import Evidence, Verdict, VerdictStatus
 from ._isolation import Isolation
-from ._step import ModelCall, Step
+from ._step import Step
 
 __all__ = ["SCHEMA_VERSION", "Trajectory"]
 

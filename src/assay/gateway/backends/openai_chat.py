@@ -23,7 +23,7 @@ import aiohttp
 import msgspec
 
 from assay.errors import ProviderError, UserError
-from assay.gateway.interface import ModelReply, ModelRequest
+from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 
 from ._reply import CONTEXT_LENGTH, read_completion, read_error
 from ._retry import ClientOptions, back_off, retry_after, worth_retrying
@@ -82,7 +82,7 @@ class OpenAIChatBackend:
         """Shows the model and the server, never the credential."""
         return f"OpenAIChatBackend({self.name!r}, {self._where!r})"
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
         """Asks, with retries. See `ModelBackend.complete`."""
         body: dict[str, Any] = {**request.sampling, "model": self._model, "messages": request.messages}
         if body.get("stream"):

@@ -30,7 +30,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.errors import ProviderError, UserError, boundary
-from assay.gateway.interface import ModelReply, ModelRequest
+from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Usage
 
 __all__ = ["Reply", "Rule", "Script", "ScriptedBackend", "ScriptedCall", "ScriptedError", "load_script"]
@@ -144,7 +144,7 @@ class ScriptedBackend:
         else:
             self._choose = _from_script(Script(replies=tuple(script)))
 
-    async def complete(self, request: ModelRequest) -> ModelReply:
+    async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
         """Answers. See `ModelBackend.complete`; a script that raises, or has no answer, is a `ProviderError`."""
         with boundary(ProviderError, f"script {self.name}"):
             chosen = self._choose(request)

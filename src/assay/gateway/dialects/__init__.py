@@ -1,0 +1,11 @@
+"""What clients speak, one file each. A dialect parses a request into the canonical call and writes the answer."""
+
+from __future__ import annotations
+
+from .interface import BadRequest, Dialect, Parsed, Problem, StreamWriter, Target, Written
+from .openai_chat import OpenAIChat
+
+__all__ = ["DIALECTS", "BadRequest", "Dialect", "Parsed", "Problem", "StreamWriter", "Target", "Written"]
+
+DIALECTS: tuple[Dialect, ...] = (OpenAIChat(),)
+"""In the order in which they are asked whether a request is theirs."""

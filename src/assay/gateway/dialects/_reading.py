@@ -1,0 +1,30 @@
+"""Checks a decoded body against what a dialect expects, with the field named as the client wrote it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from .interface import BadRequest
+
+__all__ = ["checked", "require"]
+
+Shape = TypeVar("Shape")
+
+
+def checked(body: dict[str, Any], shape: type[Shape]) -> Shape:
+    """The body as `shape`; unknown fields are ignored. Raises `BadRequest` with the path of what does not fit."""
+    try:
+        return msgspec.convert(body, shape)
+    except msgspec.ValidationError as exc:
+        message, _, path = str(exc).partition(" - at `")
+        field = path.removesuffix("`").removeprefix("$").removeprefix(".")
+        text = f"{message[:1].lower()}{message[1:]}"
+        raise BadRequest(text, field or None) from exc
+
+
+def require(ok: object, message: str, field: str | None = None) -> None:
+    """Raises `BadRequest` unless `ok`."""
+    if not ok:
+        raise BadRequest(message, field)

@@ -1,0 +1,240 @@
+"""OpenAI Chat Completions: the canonical call's own shape, so little is changed on the way.
+
+Fields that this file does not know are kept and passed on to a server of the same dialect. With a backend that knows
+its tokens the answer carries them under vLLM's names (`prompt_token_ids`, `choices[].token_ids`, `logprobs`) where the
+client asked for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from assay.gateway.interface import Delta, ModelReply, ModelRequest
+from assay.records import Usage
+
+from ._events import encode, sse
+from ._reading import checked, require
+from .interface import Parsed, Problem, StreamWriter, Target, Written
+
+__all__ = ["OpenAIChat"]
+
+SAMPLING: Final = frozenset(
+    {
+        "temperature", "top_p", "top_k", "min_p", "max_tokens", "max_completion_tokens", "seed", "stop", "tool_choice",
+        "parallel_tool_calls", "response_format", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs",
+        "top_logprobs", "reasoning_effort", "return_token_ids",
+    }
+)  # fmt: skip
+_OWN = {"model", "messages", "tools", "stream", "stream_options", "n"}
+_STATUS = {
+    "bad_request": (400, "invalid_request_error", None),
+    "unauthorized": (401, "invalid_request_error", "invalid_api_key"),
+    "not_found": (404, "invalid_request_error", "not_found"),
+    "too_large": (413, "invalid_request_error", "request_too_large"),
+    "context_length": (400, "invalid_request_error", "context_length_exceeded"),
+    "rate_limited": (429, "rate_limit_error", "rate_limit_exceeded"),
+    "spent": (429, "insufficient_quota", "insufficient_quota"),
+    "upstream": (502, "server_error", "upstream_error"),
+}
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str = ""
+
+
+class _ToolCall(msgspec.Struct):
+    function: _Function
+    id: str = ""
+
+
+class _Message(msgspec.Struct):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: list[_ToolCall] | None = None
+    tool_call_id: str | None = None
+
+
+class _ToolFunction(msgspec.Struct):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _Tool(msgspec.Struct):
+    type: str
+    function: _ToolFunction | None = None
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool = False
+
+
+class _Request(msgspec.Struct):
+    messages: list[_Message]
+    model: str = ""
+    tools: list[_Tool] | None = None
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    n: int | None = None
+
+
+class OpenAIChat:
+    """See `Dialect`."""
+
+    name = "openai-chat"
+    content_type = "text/event-stream"
+
+    def owns(self, target: Target) -> bool:
+        """See `Dialect.owns`."""
+        return target.path.endswith(("/chat/completions", "/models")) or "/models/" in target.path[-200:]
+
+    def answer(self, target: Target, model: str) -> Written | None:
+        """A list of one model."""
+        if target.path.endswith("/chat/completions"):
+            return None
+        entry = {"id": model, "object": "model", "created": 0, "owned_by": "assay"}
+        whole = target.path.endswith("/models")
+        return Written(200, encode({"object": "list", "data": [entry]} if whole else entry), {})
+
+    def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
+        """See `Dialect.parse`."""
+        read = checked(body, _Request)
+        require(read.messages, "must hold at least one message", "messages")
+        require(read.n in {None, 1}, "one answer a call is given here; ask again for more", "n")
+        for position, message in enumerate(read.messages):
+            answers = message.role != "tool" or message.tool_call_id
+            require(answers, "a tool's message names the call it answers", f"messages[{position}].tool_call_id")
+        request = ModelRequest(
+            messages=body["messages"],
+            tools=body.get("tools") or [],
+            sampling={key: body[key] for key in body.keys() & SAMPLING},
+            dialect=self.name,
+            passthrough={key: value for key, value in body.items() if key not in SAMPLING and key not in _OWN},
+        )
+        with_usage = bool(read.stream_options and read.stream_options.include_usage)
+        context = {
+            "usage": with_usage,
+            "tokens": bool(body.get("return_token_ids")),
+            "logprobs": bool(body.get("logprobs")),
+        }
+        return Parsed(request, read.model, bool(read.stream), context)
+
+    def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
+        """See `Dialect.reply`."""
+        choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason or "stop"}
+        choice |= _choice_tokens(parsed, reply)
+        whole: dict[str, Any] = {
+            "id": f"chatcmpl-{call_id}",
+            "object": "chat.completion",
+            "created": int(created),
+            "model": parsed.model,
+            "choices": [choice],
+            "usage": _usage(reply.usage),
+        }
+        if parsed.context["tokens"] and reply.prompt_token_ids is not None:
+            whole["prompt_token_ids"] = reply.prompt_token_ids
+        return encode(whole)
+
+    def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
+        """See `Dialect.stream`."""
+        return _Writer(parsed, call_id, created)
+
+    def error(self, problem: Problem) -> Written:
+        """See `Dialect.error`."""
+        status, kind, code = _STATUS[problem.kind]
+        headers: Mapping[str, str] = {}
+        if problem.retry_after_s is not None:
+            headers = {"Retry-After": str(max(1, round(problem.retry_after_s)))}
+        return Written(status, encode({"error": _error(problem, kind, code)}), headers)
+
+    def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
+        """opencode and LiteLLM name their sessions; others say nothing."""
+        names = {
+            "x-session-id": "session",
+            "x-parent-session-id": "parent",
+            "x-litellm-session-id": "session",
+        }
+        return {common: target.headers[own][:200] for own, common in names.items() if own in target.headers}
+
+
+class _Writer:
+    """Each piece is a chunk with one choice."""
+
+    def __init__(self, parsed: Parsed, call_id: str, created: float) -> None:
+        head = {
+            "id": f"chatcmpl-{call_id}",
+            "object": "chat.completion.chunk",
+            "created": int(created),
+            "model": parsed.model,
+        }
+        self._head = b"data: " + encode(head)[:-1]
+        self._parsed = parsed
+
+    def _chunk(self, delta: dict[str, Any]) -> bytes:
+        return self._head + b',"choices":[{"index":0,"delta":' + encode(delta) + b',"finish_reason":null}]}\n\n'
+
+    def start(self) -> bytes:
+        """Says whose turn it is."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def delta(self, delta: Delta) -> bytes:
+        """See `StreamWriter.delta`."""
+        if delta.index is None:
+            return self._chunk({"reasoning_content": delta.reasoning} if delta.reasoning else {"content": delta.text})
+        call: dict[str, Any] = {"index": delta.index}
+        if delta.id is not None:
+            call |= {"id": delta.id, "type": "function"}
+        call["function"] = {"arguments": delta.arguments} if delta.name is None else _named(delta)
+        return self._chunk({"tool_calls": [call]})
+
+    def keep_alive(self) -> bytes:
+        """A chunk with an empty delta."""
+        return self._chunk({})
+
+    def end(self, reply: ModelReply) -> bytes:
+        """The finish reason, the usage where it was asked for, and `[DONE]`."""
+        last: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason or "stop"}
+        last |= _choice_tokens(self._parsed, reply)
+        written = self._head + b',"choices":[' + encode(last) + b"]}\n\n"
+        if self._parsed.context["usage"]:
+            written += self._head + b',"choices":[],"usage":' + encode(_usage(reply.usage)) + b"}\n\n"
+        return written + b"data: [DONE]\n\n"
+
+    def error(self, problem: Problem) -> bytes:
+        """An error object in place of a chunk."""
+        _, kind, code = _STATUS[problem.kind]
+        return sse({"error": _error(problem, kind, code)})
+
+
+def _named(delta: Delta) -> dict[str, Any]:
+    return {"name": delta.name, "arguments": delta.arguments}
+
+
+def _choice_tokens(parsed: Parsed, reply: ModelReply) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if parsed.context["tokens"] and reply.completion_token_ids is not None:
+        found["token_ids"] = reply.completion_token_ids
+    if parsed.context["logprobs"] and reply.logprobs is not None and reply.completion_token_ids is not None:
+        pairs = zip(reply.completion_token_ids, reply.logprobs, strict=False)
+        found["logprobs"] = {"content": [{"token": f"token_id:{i}", "logprob": p} for i, p in pairs]}
+    return found
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """Counts that nobody knows are 0 here, for the dialect has no word for unknown; the record keeps None."""
+    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens or 0},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+    }
+
+
+def _error(problem: Problem, kind: str, code: str | None) -> dict[str, Any]:
+    return {"message": problem.message, "type": kind, "param": problem.field, "code": code}

@@ -1,0 +1,50 @@
+"""Asks the model behind a session: places the call among those before it, asks, and says what is known of the answer.
+
+A plain backend renders prompts itself, so nothing is certified unless its reply carries tokens. A backend that takes
+tokens is asked through `assay.gateway.tokens`, which owns the rendering.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from assay.records import BranchCause, Certificate
+
+from .forest import Placement
+from .interface import ModelBackend, ModelReply, ModelRequest, OnDeltas
+
+__all__ = ["Answered", "Model", "PlainModel"]
+
+
+class Answered(NamedTuple):
+    """An answer and what it means for the tokens of its branch."""
+
+    reply: ModelReply
+    cause: BranchCause | None
+    """The placement's, or a cause that only the tokens show."""
+    differs_at: int | None = None
+    shared_tokens: int = 0
+    certificate: Certificate | None = None
+
+
+class Model(Protocol):
+    """What a session asks. One object serves one session; `name` is what a record calls the model."""
+
+    name: str
+
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+        """Asks once. Raises `ProviderError` as `ModelBackend.complete` does."""
+        ...
+
+
+class PlainModel:
+    """A backend that is told messages."""
+
+    def __init__(self, backend: ModelBackend) -> None:
+        self.name = backend.name
+        self._backend = backend
+
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+        """See `Model.ask`."""
+        reply = await self._backend.complete(request, on_deltas)
+        return Answered(reply, placement.cause, placement.differs_at)

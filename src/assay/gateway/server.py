@@ -1,0 +1,246 @@
+"""The HTTP side: finds the session and the dialect of a request, reads it within bounds, and writes the answer.
+
+A session's address is `http://HOST:PORT/s/ID`, below which each dialect's own paths lie; its key comes where that
+dialect's clients put it (a bearer token, `x-api-key`, `x-goog-api-key`, or `?key=`). Phases of a call: `_identify`,
+`_read`, `_parse`, then `_answer_whole` or `_answer_stream`.
+
+Covered: a request without the session's key reaches nothing and is not recorded; bodies, header sections, depth and
+the number of calls at once are bounded; compressed bodies are refused. Upstream credentials live in the backends and
+never in a request, an answer, or an error that a client sees.
+Not covered: denial of service by a client with a valid key against its own attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+from aiohttp import web
+
+from assay.errors import AssayError
+
+from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, Written
+from .interface import CallHooks, Delta
+from .model import Model
+from .outgoing import Outgoing, is_there
+from .session import Refused, Session, deltas_of
+
+__all__ = ["Address", "Gateway", "GatewayOptions"]
+
+_log = logging.getLogger(__name__)
+_SECRET_HEADERS = {"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"}
+_DECODER = msgspec.json.Decoder()
+
+
+class GatewayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds and patience of the server."""
+
+    max_body_bytes: int = 64 * 1024 * 1024
+    """A longer request is refused with the dialect's 413."""
+    body_s: float = 60.0
+    """Seconds in which a request's body must have arrived."""
+    keep_alive_s: float = 10.0
+    """Seconds of silence after which a streaming client is told that the model is at work."""
+
+
+class Address(NamedTuple):
+    """Where a client reaches its session."""
+
+    url: str
+    """Without `/v1`: what `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`."""
+    key: str
+
+
+class Gateway:
+    """The server. `async with Gateway() as gateway:`; then `open` sessions and `listen` anywhere."""
+
+    def __init__(self, options: GatewayOptions | None = None, dialects: tuple[Dialect, ...] = DIALECTS) -> None:
+        self._options = options or GatewayOptions()
+        self._dialects = dialects
+        self._sessions: dict[str, Session] = {}
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._runner: web.ServerRunner | None = None
+
+    async def __aenter__(self) -> Gateway:
+        server = web.Server(self._handle, auto_decompress=False, access_log=None, lingering_time=0.0)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
+        await self._runner.setup()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await asyncio.shield(runner.cleanup())
+
+    async def listen(self, listener: socket.socket) -> web.BaseSite:
+        """Serves on a listening socket, which it takes over; stop the site to end that."""
+        if self._runner is None:
+            message = "the gateway is not running: use it as an async context manager"
+            raise RuntimeError(message)
+        site = web.SockSite(self._runner, listener)
+        await site.start()
+        return site
+
+    def open(self, model: Model, hooks: CallHooks) -> Session:
+        """A new session with a fresh id and key."""
+        session = Session(model, hooks, self._gate)
+        self._sessions[session.id] = session
+        return session
+
+    def close(self, session: Session) -> None:
+        """Ends a session: its key opens nothing any more. Calls under way are finished and recorded."""
+        session.open = False
+        self._sessions.pop(session.id, None)
+
+    def pause(self) -> None:
+        """Holds every new call until `resume`; streaming clients are kept alive meanwhile."""
+        self._gate.clear()
+
+    def resume(self) -> None:
+        """Lets calls go on."""
+        self._gate.set()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        dialect: Dialect = self._dialects[0]
+        try:
+            target, session_id, key = _address(request)
+            dialect = next((d for d in self._dialects if d.owns(target)), dialect)
+            session = self._identify(session_id, key)
+            probed = dialect.answer(target, session.model.name)
+            if probed is not None:
+                return _response(probed)
+            body, raw = await self._read(request)
+            parsed = dialect.parse(target, body)
+            begun_by = _Call(self._options, request, dialect, session)
+            return await begun_by.run(parsed, raw, dialect.lineage(target, body))
+        except BadRequest as exc:
+            return _response(dialect.error(Problem("bad_request", str(exc), exc.field)))
+        except Refused as exc:
+            return _response(dialect.error(exc.problem))
+        except AssayError as exc:
+            _log.exception("a call could not be made or recorded")
+            return _response(dialect.error(Problem("upstream", f"the gateway failed: {type(exc).__name__}")))
+
+    def _identify(self, session_id: str | None, key: str | None) -> Session:
+        session = self._sessions.get(session_id or "")
+        if session is None:
+            raise Refused(Problem("not_found", "no such session"))
+        if not session.admits(key):
+            raise Refused(Problem("unauthorized", "the key is not this session's"))
+        return session
+
+    async def _read(self, request: web.BaseRequest) -> tuple[dict[str, Any], bytes]:
+        """The decoded body and its bytes, within bounds."""
+        most = self._options.max_body_bytes
+        if request.method != "POST":
+            raise Refused(Problem("not_found", f"{request.method} is nothing here; model calls are POST"))
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            message = "compressed bodies are not taken; send it plain"
+            raise BadRequest(message, "Content-Encoding")
+        if (request.content_length or 0) > most:
+            raise Refused(Problem("too_large", f"a body of {request.content_length} bytes; at most {most}"))
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._options.body_s):
+                async for chunk, _ in request.content.iter_chunks():
+                    size += len(chunk)
+                    if size > most:
+                        raise Refused(Problem("too_large", f"a body of more than {most} bytes"))
+                    chunks.append(chunk)
+        except TimeoutError as exc:
+            message = f"the body did not arrive within {self._options.body_s:g} s"
+            raise BadRequest(message) from exc
+        raw = b"".join(chunks)
+        return _decode(raw), raw
+
+
+class _Call:
+    """One call from its begin to the last byte of its answer."""
+
+    def __init__(self, options: GatewayOptions, request: web.BaseRequest, dialect: Dialect, session: Session) -> None:
+        self._options = options
+        self._request = request
+        self._dialect = dialect
+        self._session = session
+        self._reply_id = secrets.token_hex(12)
+
+    async def run(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
+        if parsed.stream:
+            return await self._answer_stream(parsed, raw, lineage)
+        return await self._answer_whole(parsed, raw, lineage)
+
+    async def _answer_whole(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
+        begun = await self._session.begin(parsed, raw, lineage)
+        answered = await self._session.ask(begun, _ignored)
+        body = self._dialect.reply(parsed, answered.reply, self._reply_id, begun.started)
+        await self._session.finish(begun, answered, body, delivered=is_there(self._request))
+        return _response(Written(200, body, {}))
+
+    async def _answer_stream(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
+        """Nothing is sent before there is something to say, so that an early failure still has its own status."""
+        writer = self._dialect.stream(parsed, self._reply_id, time.time())
+        out = Outgoing(self._request, self._dialect.content_type, writer)
+        with out.kept_alive(self._options.keep_alive_s):
+            try:
+                begun = await self._session.begin(parsed, raw, lineage)
+                answered = await self._session.ask(begun, out.deltas)
+            except Refused as exc:
+                if not out.opened:
+                    raise
+                return await out.end(writer.error(exc.problem))
+            if not out.said:
+                await out.deltas(deltas_of(answered.reply))
+            last = writer.end(answered.reply)
+            await self._session.finish(begun, answered, out.whole(last), delivered=is_there(self._request))
+        return await out.end(last)
+
+
+async def _ignored(_: Sequence[Delta]) -> None:
+    """For an answer that is given whole."""
+
+
+def _decode(raw: bytes) -> dict[str, Any]:
+    try:
+        body = _DECODER.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        message = f"the body is not JSON: {exc}"
+        raise BadRequest(message) from exc
+    except RecursionError as exc:
+        message = "the body is nested too deeply"
+        raise BadRequest(message) from exc
+    if not isinstance(body, dict):
+        message = f"the body must be a JSON object, not {type(body).__name__}"
+        raise BadRequest(message)
+    return body
+
+
+def _response(written: Written) -> web.Response:
+    return web.Response(
+        status=written.status, body=written.body, headers=dict(written.headers), content_type="application/json"
+    )
+
+
+def _address(request: web.BaseRequest) -> tuple[Target, str | None, str | None]:
+    """What is addressed, in which session, with which key; the key is in nothing else that is returned."""
+    parts = urlsplit(request.path_qs)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50))
+    path = parts.path
+    session_id: str | None = None
+    if path.startswith("/s/"):
+        session_id, _, rest = path[3:].partition("/")
+        path = "/" + rest
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    authorization = headers.get("authorization", "")
+    key = authorization[7:].strip() if authorization[:7].lower() == "bearer " else None
+    key = key or headers.get("x-api-key") or headers.get("x-goog-api-key") or query.pop("key", None)
+    public = {name: value for name, value in headers.items() if name not in _SECRET_HEADERS}
+    return Target(request.method, path, query, public), session_id, key

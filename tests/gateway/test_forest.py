@@ -1,0 +1,130 @@
+"""Where calls stand among each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.gateway.forest import Forest, Placement
+from assay.gateway.interface import ModelRequest
+
+SYSTEM = {"role": "system", "content": "be good"}
+TASK = {"role": "user", "content": "do it"}
+TOOL = {"type": "function", "function": {"name": "shell"}}
+
+
+def calling(identity: str, arguments: str = '{"a": 1}') -> dict[str, Any]:
+    function = {"name": "shell", "arguments": arguments}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": identity, "type": "function", "function": function}],
+    }
+
+
+def told(identity: str, text: str = "done") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": identity, "content": text}
+
+
+def ask(
+    forest: Forest, name: str, messages: list[Any], answer: Any = None, tools: Any = (TOOL,), **said: str
+) -> Placement:
+    request = ModelRequest(messages, list(tools))
+    placement = forest.place(request, said)
+    forest.add(name, placement, request, answer)
+    return placement
+
+
+def grown(forest: Forest) -> list[dict[str, Any]]:
+    """A conversation of two calls."""
+    ask(forest, "c1", [SYSTEM, TASK], calling("t1"))
+    messages = [SYSTEM, TASK, calling("t1"), told("t1")]
+    ask(forest, "c2", messages, calling("t2"))
+    return messages
+
+
+def test_first_call_is_a_root() -> None:
+    placement = ask(Forest(), "c1", [SYSTEM, TASK], calling("t1"))
+    assert (placement.parent, placement.cause, placement.shared_messages) == (None, "root", 0)
+
+
+def test_rewritten_arguments_still_go_on_with_the_answer() -> None:
+    forest = Forest()
+    ask(forest, "c1", [SYSTEM, TASK], calling("t1"))
+    placement = ask(forest, "c2", [SYSTEM, TASK, calling("t1", '{"a":1}'), told("t1")], calling("t2"))
+    assert placement.parent is not None
+    assert (placement.parent.id, placement.branch, placement.cause, placement.shared_messages) == ("c1", "c1", None, 2)
+
+
+def test_exact_echo_is_shared_too() -> None:
+    forest = Forest()
+    grown(forest)
+    assert (
+        forest.place(
+            ModelRequest([SYSTEM, TASK, calling("t1"), told("t1"), calling("t2"), told("t2")], [TOOL])
+        ).shared_messages
+        == 5
+    )
+
+
+def test_same_question_is_a_resample_beside_the_first() -> None:
+    forest = Forest()
+    messages = grown(forest)
+    placement = ask(forest, "c3", messages, calling("t3"))
+    assert placement.parent is not None
+    assert (placement.parent.id, placement.cause, placement.branch) == ("c1", "resample", None)
+
+
+def test_the_resample_that_is_extended_goes_on() -> None:
+    forest = Forest()
+    messages = grown(forest)
+    ask(forest, "c3", messages, calling("t3"))
+    placement = ask(forest, "c4", [*messages, calling("t3"), told("t3")], calling("t4"))
+    assert placement.parent is not None
+    assert (placement.parent.id, placement.branch, placement.cause) == ("c3", "c3", None)
+
+
+def test_changed_tools_begin_a_branch_on_the_same_parent() -> None:
+    forest = Forest()
+    messages = grown(forest)
+    placement = ask(forest, "c3", [*messages, calling("t2"), told("t2")], calling("t3"), tools=(TOOL, TOOL))
+    assert placement.parent is not None
+    assert (placement.parent.id, placement.cause) == ("c2", "tools")
+
+
+def test_another_system_prompt_is_a_sub_agent() -> None:
+    forest = Forest()
+    grown(forest)
+    placement = ask(forest, "s1", [{"role": "system", "content": "explore"}, TASK], calling("t9"))
+    assert (placement.parent, placement.cause) == (None, "sub_agent")
+
+
+def test_a_client_that_names_its_agents_tells_them_apart() -> None:
+    forest = Forest()
+    grown(forest)
+    assert (
+        ask(forest, "s1", [SYSTEM, {"role": "user", "content": "look"}], calling("t9"), agent="a1").cause == "sub_agent"
+    )
+
+
+def test_a_summary_in_place_of_the_history_is_compaction() -> None:
+    forest = Forest()
+    grown(forest)
+    placement = ask(forest, "c3", [SYSTEM, {"role": "user", "content": "so far: ..."}], calling("t3"))
+    assert (placement.parent, placement.cause, placement.differs_at) == (None, "compaction", 1)
+
+
+def test_an_edited_tool_result_is_a_rewrite_with_its_position() -> None:
+    forest = Forest()
+    messages = grown(forest)
+    ask(forest, "c3", [*messages, calling("t2"), told("t2")], calling("t3"))
+    edited = [SYSTEM, TASK, calling("t1"), told("t1", "[cut]"), calling("t2"), told("t2"), calling("t3"), told("t3")]
+    placement = forest.place(ModelRequest(edited, [TOOL]))
+    assert placement.cause == "rewritten"
+    assert placement.differs_at == 3
+
+
+def test_a_failed_call_is_asked_again_as_a_sibling() -> None:
+    forest = Forest()
+    ask(forest, "c1", [SYSTEM, TASK])
+    placement = ask(forest, "c2", [SYSTEM, TASK], calling("t1"))
+    assert (placement.parent, placement.cause) == (None, "resample")
