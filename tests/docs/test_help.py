@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli import main
+from assay.cli.app import VERBS, Verb
 
 HEAVY = {"aiohttp", "duckdb", "networkx", "numpy", "pandas", "pyarrow", "rich", "scipy"}
 pytestmark = pytest.mark.quick
@@ -87,3 +89,11 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not HEAVY & set(loaded)
     assert len(loaded) <= 600
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=[verb.name for verb in VERBS])
+def test_the_line_on_a_verb_fits_and_the_verb_is_there(verb: Verb) -> None:
+    assert len(verb.help) <= 66
+    assert verb.help.endswith(".")
+    module, _, attribute = verb.place.partition(":")
+    assert hasattr(importlib.import_module(f"assay.cli.{module}"), attribute)

@@ -1,17 +1,19 @@
-"""The application: every verb, in the order in which a newcomer meets them."""
+"""The application: every verb, in the order in which a newcomer meets them.
+
+A verb's module is imported when the verb is used, so that `assay --help` costs no more than this table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections import UserDict
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from assay import __version__
 
-from . import demo, doctor, init, inspect_run, lint, plugins, query, run, setup, stats, store, synth
-
-__all__ = ["build_app"]
+__all__ = ["VERBS", "Verb", "build_app"]
 
 _HELP = """Turns any agent run into an environment-verified trajectory.
 
@@ -19,34 +21,84 @@ Start here: assay demo. Then: assay synth repository, assay run, assay stats, as
 Results go to stdout, everything else to stderr; most verbs take --json.
 Exit codes: 0 done, 2 bad input, 3 something outside Assay failed, 130 interrupted."""
 
-_VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
-    ("demo", demo.demo),
-    ("setup", setup.setup),
-    ("doctor", doctor.doctor),
-    ("run", run.run),
-    ("resume", run.resume),
-    ("stats", stats.stats),
-    ("ls", inspect_run.ls),
-    ("show", inspect_run.show),
-    ("query", query.query),
-    ("lint", lint.lint),
-    ("seal", store.seal),
-    ("verify", store.verify),
-    ("gc", store.gc),
-    ("plugins", plugins.plugins),
+
+class Verb(NamedTuple):
+    """A command: where its function (or its group of commands, called `app`) lives, and one line on it."""
+
+    name: str
+    place: str
+    """`module:attribute` below `assay.cli`."""
+    help: str
+
+
+VERBS = (
+    Verb("demo", "demo:demo", "Shows the whole in five minutes, offline after set-up."),
+    Verb("setup", "setup:setup", "Makes the sandbox's tool layers ready."),
+    Verb("doctor", "doctor:doctor", "Tries every sandbox and says which works here, and why."),
+    Verb("run", "run:run", "Runs an agent on tasks and judges what it left."),
+    Verb("resume", "run:resume", "Finishes exactly what is missing of a run that was cut."),
+    Verb("stats", "stats:stats", "Sums up runs: pass@k and pass^k, with intervals."),
+    Verb("ls", "inspect_run:ls", "Lists the attempts of a run, or the runs of a store."),
+    Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),
+    Verb("query", "query:query", "Asks all runs of the store in SQL."),
+    Verb("lint", "lint:lint", "Checks task folders and says what to do about them."),
+    Verb("seal", "store:seal", "Turns a finished run into Parquet tables."),
+    Verb("verify", "store:verify", "Recomputes every digest of a stored run."),
+    Verb("gc", "store:gc", "Drops blobs that no run refers to."),
+    Verb("plugins", "plugins:plugins", "Lists what is plugged in, and from where."),
+    Verb("init", "init:app", "Writes a scaffold that runs green as written."),
+    Verb("synth", "synth:app", "Makes tasks from real code."),
 )
+
+
+class _Commands(UserDict[str, Any]):
+    """Name to command; a command is made, and its module imported, when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if isinstance(found, Verb):
+            found = self[name] = _made(found)
+        return found
+
+
+class _Group(TyperGroup):
+    """A group whose help is written from the table."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands((verb.name, verb) for verb in VERBS)
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb.name, verb.help) for verb in VERBS])
+
+
+def _made(verb: Verb) -> Any:
+    from importlib import import_module
+
+    module, _, attribute = verb.place.partition(":")
+    found = getattr(import_module(f"{__package__}.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        made = typer.main.get_command(found)
+    else:
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        alone.command(verb.name)(found)
+        made = typer.main.get_command(alone)
+    made.name = verb.name
+    return made
 
 
 def build_app() -> typer.Typer:
     """The Typer application."""
     app = typer.Typer(
-        help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+        cls=_Group,
+        help=_HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for name, function in _VERBS:
-        app.command(name)(function)
-    app.add_typer(init.app, name="init")
-    app.add_typer(synth.app, name="synth")
     return app
 
 

@@ -16,7 +16,9 @@ Examples:
   assay init task tasks/hello
 
   assay init agent my_agent.py"""
-app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
 
 
 @app.command()

@@ -16,7 +16,9 @@ _HELP = """Makes tasks.
 Example:
 
   assay synth repository networkx --out tasks/ --count 24"""
-app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
 
 
 @app.callback()
