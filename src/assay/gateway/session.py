@@ -63,7 +63,6 @@ class Session:
         self.busy = 0
         self._hooks = hooks
         self._gate = gate
-        self._placing = asyncio.Lock()
 
     def admits(self, key: str | None) -> bool:
         """Whether this is the session's key, compared in constant time."""

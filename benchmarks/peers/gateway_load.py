@@ -1,0 +1,90 @@
+"""The clients: sessions that each ask one call after the other over their own connection, and time what they get.
+
+    python gateway_load.py ADDRESSES_JSON CALLS_EACH stream|whole
+
+ADDRESSES_JSON is a list of `{"host", "port", "path", "key"}`, one a session. Prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+TURN = {"role": "user", "content": "Add one to the counter, then say what it is. " * 8}
+
+
+def request_bytes(address: dict[str, str], *, stream: bool) -> bytes:
+    body = {"model": "mock", "messages": [{"role": "system", "content": "You count. " * 200}, TURN], "stream": stream}
+    if stream:
+        body["stream_options"] = {"include_usage": True}
+    data = json.dumps(body).encode()
+    head = (
+        f"POST {address['path']} HTTP/1.1\r\nHost: {address['host']}\r\nAuthorization: Bearer {address['key']}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    )
+    return head.encode() + data
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[bytes, int]:
+    """Status line and how many bytes of body came."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    lowered = head.lower()
+    if b"transfer-encoding: chunked" in lowered:
+        size = 0
+        while True:
+            length = int(await reader.readuntil(b"\r\n"), 16)
+            await reader.readexactly(length + 2)
+            size += length
+            if length == 0:
+                return head.split(b"\r\n", 1)[0], size
+    mark = lowered.find(b"content-length:")
+    length = int(lowered[mark + 15 :].split(b"\r\n", 1)[0])
+    await reader.readexactly(length)
+    return head.split(b"\r\n", 1)[0], length
+
+
+async def session(address: dict[str, str], calls: int, times: list[float], errors: list[str], *, stream: bool) -> None:
+    data = request_bytes(address, stream=stream)
+    reader, writer = await asyncio.open_connection(address["host"], int(address["port"]))
+    for _ in range(calls):
+        began = time.perf_counter()
+        writer.write(data)
+        try:
+            async with asyncio.timeout(120):
+                status, size = await read_answer(reader)
+        except (OSError, EOFError, ValueError, TimeoutError) as exc:
+            errors.append(f"{type(exc).__name__}: {exc}")
+            return
+        times.append(time.perf_counter() - began)
+        if b" 200 " not in status + b" " or (stream and size < 5_000):
+            errors.append(f"{status.decode()}, {size} bytes")
+    writer.close()
+
+
+async def main() -> None:
+    addresses = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    calls, stream = int(sys.argv[2]), sys.argv[3] == "stream"
+    times: list[float] = []
+    errors: list[str] = []
+    began = time.perf_counter()
+    await asyncio.gather(*(session(a, calls, times, errors, stream=stream) for a in addresses))
+    wall = time.perf_counter() - began
+    ordered = sorted(times) or [float("nan")]
+    print(
+        json.dumps(
+            {
+                "calls": len(times),
+                "errors": len(errors),
+                "first_error": errors[0] if errors else None,
+                "wall_s": wall,
+                "p50_ms": ordered[len(ordered) // 2] * 1e3,
+                "p99_ms": ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1e3,
+            }
+        )
+    )
+
+
+asyncio.run(main())
