@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from assay.records import BranchCause
 
 from .interface import ModelRequest
@@ -98,7 +100,8 @@ class Forest:
         """Adds a call that has ended, with or without an answer."""
         branch = placement.branch or call_id
         parent = placement.parent.id if placement.parent is not None else None
-        node = Node(call_id, branch, parent, request, answer, placement.keys, placement.tools, placement.lineage)
+        kept = self._kept(placement, request)
+        node = Node(call_id, branch, parent, kept, answer, placement.keys, placement.tools, placement.lineage)
         self._nodes[call_id] = node
         if node.keys:
             self._asked[hash((node.keys[-1], node.tools))] = call_id
@@ -111,6 +114,22 @@ class Forest:
             self._extended.add(parent)
         self._last = call_id
         return node
+
+    def _kept(self, placement: Placement, request: ModelRequest) -> ModelRequest:
+        """The request with the very objects of the call that it shares messages with, so that each is held once."""
+        relative = placement.parent
+        again = self._asked.get(hash((placement.keys[-1], placement.tools))) if placement.keys else None
+        if again is not None:
+            relative = self._nodes[again]
+        if relative is None:
+            return request
+        known = relative.request.messages
+        shared = 0
+        while shared < min(len(known), len(request.messages)) and known[shared] == request.messages[shared]:
+            shared += 1
+        messages = known[:shared] + request.messages[shared:]
+        tools = relative.request.tools if relative.request.tools == request.tools else request.tools
+        return msgspec.structs.replace(request, messages=messages, tools=tools)
 
     def _extends(self, messages: Sequence[Message], keys: tuple[int, ...]) -> Node | None:
         """The call whose request and answer are the longest known beginning of these messages."""
