@@ -3,6 +3,10 @@
 A request is in the shape of OpenAI Chat Completions whatever dialect a client spoke: roles `system`, `user`,
 `assistant` (with `reasoning_content` and `tool_calls`) and `tool` (with `tool_call_id`); content is text, or a list of
 parts `{"type": "text", "text": ...}` and `{"type": "image_url", "image_url": {"url": ...}}`; tools are function tools.
+
+Keys of messages that Chat Completions does not have, kept because their dialect needs them again: `thinking_blocks`
+(signed reasoning), `encrypted_content` (sealed reasoning), `is_error` (of a tool's message), `extra_content` (of a tool
+call: a thought's signature). Parts of unknown `type` stand in a content as their client sent them.
 """
 
 from __future__ import annotations
@@ -52,6 +56,11 @@ class Delta(msgspec.Struct, frozen=True):
     id: str | None = None
     name: str | None = None
     arguments: str = ""
+    prompt_tokens: int | None = None
+    """Of a first piece, where it is known already: how many tokens the prompt has."""
+    sealed: dict[str, Any] | None = None
+    """Something that only servers and clients of one dialect understand (a `signature` of the reasoning before it, or
+    a whole block with its `type`); writers of other dialects leave it out."""
 
 
 OnDeltas = Callable[[Sequence[Delta]], Awaitable[None]]

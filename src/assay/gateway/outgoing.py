@@ -45,10 +45,28 @@ class Outgoing:
         """Writes pieces that arrived together."""
         if deltas:
             self.said = True
+            await self.open()
             await self._write(b"".join(map(self._writer.delta, deltas)))
 
+    async def open(self) -> None:
+        """Sends the status, the header section and the first event, once."""
+        if not self._prepared:
+            async with self._opening:
+                await self._open()
+
+    async def _open(self) -> None:
+        if self._prepared:  # by whoever held the lock before
+            return
+        self.opened = True
+        try:
+            await self._response.prepare(self._request)
+        except ConnectionError:
+            self._gone = True
+        self._prepared = True
+        await self._write(self._writer.start())
+
     async def end(self, last: bytes) -> web.StreamResponse:
-        """Writes the end of the stream."""
+        """Writes the end of the stream; `open` comes before."""
         await self._write(last)
         self._ended = True
         if not self._gone:
@@ -87,12 +105,12 @@ class Outgoing:
                 task.cancel()
 
     async def _beat(self) -> None:
+        await self.open()
         if not self._ended:
-            await self._write(self._writer.keep_alive() if self.opened else b"")
+            await self._write(self._writer.keep_alive())
 
     async def _write(self, data: bytes) -> None:
-        if not self._prepared:
-            data = await self._open() + data
+        """Sends events in the order in which they were written: nothing is awaited before they are in line."""
         self._last = asyncio.get_running_loop().time()
         if not data:
             return
@@ -103,16 +121,3 @@ class Outgoing:
             await self._response.write(data)
         except ConnectionError:
             self._gone = True
-
-    async def _open(self) -> bytes:
-        """Sends the header section; returns the first event, for whoever comes first."""
-        async with self._opening:
-            if self._prepared:
-                return b""
-            self.opened = True
-            try:
-                await self._response.prepare(self._request)
-            except ConnectionError:
-                self._gone = True
-            self._prepared = True
-            return self._writer.start()

@@ -27,10 +27,11 @@ from aiohttp import web
 from assay.errors import AssayError
 
 from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, Written
+from .dialects._pieces import deltas_of
 from .interface import CallHooks, Delta
 from .model import Model
 from .outgoing import Outgoing, is_there
-from .session import Refused, Session, deltas_of
+from .session import Refused, Session
 
 __all__ = ["Address", "Gateway", "GatewayOptions"]
 
@@ -109,12 +110,12 @@ class Gateway:
         self._gate.set()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        dialect: Dialect = self._dialects[0]
+        dialect = self._dialects[-1]
         try:
             target, session_id, key = _address(request)
             dialect = next((d for d in self._dialects if d.owns(target)), dialect)
             session = self._identify(session_id, key)
-            probed = dialect.answer(target, session.model.name)
+            probed = _probed(dialect, target, session.model.name)
             if probed is not None:
                 return _response(probed)
             body, raw = await self._read(request)
@@ -188,7 +189,7 @@ class _Call:
     async def _answer_stream(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
         """Nothing is sent before there is something to say, so that an early failure still has its own status."""
         writer = self._dialect.stream(parsed, self._reply_id, time.time())
-        out = Outgoing(self._request, self._dialect.content_type, writer)
+        out = Outgoing(self._request, parsed.content_type, writer)
         with out.kept_alive(self._options.keep_alive_s):
             try:
                 begun = await self._session.begin(parsed, raw, lineage)
@@ -199,6 +200,7 @@ class _Call:
                 return await out.end(writer.error(exc.problem))
             if not out.said:
                 await out.deltas(deltas_of(answered.reply))
+            await out.open()
             last = writer.end(answered.reply)
             await self._session.finish(begun, answered, out.whole(last), delivered=is_there(self._request))
         return await out.end(last)
@@ -221,6 +223,13 @@ def _decode(raw: bytes) -> dict[str, Any]:
         message = f"the body must be a JSON object, not {type(body).__name__}"
         raise BadRequest(message)
     return body
+
+
+def _probed(dialect: Dialect, target: Target, model: str) -> Written | None:
+    """The answer to what is no model call."""
+    if not dialect.owns(target):
+        raise Refused(Problem("not_found", f"nothing is at {target.path[:200]}"))
+    return dialect.answer(target, model)
 
 
 def _response(written: Written) -> web.Response:

@@ -17,10 +17,10 @@ from assay.errors import AssayError, LimitReached, ProviderError
 
 from .dialects import Parsed, Problem
 from .forest import Forest, Placement
-from .interface import CallHooks, Delta, Exchange, ModelReply, OnDeltas
+from .interface import CallHooks, Exchange, OnDeltas
 from .model import Answered, Model
 
-__all__ = ["Begun", "Refused", "Session", "deltas_of"]
+__all__ = ["Begun", "Refused", "Session"]
 
 ID_BYTES, KEY_BYTES = 9, 24
 MOST_AT_ONCE = 64
@@ -145,23 +145,3 @@ def _problem(exc: ProviderError) -> Problem:
     if exc.status is not None and 400 <= exc.status < 500:
         return Problem("bad_request", str(exc))
     return Problem("upstream", str(exc), retry_after_s=exc.retry_after_s)
-
-
-def deltas_of(reply: ModelReply) -> list[Delta]:
-    """A whole answer in pieces, for a backend that gave none on the way."""
-    message = reply.message
-    found: list[Delta] = []
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
-    if isinstance(reasoning, str) and reasoning:
-        found.append(Delta(reasoning=reasoning))
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))
-    if isinstance(content, str) and content:
-        found.append(Delta(text=content))
-    for index, call in enumerate(message.get("tool_calls") or ()):
-        function = call["function"]
-        found.append(
-            Delta(index=index, id=call.get("id"), name=function["name"], arguments=function.get("arguments") or "")
-        )
-    return found

@@ -13,15 +13,19 @@ __all__ = ["checked", "require"]
 Shape = TypeVar("Shape")
 
 
-def checked(body: dict[str, Any], shape: type[Shape]) -> Shape:
-    """The body as `shape`; unknown fields are ignored. Raises `BadRequest` with the path of what does not fit."""
+def checked(body: dict[str, Any], shape: type[Shape], where: str = "") -> Shape:
+    """The body as `shape`; unknown fields are ignored. `where` is the body's own path, if it is a part of one.
+
+    Raises:
+        BadRequest: With the path of what does not fit.
+    """
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as exc:
         message, _, path = str(exc).partition(" - at `")
-        field = path.removesuffix("`").removeprefix("$").removeprefix(".")
+        field = where + path.removesuffix("`").removeprefix("$")
         text = f"{message[:1].lower()}{message[1:]}"
-        raise BadRequest(text, field or None) from exc
+        raise BadRequest(text, field.removeprefix(".") or None) from exc
 
 
 def require(ok: object, message: str, field: str | None = None) -> None:

@@ -61,6 +61,8 @@ class Parsed(msgspec.Struct, frozen=True):
     stream: bool = False
     context: dict[str, Any] = {}
     """What the same dialect's writer needs to know of the request; nobody else reads it."""
+    content_type: str = "text/event-stream"
+    """Of the answer, where it is streamed."""
 
 
 class Written(NamedTuple):
@@ -73,7 +75,7 @@ class Written(NamedTuple):
 
 class StreamWriter(Protocol):
     """Writes one answer as events. Order: `start` once, `delta` any number of times, then `end` or `error` once;
-    `keep_alive` at any time between `start` and the end."""
+    `keep_alive` at any time between `start` and the end. What it returns is sent in the order of the calls."""
 
     def start(self) -> bytes:
         """What comes before the first piece; empty where the dialect has no such event."""
@@ -101,8 +103,6 @@ class Dialect(Protocol):
 
     name: str
     """`openai-chat`, `openai-responses`, `anthropic-messages`, `gemini`."""
-    content_type: str
-    """Of a stream; `text/event-stream` for all but odd ones."""
 
     def owns(self, target: Target) -> bool:
         """Whether requests to this path are in this dialect (also those that it will refuse)."""

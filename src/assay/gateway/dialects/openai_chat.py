@@ -86,7 +86,6 @@ class OpenAIChat:
     """See `Dialect`."""
 
     name = "openai-chat"
-    content_type = "text/event-stream"
 
     def owns(self, target: Target) -> bool:
         """See `Dialect.owns`."""
