@@ -6,14 +6,14 @@ tokens is asked through `assay.gateway.tokens`, which owns the rendering.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from assay.records import BranchCause, Certificate
 
 from .forest import Placement
 from .interface import ModelBackend, ModelReply, ModelRequest, OnDeltas
 
-__all__ = ["Answered", "Model", "PlainModel"]
+__all__ = ["Answered", "HasSessions", "Model", "PlainModel", "model_of"]
 
 
 class Answered(NamedTuple):
@@ -48,3 +48,17 @@ class PlainModel:
         """See `Model.ask`."""
         reply = await self._backend.complete(request, on_deltas)
         return Answered(reply, placement.cause, placement.differs_at)
+
+
+@runtime_checkable
+class HasSessions(Protocol):
+    """A backend that knows each conversation: one that keeps its tokens, or serves a recorded one."""
+
+    def session(self) -> Model:
+        """The model of one session."""
+        ...
+
+
+def model_of(backend: ModelBackend) -> Model:
+    """What one session asks."""
+    return backend.session() if isinstance(backend, HasSessions) else PlainModel(backend)
