@@ -5,6 +5,7 @@ because it runs nothing."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -65,6 +66,12 @@ class FakeWorkspace(Workspace):
 
     async def kill_all(self) -> None:
         """Nothing to kill."""
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        """A listener of the machine's own 127.0.0.1: a fake has no network of its own."""
+        listener = socket.create_server(("127.0.0.1", port))
+        listener.setblocking(False)
+        return listener
 
     async def close(self) -> None:
         """Nothing to release."""

@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from assay.environments.interface import ExecResult, Tools, Workspace
+import msgspec
+
+from assay.environments.interface import ExecResult, Mount, Tools, Workspace, WorkspaceSpec
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, Task, ToolCall
 
-__all__ = ["Agent", "Attempt"]
+__all__ = ["Agent", "Attempt", "Endpoint", "Needs", "PlacedAgent", "placed"]
+
+
+class Endpoint(NamedTuple):
+    """Where programs inside the sandbox ask the run's model, whatever API they speak."""
+
+    url: str
+    """`http://127.0.0.1:PORT/s/ID`, valid inside the sandbox alone. Without `/v1`: what `ANTHROPIC_BASE_URL` and
+    `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`."""
+    key: str
+    """Opens this attempt's session and nothing else; dead when the attempt ends."""
+    model: str
+    """The model's name in the record. A client may ask for any name; the run's model answers."""
 
 
 class Attempt(Protocol):
@@ -71,6 +85,16 @@ class Attempt(Protocol):
         """
         ...
 
+    async def endpoint(self) -> Endpoint:
+        """Opens the model to programs inside the sandbox; what they ask is recorded and charged as `ask` is.
+
+        Asked again it gives the same one. It ends with the attempt.
+
+        Raises:
+            UserError: The run names no model, or the environment has no sandbox.
+        """
+        ...
+
     def finish(self, message: str) -> None:
         """Says that the agent is done, in words; recorded as `ended`."""
         ...
@@ -90,3 +114,42 @@ class Agent(Protocol):
     async def run(self, attempt: Attempt) -> None:
         """Acts until done. Exceptions other than `AssayError` are recorded as `broke: agent`."""
         ...
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What an agent's programs need of the sandbox: each limit that the task sets is raised to at least this."""
+
+    memory_mib: int = 0
+    processes: int = 0
+    open_files: int = 0
+    tmp_mib: int = 0
+    """Also the size of each of `tmpfs`."""
+    tmpfs: tuple[str, ...] = ()
+    """Folders for the programs' own files (settings, logs): they start empty and are no part of the state."""
+
+
+@runtime_checkable
+class PlacedAgent(Agent, Protocol):
+    """An agent whose programs run inside the sandbox. Its attempts' workspaces are opened on `placed(spec, agent)`."""
+
+    mounts: tuple[Mount, ...]
+    """Host folders that the programs are in, read-only inside."""
+    needs: Needs
+
+
+def placed(spec: WorkspaceSpec, agent: Agent) -> WorkspaceSpec:
+    """The agent's sandbox: the task's, and what the agent's own programs need. A judge's fork needs none of it."""
+    if not isinstance(agent, PlacedAgent):
+        return spec
+    wanted = {name: getattr(agent.needs, name) for name in ("memory_mib", "processes", "open_files", "tmp_mib")}
+    raised = {
+        name: max(present, wanted[name])
+        for name in wanted
+        if (present := getattr(spec.limits, name)) is not None  # None is no limit
+    }
+    return msgspec.structs.replace(
+        spec,
+        limits=msgspec.structs.replace(spec.limits, **raised),
+        mounts=(*spec.mounts, *agent.mounts),
+        tmpfs=tuple(dict.fromkeys((*spec.tmpfs, *agent.needs.tmpfs))),
+    )

@@ -24,7 +24,7 @@ from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
 from assay.records import EnvironmentSpec, Evidence, ModelCall, Observation, Step, Task, ToolCall, canonical_bytes
 
 from ._fake_workspace import FakeWorkspace
-from .interface import Attempt
+from .interface import Attempt, Endpoint
 
 __all__ = ["FakeAttempt", "FakeTools", "FakeWorkspace", "fake_task"]
 
@@ -88,6 +88,8 @@ class FakeAttempt(Attempt):
     """What was recorded, in order."""
     calls: list[ModelCall] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
+    served: Endpoint | None = None
+    """What `endpoint` gives; whoever builds the attempt serves it."""
     ended: str | None = None
     """What the agent said at `finish`."""
 
@@ -170,6 +172,13 @@ class FakeAttempt(Attempt):
         )
         self._charge(reply)
         return name, reply
+
+    async def endpoint(self) -> Endpoint:
+        """See `Attempt.endpoint`."""
+        if self.served is None:
+            text = "this attempt serves no model: give FakeAttempt `served`, where a gateway listens"
+            raise UserError(text)
+        return self.served
 
     def finish(self, message: str) -> None:
         """See `Attempt.finish`."""

@@ -22,6 +22,7 @@ from assay.errors import EnvironmentFailure
 
 __all__ = ["PROPERTIES", "Finding", "Property", "check_backend"]
 
+_ASK = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo asked >&3 && cat <&3"
 Property = Callable[[Backend, WorkspaceSpec], Awaitable[None]]
 
 
@@ -409,6 +410,30 @@ async def temporary_folders_start_empty_and_are_no_state(backend: Backend, spec:
         await fork.close()
 
 
+async def a_listener_inside_is_accepted_by_its_holder(backend: Backend, spec: WorkspaceSpec) -> None:
+    loop = asyncio.get_running_loop()
+    async with _Opened(backend, spec) as box:
+        listener = await box.listen()
+        port = listener.getsockname()[1]
+        asking = asyncio.ensure_future(box.exec(["bash", "-c", _ASK.format(port=port)], timeout_s=20))
+        try:
+            async with asyncio.timeout(20):
+                connection, _ = await loop.sock_accept(listener)
+                _expect(await loop.sock_recv(connection, 100) == b"asked\n", "what is written inside arrives")
+                await loop.sock_sendall(connection, b"answered\n")
+                connection.close()
+                _expect((await asking).stdout == "answered\n", "and the answer too", await asking)
+        finally:
+            asking.cancel()
+        await _raises(OSError, box.listen(port), "listening on a port that is taken")
+        if box.isolation.network == "none":
+            async with _Opened(backend, spec) as other:
+                (await other.listen(port)).close()
+                refused = await other.exec(["bash", "-c", _ASK.format(port=port)], timeout_s=20)
+                _expect(refused.exit_code != 0, "another sandbox does not reach it", refused)
+        listener.close()
+
+
 async def closing_ends_everything_and_can_be_repeated(backend: Backend, spec: WorkspaceSpec) -> None:
     box = await backend.open(spec)
     await box.exec("sleep 69 &")
@@ -456,6 +481,7 @@ PROPERTIES: tuple[Property, ...] = (
     forks_do_not_see_each_other,
     mounts_are_seen_and_not_written,
     temporary_folders_start_empty_and_are_no_state,
+    a_listener_inside_is_accepted_by_its_holder,
     closing_ends_everything_and_can_be_repeated,
     isolation_is_said,
 )

@@ -10,6 +10,7 @@ broken or gone; what a command does wrong is in its result, not an exception.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
@@ -212,6 +213,25 @@ class Session(Protocol):
 
     async def kill_all(self) -> None:
         """Kills every process in the sandbox but its init; returns when none is left. Idempotent."""
+        ...
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        """A TCP listener on 127.0.0.1 inside the sandbox's own network, handed out: the one way in or out.
+
+        What connects inside to `http://127.0.0.1:PORT` is accepted by whoever holds the socket. Where the isolation
+        record says that the network is the host's, it is the host's 127.0.0.1. A snapshot may end it, because what
+        runs afterwards may have another network: listen again.
+
+        Args:
+            port: Which; 0 lets the kernel pick one, which `getsockname` says.
+
+        Returns:
+            The socket, non-blocking; the caller owns it and closes it.
+
+        Raises:
+            OSError: The port is taken, or not to be had.
+            EnvironmentFailure: The sandbox is gone.
+        """
         ...
 
     async def close(self) -> None:

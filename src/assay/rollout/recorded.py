@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -75,6 +76,10 @@ class RecordedWorkspace:
     async def kill_all(self) -> None:
         """See `Session.kill_all`."""
         await self._inner.kill_all()
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        """See `Session.listen`."""
+        return await self._inner.listen(port)
 
     async def close(self) -> None:
         """See `Session.close`."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import socket
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -300,6 +301,10 @@ class FolderWorkspace:
     async def kill_all(self) -> None:
         """See `interface.Session.kill_all`."""
         await self.live().kill_all()
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        """See `interface.Session.listen`."""
+        return await self.live().listen(port)
 
     async def close(self) -> None:
         """See `interface.Session.close`."""

@@ -268,8 +268,8 @@ class NamespacesWorkspace:
         if not self._asleep:
             await session.kill_all()
 
-    async def listen(self, port: int) -> socket.socket:
-        """A TCP listener on the sandbox's own 127.0.0.1, accepted by the host: the one way in or out."""
+    async def listen(self, port: int = 0) -> socket.socket:
+        """See `interface.Session.listen`."""
         return await (await self._awake()).listen(port)
 
     async def close(self) -> None:

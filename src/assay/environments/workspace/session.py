@@ -182,10 +182,20 @@ class InitSession:
             problem = f"{answer.body['left']} processes could not be killed"
             raise EnvironmentFailure(problem)
 
-    async def listen(self, port: int) -> socket.socket:
-        """A listening TCP socket on the sandbox's own 127.0.0.1:`port`, accepted by the host; 0 picks a port."""
+    async def listen(self, port: int = 0) -> socket.socket:
+        """See `interface.Session.listen`."""
         answer = await self.channel.ask({"op": "listen", "port": port})
-        return socket.socket(fileno=answer.fds[0])
+        if len(answer.fds) != 1:
+            answer.close()
+            problem = "the sandbox's first process answered without a listener"
+            raise EnvironmentFailure(problem)
+        listener = socket.socket(fileno=answer.fds[0])
+        if listener.family != socket.AF_INET or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            listener.close()
+            problem = "the sandbox's first process handed out something that is no listener"
+            raise EnvironmentFailure(problem)
+        listener.setblocking(False)
+        return listener
 
     def close(self) -> None:
         """Ends the conversation, with which the exec server ends. Idempotent."""
