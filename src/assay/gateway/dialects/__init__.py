@@ -5,8 +5,9 @@ from __future__ import annotations
 from .anthropic_messages import AnthropicMessages
 from .interface import BadRequest, Dialect, Parsed, Problem, StreamWriter, Target, Written
 from .openai_chat import OpenAIChat
+from .openai_responses import OpenAIResponses
 
 __all__ = ["DIALECTS", "BadRequest", "Dialect", "Parsed", "Problem", "StreamWriter", "Target", "Written"]
 
-DIALECTS: tuple[Dialect, ...] = (AnthropicMessages(), OpenAIChat())
+DIALECTS: tuple[Dialect, ...] = (AnthropicMessages(), OpenAIResponses(), OpenAIChat())
 """In the order in which they are asked whether a request is theirs; the last answers what is nobody's."""

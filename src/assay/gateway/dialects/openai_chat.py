@@ -7,7 +7,6 @@ client asked for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,6 +15,7 @@ from assay.gateway.interface import Delta, ModelReply, ModelRequest
 from assay.records import Usage
 
 from ._events import encode, sse
+from ._openai_errors import error_body, error_reply
 from ._reading import checked, require
 from .interface import Parsed, Problem, StreamWriter, Target, Written
 
@@ -29,16 +29,6 @@ SAMPLING: Final = frozenset(
     }
 )  # fmt: skip
 _OWN = {"model", "messages", "tools", "stream", "stream_options", "n"}
-_STATUS = {
-    "bad_request": (400, "invalid_request_error", None),
-    "unauthorized": (401, "invalid_request_error", "invalid_api_key"),
-    "not_found": (404, "invalid_request_error", "not_found"),
-    "too_large": (413, "invalid_request_error", "request_too_large"),
-    "context_length": (400, "invalid_request_error", "context_length_exceeded"),
-    "rate_limited": (429, "rate_limit_error", "rate_limit_exceeded"),
-    "spent": (429, "insufficient_quota", "insufficient_quota"),
-    "upstream": (502, "server_error", "upstream_error"),
-}
 
 
 class _Function(msgspec.Struct):
@@ -144,11 +134,7 @@ class OpenAIChat:
 
     def error(self, problem: Problem) -> Written:
         """See `Dialect.error`."""
-        status, kind, code = _STATUS[problem.kind]
-        headers: Mapping[str, str] = {}
-        if problem.retry_after_s is not None:
-            headers = {"Retry-After": str(max(1, round(problem.retry_after_s)))}
-        return Written(status, encode({"error": _error(problem, kind, code)}), headers)
+        return error_reply(problem)
 
     def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
         """opencode and LiteLLM name their sessions; others say nothing."""
@@ -205,8 +191,7 @@ class _Writer:
 
     def error(self, problem: Problem) -> bytes:
         """An error object in place of a chunk."""
-        _, kind, code = _STATUS[problem.kind]
-        return sse({"error": _error(problem, kind, code)})
+        return sse({"error": error_body(problem)})
 
 
 def _named(delta: Delta) -> dict[str, Any]:
@@ -233,7 +218,3 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens or 0},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
     }
-
-
-def _error(problem: Problem, kind: str, code: str | None) -> dict[str, Any]:
-    return {"message": problem.message, "type": kind, "param": problem.field, "code": code}
