@@ -59,7 +59,7 @@ from assay.records import (
 from assay.rollout.config import RunConfig
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
 from assay.store import AttemptRow, GcReport, Problem, SealReport
-from assay.store.tables import TABLES
+from assay.store.tables import IN_QUERIES, TABLES
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
 from assay.tasks import assay_config, harbor_config
@@ -132,10 +132,24 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "ls": ({"run": "its name", "attempts": "list of AttemptRow"}, (AttemptRow,)),
     "ls --runs": ({"runs": "names, the oldest first"}, ()),
     "show": ({"(the whole)": "a Trajectory, see [records](records.md)"}, ()),
-    "query": ({"columns": "names", "rows": "list of objects, column to value"}, ()),
+    "query": (
+        {
+            "columns": "names",
+            "rows": "list of objects, column to value",
+            "cut": "whether there are more rows than `--limit` allows",
+        },
+        (),
+    ),
     "lint": ({"findings": "list of {task, finding}, finding a Finding"}, (Finding,)),
     "seal": ({"(the whole)": "a SealReport"}, (SealReport,)),
-    "verify": ({"run": "its name", "problems": "list of Problem; empty where all holds"}, (Problem,)),
+    "verify": (
+        {
+            "run": "its name",
+            "verified": "what was looked at: `chain`, `blobs`",
+            "problems": "list of Problem; empty where all holds",
+        },
+        (Problem,),
+    ),
     "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
     "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),
     "synth repository": ({"(the whole)": "a SynthesisReport"}, (SynthesisReport, GateRow, ManifestEntry)),
@@ -260,10 +274,14 @@ def tables_page() -> str:
     made = (
         "# Tables of the store\n\nWhat `assay query` asks, and what a sealed run holds as Parquet files of the same "
         "names (`.assay/runs/RUN/sealed/*.parquet`). One row of `trajectories` is one try at one attempt; `final` "
-        "marks the try that decides. `events` alone is the record; the other tables are made from it.\n"
+        "marks the try that decides. `events` alone is the record; the other tables are made from it.\n\n"
+        "A query also sees what was learnt after sealing: rows of `verdicts` and `evidence` in whose column `addendum` "
+        "a number stands. They change no `outcome` in `trajectories`, and no file.\n"
     )
     for name, columns in TABLES.items():
         rows = "".join(f"| `{column}` | {kind} |\n" for column, kind in columns.items())
+        added = IN_QUERIES.get(name, {}).items()
+        rows += "".join(f"| `{column}` | {kind}, in queries alone |\n" for column, kind in added)
         made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"
     return made
 

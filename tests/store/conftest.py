@@ -39,7 +39,7 @@ def started(number: int = 0, *, run: str = "r") -> AttemptStarted:
     )
 
 
-def whole_chain(blob: str, number: int = 0) -> list[Body]:
+def whole_chain(blob: str, number: int = 0, run: str = "r") -> list[Body]:
     """One event of every type, with every nested record in it."""
     cut = Truncation(100, blob)
     call = ToolCall("c1", "shell", '{"command": "ls"}', {"command": "ls"})
@@ -49,7 +49,7 @@ def whole_chain(blob: str, number: int = 0) -> list[Body]:
         "m1", "openai", "m", {"messages": []}, {"text": "x"}, Usage(1, 2), 0.5, (1, 2), (3,), (-0.25,), at_parent()
     )
     return [
-        started(number),
+        started(number, run=run),
         ModelCalled(model),
         StepTaken(step),
         EvidenceAdded(Evidence("e1", "audit", "execution", {"argv": ["ls"], "exit_code": 1}, (blob,), 2.0)),
@@ -76,8 +76,8 @@ def fill(tmp_path: Path) -> Fill:
         with RunStore.create(tmp_path, run, {"what": "a test"}) as store:
             blob = store.blobs.put(f"the whole output of {run}".encode())
             for number in range(attempts):
-                store.append(f"t.a.{number}.0", whole_chain(blob, number))
-            store.append("t.a.99.0", [started(99)])
+                store.append(f"t.a.{number}.0", whole_chain(blob, number, run))
+            store.append("t.a.99.0", [started(99, run=run)])
 
     return make
 

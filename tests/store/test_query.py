@@ -8,7 +8,7 @@ import pytest
 from assay.errors import StoreError, UserError
 from assay.records import Noted
 from assay.store import Bounds, Hit, RunStore, query, seal, search
-from assay.store.tables import TABLES
+from assay.store.tables import IN_QUERIES, TABLES
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -35,7 +35,8 @@ def test_every_table_of_live_and_sealed_has_the_same_rows(tmp_path: Path, fill: 
     before = {name: query(tmp_path, f"FROM {name} ORDER BY ALL") for name in TABLES}
     seal(tmp_path, "r")
     assert {name: query(tmp_path, f"FROM {name} ORDER BY ALL") for name in TABLES} == before
-    assert {name: list(r.columns) for name, r in before.items()} == {n: list(c) for n, c in TABLES.items()}
+    columns = {name: [*columns, *IN_QUERIES.get(name, {})] for name, columns in TABLES.items()}
+    assert {name: list(r.columns) for name, r in before.items()} == columns
 
 
 def test_rows_beyond_the_bound_are_cut_and_it_says_so(two: Path) -> None:
@@ -53,7 +54,7 @@ def test_query_works_while_the_run_is_written(two: Path) -> None:
 
 def test_the_tables_can_be_listed(two: Path) -> None:
     assert {row[0] for row in query(two, "SHOW TABLES").rows} == set(TABLES)
-    assert [row[0] for row in query(two, "DESCRIBE verdicts").rows] == list(TABLES["verdicts"])
+    assert [row[0] for row in query(two, "DESCRIBE verdicts").rows] == [*TABLES["verdicts"], "addendum"]
 
 
 HOSTILE = [
@@ -69,6 +70,18 @@ HOSTILE = [
     "SELECT * FROM query('COPY steps TO ''/tmp/out''')",
     "SELECT * FROM query_table('/etc/passwd')",
     "SELECT * FROM secret_variable",
+    "SELECT * FROM parquet_metadata('/etc/x.parquet')",
+    "SELECT * FROM parquet_file_metadata('/etc/*')",
+    "SELECT * FROM read_json('/etc/passwd')",
+    "SELECT * FROM read_ndjson_objects('/etc/passwd')",
+    "SELECT * FROM glob('/*')",
+    "SELECT * FROM enable_logging(storage := 'file', storage_path := '/tmp/out.csv')",
+    "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM read_text(''/etc/passwd'')'))",
+    "SELECT * FROM sqlite_scan('/tmp/x.db', 't')",
+    "SELECT * FROM duckdb_secrets()",
+    "SELECT * FROM query('SELECT * FROM read_text(''/etc/passwd'')')",
+    "FROM steps SELECT * INTO OUTFILE '/tmp/x'",
+    "WITH x AS (DELETE FROM steps RETURNING *) SELECT * FROM x",
     "COPY steps TO '/tmp/out.csv'",
     "COPY (SELECT 1) TO '/tmp/out.csv'",
     "EXPORT DATABASE '/tmp/out'",

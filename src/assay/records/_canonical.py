@@ -1,8 +1,9 @@
 """Canonical bytes and content addresses.
 
 A record's canonical bytes are its JSON with the keys of every object sorted, no insignificant white space, UTF-8,
-and floats in their shortest round-trip form. NaN and infinities have no canonical form and raise. A content address
-is `blake3:` and 64 hexadecimal digits.
+and floats in their shortest round-trip form. NaN and infinities have no canonical form: they would become null, so
+whoever stores what others made looks for them with `require_finite`. A content address is `blake3:` and 64 hexadecimal
+digits.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Where trajectories live: append, read, query, seal, and the hash chain."""
 
 from .addenda import Addendum, addenda, append_addendum
-from .audit import Problem, audit
+from .audit import audit
 from .blobs import BlobStore
 from .chain import BrokenLink, Link, link, verify_chain, verify_links
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
+from .problem import Problem
 from .query import Bounds, QueryResult, query
 from .rows import AttemptRow, worst_outcome
 from .run import RunStore

@@ -1,11 +1,12 @@
 """Recomputes everything that a stored run claims, and says where it does not hold.
 
 Covered: every chain from its stored bytes, the summary row of each chain against the fold of its events, the query
-tables of a sealed run against its events, the digests and the head in `seal.json`, addenda from the sealed head on,
-and the bytes of every blob that an event refers to.
+tables against the events, the digests, counts and the head in `seal.json`, `manifest.json` against the manifest in the
+record, addenda from the sealed head on, and the bytes of every blob that an event refers to.
 
-Not covered: a complete rewrite with new digests everywhere, or a tail that was cut together with its row. For that,
-compare the head with one that was kept elsewhere.
+Not covered, because there is no key: whoever computes digests and rows anew can write a chain again from any event on,
+cut its end or add to it, and put whole chains in or take them away. For that, compare the head with one that was kept
+elsewhere. The manifest is in no chain: it is compared with its copy alone.
 """
 
 from __future__ import annotations
@@ -20,50 +21,52 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import AttemptEnded, Body, EvidenceAdded, StepTaken
+from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, StepTaken
 
 from .addenda import addendum_links
 from .chain import Link, event_of, heads_digest, verify_links
 from .layout import Layout
+from .live import live_problems
+from .parquet import same_row
+from .problem import Problem
 from .rows import AttemptRow, RowBuilder
 from .run import RunStore
 from .sealed import SealedRun, file_digest
 from .tables import TABLES, event_rows, trajectory_row
 
-__all__ = ["Problem", "audit", "chain_problems"]
+__all__ = ["audit", "chain_problems"]
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """One thing that does not hold, and where."""
-
-    run: str
-    chain: str | None
-    index: int | None
-    """Of the event; None where it concerns more than one."""
-    what: str
-
-    def __str__(self) -> str:
-        """One line for a person."""
-        place = self.run if self.chain is None else f"{self.run}, chain {self.chain}"
-        return f"{place if self.index is None else f'{place}, event {self.index}'}: {self.what}"
-
-
-def audit(root: Path, run: str) -> tuple[Problem, ...]:
+def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[Problem, ...]:
     """Every problem of a run; none where all of it holds.
+
+    Args:
+        root: The store's folder.
+        run: Its name.
+        chains: Recompute the chains, and compare rows, tables, seal, manifest and addenda with them.
+        blobs: Look for every blob that an event refers to, and recompute its digest.
 
     Raises:
         StoreError: The run is not here or cannot be opened at all.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        parts = [_chains(store), _blobs(store)]
-        if store.layout.is_sealed:
+        parts = [_chains(store), _manifest(store)] if chains else []
+        if chains and store.is_sealed:
             parts += [_sealed(store.layout), _addenda(store.layout)]
+        elif chains:
+            parts += [_types(store), live_problems(store)]
+        if blobs:
+            parts.append(_blobs(store))
         return tuple(chained.from_iterable(_caught(run, part) for part in parts))
 
 
 def chain_problems(run: str, links: Iterable[Link], rows: Iterable[AttemptRow]) -> Iterator[Problem]:
     """Problems of all chains of a run, whose links lie chain by chain."""
-    known = {row.chain: row for row in rows}
+    known: dict[str, AttemptRow] = {}
+    for one in rows:
+        if one.chain in known:
+            yield Problem(run, one.chain, None, "it has two summary rows")
+        known[one.chain] = one
     for name, group in groupby(links, key=attrgetter("chain")):
         row = known.pop(name, None)
         if row is None:
@@ -84,10 +87,15 @@ def chain_problems(run: str, links: Iterable[Link], rows: Iterable[AttemptRow]) 
 def _folding(links: Iterable[Link], folded: RowBuilder, unreadable: list[Problem]) -> Iterator[Link]:
     """Passes links on while their events are folded into a row."""
     for stored in links:
+        run: str = folded.fields["run"]
         try:
-            folded.add(event_of(stored).body)
+            body = event_of(stored).body
+            folded.add(body)
         except StoreError as exc:
-            unreadable.append(Problem(folded.fields["run"], stored.chain, stored.index, str(exc)))
+            unreadable.append(Problem(run, stored.chain, stored.index, str(exc)))
+        else:
+            if isinstance(body, AttemptStarted) and body.run != run:
+                unreadable.append(Problem(run, stored.chain, stored.index, f"it was recorded in run {body.run!r}"))
         folded.fields["head"], folded.fields["length"] = stored.digest, folded.fields["length"] + 1
         yield stored
 
@@ -107,6 +115,26 @@ def _caught(run: str, part: Iterator[Problem]) -> Iterator[Problem]:
 
 def _chains(store: RunStore) -> Iterator[Problem]:
     yield from chain_problems(store.run, store.links(), store.attempts())
+
+
+def _manifest(store: RunStore) -> Iterator[Problem]:
+    """The copy that is readable without us must say what the record says. Older runs have none."""
+    kept, path = store.manifest(), store.layout.manifest
+    try:
+        shown = msgspec.json.decode(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except (OSError, msgspec.DecodeError, RecursionError) as exc:
+        yield Problem(store.run, None, None, f"manifest.json cannot be read: {exc}")
+        return
+    if shown != kept:
+        yield Problem(store.run, None, None, "manifest.json does not say what the record says was asked for")
+
+
+def _types(store: RunStore) -> Iterator[Problem]:
+    found = store.mistyped()
+    if found is not None:
+        yield Problem(store.run, *found, "the column `type` does not say what the event is, so queries may miss it")
 
 
 def _blobs(store: RunStore) -> Iterator[Problem]:
@@ -156,6 +184,8 @@ def _sealed(layout: Layout) -> Iterator[Problem]:
             file = f"{name}.parquet"
             if file_digest(layout.sealed / file) != seal.files.get(file):
                 yield Problem(run, None, None, f"sealed/{file} is not what was sealed: its digest differs")
+        if (seal.chains, seal.events) != (len(rows), sealed.counts()["events"]):
+            yield Problem(run, None, None, "seal.json counts other chains or events than there are")
         if heads_digest((r.chain, r.head, r.length) for r in rows) != seal.head:
             yield Problem(run, None, None, "the head in seal.json differs from the heads of the chains")
         yield from _tables(sealed, run, {r.chain: r for r in rows})
@@ -165,14 +195,14 @@ def _tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterato
     """The tables must hold exactly what follows from the events, in the same order."""
     actual = {name: sealed.rows(name) for name in TABLES}
     for name in sorted(rows):
-        if not _same(next(actual["trajectories"], None), trajectory_row(rows[name])):
+        if not same_row(next(actual["trajectories"], None), trajectory_row(rows[name])):
             yield Problem(run, name, None, "sealed/trajectories.parquet differs from its own summary row")
             break
     for stored in sealed.links():
         if stored.chain not in rows:
             return  # the chains have said so
         for table, record in event_rows(rows[stored.chain], event_of(stored), stored.body):
-            if table in actual and not _same(next(actual[table], None), record):
+            if table in actual and not same_row(next(actual[table], None), record):
                 yield Problem(
                     run, stored.chain, stored.index, f"sealed/{table}.parquet does not say what the event says"
                 )
@@ -180,19 +210,6 @@ def _tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterato
     for table, rest in actual.items():
         if next(rest, None) is not None:
             yield Problem(run, None, None, f"sealed/{table}.parquet has more rows than the events give")
-
-
-def _same(actual: dict[str, object] | None, record: dict[str, object]) -> bool:
-    if actual is None:
-        return False
-    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in record.items()}
-    return actual == plain or all(v == plain[k] or _unfit(plain[k]) for k, v in actual.items())
-
-
-def _unfit(value: object) -> bool:
-    """Whole numbers that a column cannot hold are null there."""
-    many = value if isinstance(value, list) else [value]
-    return any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in many)
 
 
 def _addenda(layout: Layout) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ flushed to the page cache, not to the disk: a killed process loses nothing, a po
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -76,16 +77,29 @@ class BlobStore:
         return self._adopt(path, DIGEST_PREFIX + hasher.hexdigest())
 
     def get(self, digest: str, *, limit: int | None = None) -> bytes:
-        """The bytes, or the first `limit` of them."""
-        with self.open(digest) as file:
-            return file.read() if limit is None else file.read(limit)
+        """The bytes, or the first `limit` of them, which are taken as they are.
+
+        Raises:
+            StoreError: It is not here or cannot be read, or its bytes are not those of its address.
+        """
+        with self.open(digest) as file, _store_errors(f"read blob {digest}"):
+            if limit is not None:
+                return file.read(limit)
+            data = file.read()
+        if digest_bytes(data) != digest:
+            message = f"blob {digest} was changed: its bytes are not those of its address; restore it from a copy"
+            raise StoreError(message)
+        return data
 
     def open(self, digest: str) -> BinaryIO:
         """Opens a blob for reading. Raises `StoreError` when it is not here."""
         try:
             return self.path(digest).open("rb")
         except FileNotFoundError as exc:
-            message = f"blob {digest} is missing from {self.root}"
+            message = f"blob {digest} is missing from {self.root} (did `assay gc` drop it?): restore it from a copy"
+            raise StoreError(message) from exc
+        except OSError as exc:
+            message = f"blob {digest} cannot be read: {exc.strerror or exc}"
             raise StoreError(message) from exc
 
     def intact(self, digest: str) -> bool:
@@ -103,9 +117,11 @@ class BlobStore:
     def addresses(self) -> Iterator[str]:
         """Every blob that is here."""
         for folder in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
-            for path in sorted(folder.iterdir()):
-                if len(path.name) == 64:
-                    yield DIGEST_PREFIX + path.name
+            with _store_errors("list the blobs"):
+                names = sorted(path.name for path in folder.iterdir())
+            for name in names:
+                if _ADDRESS.fullmatch(DIGEST_PREFIX + name):
+                    yield DIGEST_PREFIX + name
 
     def remove(self, digest: str) -> None:
         """Drops a blob. Only `gc` decides which."""
@@ -166,5 +182,7 @@ def _store_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        message = f"cannot {what}: {exc.strerror or exc}; free space or choose another folder with --store"
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "free space and try again" if full else "check its permissions"
+        message = f"cannot {what}: {exc.strerror or exc}; {remedy}, or choose another folder with --store"
         raise StoreError(message) from exc

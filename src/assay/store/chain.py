@@ -2,7 +2,8 @@
 
 The digest of an event is the BLAKE3 of the canonical bytes of `[chain, index, previous, body]`. The chain starts at
 `GENESIS` (an addendum's at the head that it continues). Whoever holds the head can find any changed, removed, inserted
-or swapped event before it; a rewritten whole or a cut tail shows only against a head that was kept elsewhere.
+or swapped event before it. There is no key: a rest of a chain written anew from some event on, one that was cut or
+made longer, shows only against a head that was kept elsewhere.
 
 Invariant: checks are made over the stored bytes, never over decoded and encoded ones, so that not even a byte without
 meaning can change, and records of older schemas verify for ever.
@@ -57,7 +58,7 @@ def event_of(stored: Link) -> Event:
     """The event that a link holds. Raises `StoreError` where its bytes are none."""
     try:
         body: Body = _BODY.decode(stored.body)
-    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+    except (msgspec.DecodeError, RecursionError, TypeError) as exc:
         message = f"event {stored.index} of {stored.chain} is damaged: {exc}"
         raise StoreError(message) from exc
     return Event(stored.chain, stored.index, stored.previous, body, stored.digest)

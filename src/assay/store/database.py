@@ -11,13 +11,14 @@ import errno
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from assay.errors import StoreError
 from assay.records import SCHEMA_VERSION
 
-__all__ = ["WriterLock", "connect", "store_errors"]
+__all__ = ["WriterLock", "connect", "is_written", "store_errors"]
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -114,6 +115,9 @@ def _brought_forward(connection: sqlite3.Connection, path: Path, *, write: bool)
         raise StoreError(message)
     if found == SCHEMA_VERSION:
         return connection
+    if found not in MIGRATIONS:
+        message = f"{path} says that its schema is {found}: it is damaged, restore it from a copy"
+        raise StoreError(message)
     if not write:
         # An empty name is a private file that SQLite removes with the connection.
         copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -145,14 +149,23 @@ def store_errors(path: Path) -> Iterator[None]:
         message = f"{path}: {exc} ({_hint(str(exc))})"
         raise StoreError(message) from exc
     except OSError as exc:
-        full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(exc)
-        message = f"{path}: {exc.strerror or exc}{' (free space and try again)' if full else ''}"
+        message = f"{path}: {exc.strerror or exc}{_remedy(exc)}"
         raise StoreError(message) from exc
+
+
+def _remedy(exc: OSError) -> str:
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(exc):
+        return " (free space and try again)"
+    if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return " (this user may not: change the permissions, or choose another folder with --store)"
+    if exc.errno in (errno.ENOTDIR, errno.EEXIST):
+        return " (a file lies where a folder belongs: move it away, or choose another folder with --store)"
+    return ""
 
 
 def _hint(said: str) -> str:
     if any(word in said for word in ("malformed", "not a database", "no such", "decode")):
-        return "it is damaged: `assay verify --chain` says where; restore it from a copy"
+        return "it is damaged: restore it from a copy; `assay verify` says where, as far as it can be read"
     if "full" in said or "disk I/O" in said:
         return "free space and run `assay resume`"
     if "locked" in said:
@@ -162,6 +175,23 @@ def _hint(said: str) -> str:
     return "see the message"
 
 
+def is_written(path: Path) -> bool:
+    """Whether a process holds the lock of a run. Changes nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False  # every writer makes it
+    except OSError:
+        return True  # it cannot be known
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 class WriterLock:
     """One writer a run. The kernel drops the lock when its process dies, so that none is ever stale."""
 
@@ -169,7 +199,7 @@ class WriterLock:
         with store_errors(path):
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._fd)
         except OSError as exc:
             holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
@@ -184,3 +214,14 @@ class WriterLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _lock(descriptor: int) -> None:
+    """Takes the lock. Whoever only looks (`is_written`) holds it for a moment, which is waited for."""
+    for wait_s in (0.01, 0.04, 0.0):
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait_s:
+                raise
+            time.sleep(wait_s)

@@ -2,8 +2,9 @@
 
 A blob is referred to when its content address stands anywhere in an event, an addendum or a manifest of a run (a blob
 named only inside another blob is not; writers name all of them in their evidence). Invariants: a run that cannot be
-read stops the whole of it before anything is removed; what a run that is being written refers to stays; a blob that
-somebody has just written or asked for stays, because asking makes it young.
+read stops the whole of it before anything is removed; what a run that is being written refers to stays, and so does
+every blob that was written or asked for since its writer began; one that somebody has just written or asked for stays,
+because asking makes it young.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from assay.records import DIGEST_PREFIX
 
 from .addenda import addendum_links
 from .blobs import BlobStore
-from .database import WriterLock, store_errors
-from .layout import Layout, list_runs
+from .database import is_written, store_errors
+from .layout import Layout, damaged_runs, list_runs
 from .run import RunStore
 
 __all__ = ["GcReport", "gc"]
@@ -55,14 +56,19 @@ def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: 
         min_age_s: Younger blobs and temporary files stay. 0 is for a store that nobody writes.
 
     Raises:
-        StoreError: A run cannot be read; nothing was removed.
+        StoreError: A run cannot be read, or a folder holds parts of one; nothing was removed.
     """
+    _refuse_damaged(root)
     referred: set[bytes] = set()
+    before = time.time() - min_age_s
     for run in list_runs(root):
         layout = Layout(root, run)
-        if layout.is_sealed or not evidence or _is_written(layout):
+        written = is_written(layout.lock)
+        if written:
+            # It may have made a blob long before it commits the event that names it.
+            before = min(before, _locked_since(layout))
+        if layout.is_sealed or not evidence or written:
             referred |= _references(layout)
-    before = time.time() - min_age_s
     blobs = BlobStore(root / "blobs")
     removed, freed, kept, young = [], 0, 0, 0
     for address in list(blobs.addresses()):
@@ -97,12 +103,21 @@ def _addresses(data: bytes) -> Iterator[bytes]:
         yield from (bytes.fromhex(found.decode()) for found in _ADDRESS.findall(data))
 
 
-def _is_written(layout: Layout) -> bool:
-    try:
-        WriterLock(layout.lock).release()
-    except StoreError:
-        return True
-    return False
+def _refuse_damaged(root: Path) -> None:
+    damaged = damaged_runs(root)
+    if damaged:
+        message = (
+            f"{root / 'runs' / damaged[0]} holds parts of a run and neither run.sqlite nor sealed/seal.json, so it "
+            "cannot be known which blobs are its evidence: restore what is missing, or move the folder away. "
+            "Nothing was removed"
+        )
+        raise StoreError(message)
+
+
+def _locked_since(layout: Layout) -> float:
+    """When its writer began: it writes its process id into the lock then."""
+    with store_errors(layout.lock):
+        return layout.lock.stat().st_mtime
 
 
 def _removed(path: Path, before: float, *, dry_run: bool) -> int | None:
@@ -127,8 +142,14 @@ def _removed(path: Path, before: float, *, dry_run: bool) -> int | None:
 
 
 def _temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:
-    """Old temporary files of blobs, seals and addenda."""
-    for pattern in ("blobs/*.tmp", "blobs/??/*.tmp", "runs/*/sealed.*.tmp", "runs/*/addenda/*.tmp"):
+    """Old temporary files of blobs, seals, addenda and live tables."""
+    for pattern in (
+        "blobs/*.tmp",
+        "blobs/??/*.tmp",
+        "runs/*/sealed.*.tmp",
+        "runs/*/addenda/*.tmp",
+        "runs/*/tables/*/*.tmp",
+    ):
         for path in sorted(root.glob(pattern)):
             with store_errors(path), contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime > before or _belongs_to_writer(root, path):
@@ -141,4 +162,4 @@ def _temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:
 def _belongs_to_writer(root: Path, path: Path) -> bool:
     """Whether it may be a sealing or an addendum at work."""
     parts = path.relative_to(root).parts
-    return parts[0] == "runs" and (root / "runs" / parts[1] / "lock").exists() and _is_written(Layout(root, parts[1]))
+    return parts[0] == "runs" and is_written(root / "runs" / parts[1] / "lock")

@@ -6,6 +6,7 @@
 <root>/runs/<run>/lock                held by its writer
 <root>/runs/<run>/sealed/*.parquet    the sealed run, with seal.json beside
 <root>/runs/<run>/addenda/<n>.json    what was learnt after sealing, one chained segment a file
+<root>/runs/<run>/tables/             tables of a live run, kept from one query to the next (see `live`)
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from assay.errors import StoreError, UserError
 
 from .blobs import BlobStore
+from .database import store_errors
 
-__all__ = ["RUN_NAME", "Layout", "list_runs", "newest_run"]
+__all__ = ["RUN_NAME", "Layout", "damaged_runs", "list_runs", "newest_run"]
 
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 
@@ -39,6 +41,7 @@ class Layout:
         self.sealed = self.folder / "sealed"
         self.seal = self.sealed / "seal.json"
         self.addenda = self.folder / "addenda"
+        self.tables = self.folder / "tables"
 
     @property
     def blobs(self) -> BlobStore:
@@ -57,20 +60,44 @@ class Layout:
 
     def require(self) -> None:
         """Raises `StoreError` with the known runs when this one is not here."""
-        if not self.sqlite.is_file() and not self.is_sealed:
+        if not _is_run(self.folder):
             known = ", ".join(list_runs(self.root)[-5:]) or "none"
             message = f"no run is called {self.run!r} in {self.root} (newest: {known})"
             raise StoreError(message)
 
 
 def list_runs(root: Path) -> list[str]:
-    """Names of all runs, oldest first."""
-    folders = [
-        p
-        for p in (root / "runs").glob("*")
-        if RUN_NAME.fullmatch(p.name) and ((p / "run.sqlite").is_file() or (p / "sealed" / "seal.json").is_file())
-    ]
+    """Names of all runs, oldest first; none where there is no store yet.
+
+    Raises:
+        StoreError: The folder is none, or may not be read. It is never taken for an empty one.
+    """
+    folders = [p for p in _folders(root) if RUN_NAME.fullmatch(p.name) and _is_run(p)]
     return [p.name for p in sorted(folders, key=lambda p: (_made(p), p.name))]
+
+
+def damaged_runs(root: Path) -> list[str]:
+    """Names of folders that hold parts of a run and lack what makes it one."""
+    names = list_runs(root)
+    parts = ("run.sqlite", "run.sqlite-wal", "sealed/*.parquet", "sealed/seal.json", "addenda/*.json")
+    left = [p for p in _folders(root) if p.name not in names]
+    return sorted(p.name for p in left if any(next(p.glob(part), None) is not None for part in parts))
+
+
+def _folders(root: Path) -> list[Path]:
+    with store_errors(root):
+        if root.exists() and not root.is_dir():
+            message = f"{root} is a file and no store: name a folder with --store"
+            raise StoreError(message)
+        try:
+            return list((root / "runs").iterdir())
+        except FileNotFoundError:
+            return []
+
+
+def _is_run(folder: Path) -> bool:
+    with store_errors(folder):
+        return (folder / "run.sqlite").is_file() or (folder / "sealed" / "seal.json").is_file()
 
 
 def _made(folder: Path) -> int:

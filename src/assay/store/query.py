@@ -1,7 +1,7 @@
 """SQL over all runs of a store, in place, with DuckDB.
 
-Sealed runs are read as the Parquet files that they are; live runs are written to a temporary folder first, only the
-tables that the statement names.
+Sealed runs are read as the Parquet files that they are. Of live runs the tables that the statement names are written
+first, as far as no query has written them before (see `live`). Addenda are read with the runs that they belong to.
 
 The statement may be hostile (it may come from a model). Covered: exactly one statement that reads; no file but the
 tables', no network, no extension, no setting, no variable of this process; bounded memory, time and rows.
@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +23,26 @@ import msgspec
 
 from assay.errors import StoreError, UserError
 
+from .addendum_tables import addendum_tables
+from .database import store_errors
 from .layout import Layout, list_runs
-from .parquet import write_tables
+from .live import live_tables
 from .run import RunStore
-from .tables import TABLES
+from .tables import IN_QUERIES, TABLES
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Bounds", "QueryResult", "query", "tables_opened"]
+__all__ = ["Bounds", "QueryResult", "asked", "query"]
 
 _WORD = re.compile(r"[a-z_]+")
 _LISTS = {"show", "describe", "information_schema", "duckdb_tables", "duckdb_views", "duckdb_columns"}
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "python_enable_replacements": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+}
 _READS = "one SELECT statement over the tables " + ", ".join(TABLES)
 
 
@@ -48,6 +57,8 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of that folder."""
     time_s: float = 300.0
     threads: int = 2
+    result_mib: int = 256
+    """Of the result; a larger one is an error."""
 
 
 class QueryResult(msgspec.Struct, frozen=True):
@@ -77,101 +88,185 @@ def query(
         StoreError: A run is missing or damaged.
     """
     bounds = bounds or Bounds()
+    if limit is not None:
+        bounds = msgspec.structs.replace(bounds, rows=limit)
+    if bounds.rows < 1:
+        message = f"a result has at least 1 row, not {bounds.rows}: raise the limit"
+        raise UserError(message)
+    _require_select(sql)
     words = set(_WORD.findall(sql.lower()))
     names = [name for name in TABLES if name in words] or [name for name in TABLES if words & _LISTS]
-    with tables_opened(root, names, runs, bounds) as connection:
-        with _explained():
-            statements = connection.extract_statements(sql)
-        kinds = [str(s.type).removeprefix("StatementType.") for s in statements]
-        if kinds != ["SELECT"]:
-            found = ", ".join(kinds) or "nothing"
-            message = f"the query must be {_READS}; this is {found}"
-            raise UserError(message)
-        return run_bounded(connection, sql, limit=bounds.rows if limit is None else limit, time_s=bounds.time_s)
+    return asked(root, names, runs, bounds, (sql, {}))
 
 
-def run_bounded(
-    connection: duckdb.DuckDBPyConnection, sql: str, named: dict[str, Any] | None = None, *, limit: int, time_s: float
+def asked(
+    root: Path, names: Sequence[str], runs: Sequence[str] | None, bounds: Bounds, statement: tuple[str, dict[str, Any]]
 ) -> QueryResult:
-    """Runs a checked statement, interrupted when its time is over."""
-    watch = threading.Timer(time_s, connection.interrupt)
-    watch.daemon = True
-    watch.start()
+    """Runs a checked statement with its values over the named tables; again where a run was sealed meanwhile."""
+    chosen = list(runs or list_runs(root))
+    live = [run for run in chosen if not Layout(root, run).is_sealed]
     try:
-        with _explained():
-            done = connection.execute(sql, named) if named else connection.execute(sql)
-            columns = tuple(c[0] for c in done.description or ())
-            rows = done.fetchmany(limit + 1)
-    finally:
-        watch.cancel()
-    return QueryResult(columns, tuple(rows[:limit]), len(rows) > limit)
+        with _opened(root, names, chosen, bounds) as connection:
+            return _run(connection, statement, bounds)
+    except StoreError:
+        if not any(Layout(root, run).is_sealed for run in live):
+            raise
+    with _opened(root, names, chosen, bounds) as connection:
+        return _run(connection, statement, bounds)
+
+
+def _require_select(sql: str) -> None:
+    import duckdb
+
+    with _explained(), contextlib.closing(duckdb.connect(":memory:", config=_CLOSED)) as connection:
+        statements = connection.extract_statements(sql)
+    kinds = [str(s.type).removeprefix("StatementType.") for s in statements]
+    if kinds != ["SELECT"]:
+        found = ", ".join(kinds) or "nothing"
+        message = f"the query must be {_READS}; this is {found}"
+        raise UserError(message)
+
+
+def _run(connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, Any]], bounds: Bounds) -> QueryResult:
+    """Runs a checked statement, interrupted when its time is over.
+
+    In a thread of its own, because an interruption from the keyboard reaches Python alone, and not DuckDB at work.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(_answer, connection, statement, bounds)
+        try:
+            wait([working], bounds.time_s)
+        finally:
+            if not working.done():
+                connection.interrupt()
+        return working.result()
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, Any]], bounds: Bounds
+) -> QueryResult:
+    sql, named = statement
+    with _explained():
+        done = connection.execute(sql, named) if named else connection.execute(sql)
+        columns = _distinct([c[0] for c in done.description or ()])
+        rows = _fetched(done, bounds)
+    return QueryResult(columns, tuple(rows[: bounds.rows]), len(rows) > bounds.rows)
+
+
+def _fetched(done: duckdb.DuckDBPyConnection, bounds: Bounds) -> list[tuple[Any, ...]]:
+    """The rows and one more, a few at a time: DuckDB's bound on memory ends where they become Python's."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while len(rows) <= bounds.rows:
+        some = done.fetchmany(min(64, bounds.rows + 1 - len(rows)))
+        if not some:
+            break
+        rows += some
+        size += sum(map(_size, some))
+        if size > bounds.result_mib << 20:
+            message = (
+                f"the result is larger than {bounds.result_mib} MiB: ask for fewer rows with --limit, or for less "
+                "of each (substr, length)"
+            )
+            raise UserError(message)
+    return rows
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value takes."""
+    if isinstance(value, str | bytes):
+        return 64 + len(value)
+    if isinstance(value, dict):
+        return 64 + sum(_size(k) + _size(v) for k, v in value.items())
+    return 64 + sum(map(_size, value)) if isinstance(value, list | tuple) else 32
+
+
+def _distinct(columns: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns; of two that are called the same the second gets a number."""
+    found: list[str] = []
+    for column in columns:
+        name, number = column, 1
+        while name in found:
+            number += 1
+            name = f"{column}_{number}"
+        found.append(name)
+    return tuple(found)
 
 
 @contextlib.contextmanager
-def tables_opened(
-    root: Path, names: Sequence[str], runs: Sequence[str] | None, bounds: Bounds
+def _opened(
+    root: Path, names: Sequence[str], chosen: Sequence[str], bounds: Bounds
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A locked connection whose views are the named tables over the runs."""
-    chosen = list(runs or list_runs(root))
     if not chosen:
         message = f"no runs in {root}: make one with `assay run`, or name the folder with --store"
         raise UserError(message)
     with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
-        folders = [_tables_of(root, run, names, Path(scratch) / str(n)) for n, run in enumerate(chosen)]
-        connection = _locked(folders, names, Path(scratch) / "spill", bounds)
+        files: dict[str, list[Path]] = {name: [] for name in names}
+        added: dict[str, list[Path]] = {name: [] for name in names}
+        for number, run in enumerate(chosen):
+            own = Path(scratch) / str(number)
+            layout = Layout(root, run)
+            for name, paths in _tables_of(layout, names, own).items():
+                files[name] += paths
+            if layout.is_sealed:
+                for name, path in addendum_tables(layout, names, own.with_name(f"{number}-addenda")).items():
+                    added[name].append(path)
+        connection = _locked(files, added, Path(scratch) / "spill", bounds)
         try:
             yield connection
         finally:
             connection.close()
 
 
-def _tables_of(root: Path, run: str, names: Sequence[str], scratch: Path) -> Path:
-    """The folder with a run's Parquet files."""
-    layout = Layout(root, run)
+def _tables_of(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str, list[Path]]:
+    """The Parquet files of a run's tables."""
     layout.require()
+    sealed = {name: [layout.sealed.absolute() / f"{name}.parquet"] for name in names}
     if layout.is_sealed:
-        return layout.sealed.absolute()
-    with RunStore.open(root, run) as store:
-        if store.layout.is_sealed and not store.layout.sqlite.exists():  # it was sealed at this moment
-            return layout.sealed.absolute()
-        with store.snapshot():
+        return sealed
+    with RunStore.open(layout.root, layout.run) as store:
+        if store.is_sealed:  # at this moment
+            return sealed
+        with store_errors(scratch):
             scratch.mkdir()
-            write_tables(store, scratch, names)
-    return scratch
+        with store.snapshot():
+            return live_tables(store, names, scratch)
 
 
-def _locked(folders: Sequence[Path], names: Sequence[str], spill: Path, bounds: Bounds) -> duckdb.DuckDBPyConnection:
+def _locked(
+    files: dict[str, list[Path]], added: dict[str, list[Path]], spill: Path, bounds: Bounds
+) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    files = {name: [str(folder / f"{name}.parquet") for folder in folders] for name in names}
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "memory_limit": f"{bounds.memory_mib}MiB",
-            "max_temp_directory_size": f"{bounds.disk_mib}MiB",
-            "temp_directory": str(spill),
-            "threads": bounds.threads,
-            "python_enable_replacements": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-        },
-    )
+    config = _CLOSED | {
+        "memory_limit": f"{bounds.memory_mib}MiB",
+        "max_temp_directory_size": f"{bounds.disk_mib}MiB",
+        "temp_directory": str(spill),
+        "threads": bounds.threads,
+    }
+    connection = duckdb.connect(":memory:", config=config)
     try:
-        connection.execute(f"SET allowed_paths = {_listed(p for paths in files.values() for p in paths)}")
+        connection.execute(f"SET allowed_paths = {_listed(chain.from_iterable((*files.values(), *added.values())))}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         for name, paths in files.items():
-            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_listed(paths)})")
+            connection.execute(f"CREATE VIEW {name} AS {_view(name, paths, added[name])}")
     except duckdb.Error as exc:
         connection.close()
-        message = f"a sealed run cannot be read: {exc} (`assay verify --chain` says which)"
+        message = f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)"
         raise StoreError(message) from exc
     return connection
 
 
-def _listed(paths: Iterator[str] | Sequence[str]) -> str:
-    return "[" + ", ".join("'" + p.replace("'", "''") + "'" for p in paths) + "]"
+def _view(name: str, paths: Sequence[Path], added: Sequence[Path]) -> str:
+    extra = "".join(f", NULL::BIGINT AS {column}" for column in IN_QUERIES.get(name, {}))
+    whole = f"SELECT *{extra} FROM read_parquet({_listed(paths)})"
+    return f"{whole} UNION ALL BY NAME SELECT * FROM read_parquet({_listed(added)})" if added else whole
+
+
+def _listed(paths: Iterable[Path]) -> str:
+    return "[" + ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths) + "]"
 
 
 @contextlib.contextmanager
@@ -188,13 +283,13 @@ def _explained() -> Iterator[None]:
         message = f"{exc} (tables are named literally: {', '.join(TABLES)})"
         raise UserError(message) from exc
     except duckdb.InterruptException as exc:
-        message = "the query took too long and was stopped: narrow it with WHERE or --runs"
+        message = "the query took too long and was stopped: narrow it with WHERE or --run"
         raise UserError(message) from exc
     except duckdb.OutOfMemoryException as exc:
-        message = f"{exc} (narrow the query with WHERE or --runs)"
+        message = f"{exc} (narrow the query with WHERE or --run)"
         raise UserError(message) from exc
     except (duckdb.IOException, duckdb.InternalException) as exc:
-        message = f"a sealed run cannot be read: {exc} (`assay verify --chain` says which)"
+        message = f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)"
         raise StoreError(message) from exc
     except duckdb.Error as exc:
         raise UserError(str(exc)) from exc

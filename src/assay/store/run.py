@@ -43,6 +43,11 @@ class RunStore:
         self._sealed = SealedRun(layout.sealed) if connection is None else None
         self._builders: dict[str, RowBuilder] = {}
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether it was opened in its sealed form."""
+        return self._sealed is not None
+
     @classmethod
     def create(cls, root: Path, run: str, manifest: dict[str, Any]) -> Self:
         """Makes a run and becomes its writer.
@@ -80,11 +85,12 @@ class RunStore:
         layout.require()
         if layout.is_sealed:
             if write:
-                message = f"run {run!r} is sealed: it is finished, and nothing can be added to it"
-                raise StoreError(message)
+                _refuse_sealed(layout)
             return cls(layout, None, None)
         lock = WriterLock(layout.lock) if write else None
         try:
+            if write:
+                _refuse_sealed(layout)  # it may have been sealed while the lock was waited for
             return cls(layout, connect(layout.sqlite, write=write), lock)
         except BaseException:
             if lock is not None:
@@ -152,8 +158,8 @@ class RunStore:
         if self._sealed is not None:
             return self._sealed.attempts()
         with store_errors(self.layout.sqlite):
-            found = self._open().execute("SELECT row FROM attempts").fetchall()
-        return sorted((_ROW.decode(r[0]) for r in found), key=lambda r: (r.started or 0.0, r.chain))
+            found = self._open().execute("SELECT chain, row FROM attempts").fetchall()
+        return sorted((_row(*f) for f in found), key=lambda r: (r.started or 0.0, r.chain))
 
     def interrupted(self) -> list[str]:
         """Chains that began, have not ended, and are not marked yet."""
@@ -174,6 +180,38 @@ class RunStore:
             for found in self._open().execute(query, arguments):
                 yield _link(*found)
 
+    def later(self, after: int, until: int, kind: str | None) -> Iterator[Link]:
+        """The events of a live run with `after < seq <= until`, in the order of their appending.
+
+        `kind` is their type; None is all of them.
+        """
+        one, arguments = ("", ()) if kind is None else ("AND type = ?", (kind,))
+        query = f"SELECT chain, idx, previous, body, digest FROM events WHERE seq > ? AND seq <= ? {one} ORDER BY seq"
+        with store_errors(self.layout.sqlite):
+            for found in self._open().execute(query, (after, until, *arguments)):
+                yield _link(*found)
+
+    def digest_at(self, seq: int) -> str | None:
+        """The digest of an event of a live run by the order of its appending, from 1; None where there is none."""
+        with store_errors(self.layout.sqlite):
+            found = self._open().execute("SELECT digest FROM events WHERE seq = ?", (seq,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def last_seq(self) -> int:
+        """The newest event of a live run by the order of its appending; 0 where there is none."""
+        with store_errors(self.layout.sqlite):
+            found = self._open().execute("SELECT max(seq) FROM events").fetchone()[0]
+        return int(found or 0)
+
+    def mistyped(self) -> tuple[str, int] | None:
+        """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""
+        text = "CAST(body AS TEXT)"
+        told = f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.type') END"
+        query = f"SELECT chain, idx FROM events WHERE type IS NOT {told} ORDER BY seq LIMIT 1"
+        with store_errors(self.layout.sqlite):
+            found = self._open().execute(query).fetchone()
+        return None if found is None else (str(found[0]), int(found[1]))
+
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Everything read inside is of one moment, whatever a writer does meanwhile."""
@@ -186,7 +224,8 @@ class RunStore:
         try:
             yield
         finally:
-            connection.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # SQLite may have ended it, and a closed one needs no end
+                connection.execute("ROLLBACK")
 
     def trajectory(self, chain: str) -> Trajectory:
         """The whole of one try. Raises `StoreError` where there is none."""
@@ -224,8 +263,11 @@ class RunStore:
             return self._sealed.manifest()
         with store_errors(self.layout.sqlite):
             found = self._open().execute("SELECT value FROM meta WHERE key = 'manifest'").fetchone()
-        whole: dict[str, Any] = msgspec.json.decode(found[0])
-        return whole
+        try:
+            return msgspec.json.decode(found[0], type=dict[str, Any])
+        except (msgspec.DecodeError, TypeError) as exc:
+            message = f"{self.layout.sqlite} holds no manifest that can be read: restore the run from a copy"
+            raise StoreError(message) from exc
 
     def close(self) -> None:
         """Closes the files and gives the lock back. Idempotent."""
@@ -257,6 +299,12 @@ class RunStore:
     def __exit__(self, *_: object) -> None:
         """Closes the run."""
         self.close()
+
+
+def _refuse_sealed(layout: Layout) -> None:
+    if layout.is_sealed:
+        message = f"run {layout.run!r} is sealed: it is finished, and nothing can be added to it"
+        raise StoreError(message)
 
 
 def _refuse_existing(layout: Layout) -> None:
@@ -312,9 +360,21 @@ def encoded(body: Body, chain: str) -> bytes:
     return raw
 
 
+def _row(chain: object, row: object) -> AttemptRow:
+    try:
+        found = _ROW.decode(row if isinstance(row, bytes) else str(row))
+    except msgspec.DecodeError as exc:
+        message = f"the summary row of {chain!r} is damaged: {exc}; restore the run from a copy"
+        raise StoreError(message) from exc
+    if found.chain != chain:
+        message = f"the summary row of {chain!r} is one of {found.chain!r}; restore the run from a copy"
+        raise StoreError(message)
+    return found
+
+
 def _link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
     """SQLite holds any type in any column, so what somebody changed by hand may be of another one."""
-    if not isinstance(index, int):
-        message = f"an event of {chain} has the index {index!r}"
+    if not isinstance(index, int) or not all(isinstance(text, str) for text in (chain, previous, digest)):
+        message = f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
         raise StoreError(message)
     return Link(chain, index, previous, body if isinstance(body, bytes) else str(body).encode(), digest)

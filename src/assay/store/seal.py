@@ -140,6 +140,7 @@ def _remove_live(layout: Layout) -> None:
     with store_errors(layout.sqlite):
         for path in layout.live_files:
             path.unlink(missing_ok=True)
+    shutil.rmtree(layout.tables, ignore_errors=True)  # kept for speed alone
 
 
 def _flush(path: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from assay.errors import UserError
 
-from .query import Bounds, run_bounded, tables_opened
+from .query import Bounds, asked
 
 __all__ = ["Hit", "search"]
 
@@ -52,11 +52,12 @@ def search(
     if not text:
         message = "nothing to search for: give some text"
         raise UserError(message)
-    bounds = Bounds()
-    with tables_opened(root, ["steps"], runs, bounds) as connection:
-        wanted = text.lower() if ignore_case else text
-        statement = _statement(limit, ignore_case=ignore_case)
-        found = run_bounded(connection, statement, {"text": wanted}, limit=limit, time_s=bounds.time_s)
+    if limit < 1:
+        message = f"a search gives at least 1 hit, not {limit}: raise the limit"
+        raise UserError(message)
+    wanted = text.lower() if ignore_case else text
+    statement = (_statement(limit, ignore_case=ignore_case), {"text": wanted})
+    found = asked(root, ["steps"], runs, Bounds(rows=limit), statement)
     return tuple(Hit(*row) for row in found.rows)
 
 

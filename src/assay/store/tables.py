@@ -23,7 +23,7 @@ from assay.records import (
 
 from .rows import AttemptRow
 
-__all__ = ["TABLES", "arrow_schema", "event_rows", "trajectory_row"]
+__all__ = ["IN_QUERIES", "TABLES", "arrow_schema", "event_rows", "trajectory_row"]
 
 _KEYS = {"run": "string", "chain": "string", "attempt": "string", "task": "string", "agent": "string"}
 TABLES: dict[str, dict[str, str]] = {
@@ -120,9 +120,12 @@ TABLES: dict[str, dict[str, str]] = {
     },
 }
 
+IN_QUERIES: dict[str, dict[str, str]] = {"verdicts": {"addendum": "int64"}, "evidence": {"addendum": "int64"}}
+"""Columns that a query sees beside those of the files: the number of the addendum that a row stands in, else null."""
 
-def arrow_schema(name: str) -> Any:
-    """The Arrow schema of a table."""
+
+def arrow_schema(name: str, *, in_queries: bool = False) -> Any:
+    """The Arrow schema of a table's file; also with the columns that only queries have."""
     import pyarrow as pa
 
     plain = {
@@ -133,15 +136,19 @@ def arrow_schema(name: str) -> Any:
         "binary": pa.binary(),
     }
     types = plain | {f"list<{k}>": pa.list_(v) for k, v in plain.items()}
-    return pa.schema([(column, types[kind]) for column, kind in TABLES[name].items()])
+    columns = TABLES[name] | (IN_QUERIES.get(name, {}) if in_queries else {})
+    return pa.schema([(column, types[kind]) for column, kind in columns.items()])
 
 
-def event_rows(row: AttemptRow, event: Event, raw: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of one event of the chain that `row` sums up: table and record. `raw` is its body as it is stored."""
+def event_rows(row: AttemptRow | None, event: Event, raw: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of one event of the chain that `row` sums up (None: of no chain): table and record.
+
+    `raw` is its body as it is stored.
+    """
     tag = event.body.__struct_config__.tag
     plain = {"chain": event.chain, "index": event.index, "type": tag, "previous": event.previous}
     yield "events", plain | {"body": raw, "digest": event.digest}
-    keys = {"run": row.run, "chain": row.chain, "attempt": row.attempt, "task": row.task, "agent": row.agent}
+    keys = {name: getattr(row, name, None) for name in _KEYS}
     match event.body:
         case StepTaken(step):
             yield "steps", keys | _step(step)

@@ -1,0 +1,64 @@
+"""Rows of the query tables that addenda give: verdicts and evidence that were learnt after sealing.
+
+A row has the keys of the chain that its addendum is about, and the addendum's number; where an addendum concerns the
+whole run, the keys are null. Nothing is recomputed here: `audit` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .addenda import Addendum, addenda
+from .database import store_errors
+from .layout import Layout
+from .parquet import fit
+from .rows import AttemptRow
+from .sealed import SealedRun
+from .tables import IN_QUERIES, arrow_schema, event_rows
+
+__all__ = ["addendum_tables"]
+
+
+def addendum_tables(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str, Path]:
+    """Writes what the addenda of a sealed run add to some tables, one file a table that has any; into a new folder.
+
+    Raises:
+        StoreError: An addendum cannot be read, or the folder cannot be written.
+    """
+    wanted = [name for name in names if name in IN_QUERIES]
+    found = addenda(layout.root, layout.run) if wanted and layout.addenda.is_dir() else ()
+    if not found:
+        return {}
+    with contextlib.closing(SealedRun(layout.sealed)) as sealed:
+        rows = {row.chain: row for row in sealed.attempts()}
+    records: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
+    for table, record in _records(layout.run, found, rows):
+        if table in records:
+            records[table].append(record)
+    with store_errors(scratch):
+        scratch.mkdir()
+    return {name: _written(scratch / f"{name}.parquet", name, some) for name, some in records.items() if some}
+
+
+def _records(
+    run: str, found: Iterable[Addendum], rows: Mapping[str, AttemptRow]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for addendum in found:
+        about = rows.get(addendum.about or "")
+        for event in addendum.events:
+            for table, record in event_rows(about, event, b""):
+                yield table, record | {"run": run, "addendum": addendum.number}
+
+
+def _written(path: Path, name: str, records: list[dict[str, Any]]) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = arrow_schema(name, in_queries=True)
+    plain = [{key: fit(value) for key, value in record.items()} for record in records]
+    with store_errors(path):
+        pq.write_table(pa.Table.from_pylist(plain, schema=schema), path, compression="zstd")
+    return path
