@@ -130,6 +130,8 @@ class _Messages:
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
         self._turn: dict[str, Any] | None = None
+        self._said: list[str | list[dict[str, Any]]] = []
+        self._thoughts: list[str] = []
 
     def item(self, item: _Item, raw: dict[str, Any], where: str) -> None:
         kind = item.type
@@ -148,13 +150,23 @@ class _Messages:
             self._call(item, raw, where)
         else:
             require(kind != "item_reference", "items are not stored here: send the item itself", where)
-            self._add([raw])
+            self._open()
+            self._said.append([raw])
 
     def end_turn(self) -> None:
         """The assistant's turn is over."""
-        if self._turn is not None and self._turn["content"] is None and "tool_calls" not in self._turn:
-            self._turn["content"] = ""
-        self._turn = None
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        texts = [said for said in self._said if isinstance(said, str)]
+        if len(texts) == len(self._said):
+            text = "".join(texts)
+            turn["content"] = text if text or "tool_calls" not in turn else None
+        else:
+            turn["content"] = [part for said in self._said for part in _as_parts(said)]
+        if self._thoughts:
+            turn["reasoning_content"] = "".join(self._thoughts)
+        self._said, self._thoughts = [], []
 
     def _open(self) -> dict[str, Any]:
         if self._turn is None:
@@ -165,20 +177,11 @@ class _Messages:
     def _message(self, item: _Item, where: str) -> None:
         content = _content(item.content or "", f"{where}.content")
         if item.role == "assistant":
-            self._add(content)
+            self._open()
+            self._said.append(content)
             return
         self.end_turn()
         self.found.append({"role": "user" if item.role == "user" else "system", "content": content})
-
-    def _add(self, content: str | list[dict[str, Any]]) -> None:
-        turn = self._open()
-        before = turn["content"]
-        if before is None or before == "":
-            turn["content"] = content
-        elif isinstance(before, str) and isinstance(content, str):
-            turn["content"] = before + content
-        else:
-            turn["content"] = _as_parts(before) + _as_parts(content)
 
     def _reasoning(self, item: _Item, where: str) -> None:
         turn = self._open()
@@ -187,9 +190,9 @@ class _Messages:
             require(isinstance(part.get("text"), str), "expected a text", f"{where}.summary[{position}].text")
         text = "\n\n".join(part["text"] for part in parts)
         if text:
-            turn["reasoning_content"] = turn.get("reasoning_content", "") + text
+            self._thoughts.append(text)
         if item.encrypted_content and not item.encrypted_content.startswith(OWN_SEAL):
-            turn["encrypted_content"] = [*turn.get("encrypted_content", ()), item.encrypted_content]
+            turn.setdefault("encrypted_content", []).append(item.encrypted_content)
 
     def _call(self, item: _Item, raw: dict[str, Any], where: str) -> None:
         kind = item.type
