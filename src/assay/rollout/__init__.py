@@ -3,7 +3,7 @@
 from .config import RunConfig, to_toml
 from .plan import PlannedAttempt
 from .progress import Progress, Tally
-from .runs import RunSummary, resume_run, start_run
+from .runs import RunSummary, require_finished, resume_run, start_run
 from .trial import TryResult
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "RunSummary",
     "Tally",
     "TryResult",
+    "require_finished",
     "resume_run",
     "start_run",
     "to_toml",

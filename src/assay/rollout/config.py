@@ -25,7 +25,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """What to run, with what, how often, and within which limits."""
 
     tasks: tuple[str, ...]
-    """Task folders, or folders of task folders."""
+    """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     agent: str = "oracle"
     """Who acts: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`."""
     agent_options: dict[str, Any] = {}
@@ -69,7 +69,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             message = f"retries is {self.retries}: it must be 0 or more"
             raise UserError(message)
         if not self.tasks:
-            message = "no tasks: name at least one task folder"
+            message = "no tasks: name at least one task folder, or family:NAME"
             raise UserError(message)
         if self.backend == "process" and not self.allow_unsafe:
             message = (

@@ -19,7 +19,7 @@ from assay.gateway.backends import open_backend
 from assay.plugins import load
 from assay.settings import Settings
 from assay.store import RunStore
-from assay.tasks import LoadedTask, load_tasks
+from assay.tasks import LoadedTask, find_tasks
 
 from .attempt import ModelAccess
 from .config import RunConfig
@@ -30,7 +30,7 @@ from .progress import Progress
 from .runner import run_plan
 from .trial import Services
 
-__all__ = ["RunSummary", "new_run_name", "resume_run", "start_run"]
+__all__ = ["RunSummary", "new_run_name", "require_finished", "resume_run", "start_run"]
 
 
 class RunSummary(NamedTuple):
@@ -55,7 +55,7 @@ async def start_run(
         UserError: The configuration cannot work; nothing was started.
         StoreError: The record cannot be written; what is committed stays, and `resume_run` goes on.
     """
-    found = tuple(tasks) if tasks is not None else load_tasks([Path(t) for t in config.tasks])
+    found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     agent = _make_agent(config)
     name = config.run or new_run_name(agent.name)
     manifest = {
@@ -76,17 +76,61 @@ async def resume_run(
     """Finishes exactly what is missing of a run that was cut.
 
     Raises:
-        UserError: A task has changed or gone since the run began.
+        UserError: A task has changed or gone since the run began, or the run does not say how it was made.
         StoreError: There is no such run, it is sealed, or another process is writing it.
     """
     with RunStore.open(settings.store, run, write=True) as store:
-        manifest = store.manifest()
-        config = msgspec.convert(manifest["config"], RunConfig)
-        found = tuple(tasks) if tasks is not None else load_tasks([Path(t) for t in config.tasks])
-        _require_same(manifest["tasks"], found)
+        config, recorded = _asked_for(store)
+        found = tuple(tasks) if tasks is not None else _found_again(config)
+        _require_same(recorded, found)
         async with _opened(config, settings, found, _make_agent(config)) as means:
             await _run(store, means, found, progress)
     return RunSummary(run, settings.store)
+
+
+def require_finished(root: Path, run: str) -> None:
+    """Raises `UserError` where an attempt that a live run consists of has not ended."""
+    with RunStore.open(root, run) as store:
+        if store.is_sealed:
+            return
+        try:
+            config, tasks = _asked_for(store)
+        except UserError:  # made by other means: it consists of what has begun
+            planned = 0
+        else:
+            planned = len(tasks) * config.attempts
+        rows = store.attempts()
+    ended = {row.attempt for row in rows if row.final}
+    left = max(planned, len({row.attempt for row in rows})) - len(ended)
+    if left > 0:
+        message = (
+            f"{left} attempts of run {run!r} have not ended, and a sealed run can never be resumed: finish it with "
+            f"`assay resume {run}`, or seal it as it is with --unfinished"
+        )
+        raise UserError(message)
+
+
+def _asked_for(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
+    """Configuration and task digests of a run, from its manifest."""
+    manifest = store.manifest()
+    try:
+        return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
+    except (KeyError, msgspec.ValidationError) as exc:
+        message = (
+            f"run {store.run!r} does not say how it was made ({exc}): it was not made by `assay run`, or by another "
+            "version; start a new run"
+        )
+        raise UserError(message) from exc
+
+
+def _found_again(config: RunConfig) -> tuple[LoadedTask, ...]:
+    try:
+        return find_tasks(config.tasks)
+    except UserError as exc:
+        if all(t.startswith("family:") or Path(t).is_absolute() for t in config.tasks):
+            raise
+        message = f"{exc}\n(the run names its tasks relative to the folder where it was started: resume it there)"
+        raise UserError(message) from exc
 
 
 def new_run_name(agent: str) -> str:

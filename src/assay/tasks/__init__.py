@@ -8,6 +8,7 @@ from .harbor_config import HarborTask
 from .lint import lint_task
 from .load import LoadedTask, TaskStep, load_task, load_tasks
 from .scaffold import init_task
+from .sources import find_tasks
 from .templates import resolve_env, resolve_task, variables_of
 from .write import TaskDraft, write_task
 
@@ -24,6 +25,7 @@ __all__ = [
     "TaskStep",
     "WorkspaceTable",
     "family_tasks",
+    "find_tasks",
     "init_task",
     "lint_task",
     "load_family",

@@ -6,7 +6,9 @@ same tasks, whatever was asked before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 from assay.errors import PluginLoadError, TaskError, UserError, boundary
@@ -16,6 +18,9 @@ from assay.records import Task
 from .load import LoadedTask
 
 __all__ = ["TaskFamily", "family_tasks", "load_family"]
+
+_ID_RULE = "up to 200 letters, digits and . _ - / : +, the first a letter or a digit"
+_ID = re.compile(r"[A-Za-z0-9][\w./:+-]{0,199}", re.ASCII)
 
 
 @runtime_checkable
@@ -36,12 +41,16 @@ def load_family(name: str, options: Mapping[str, Any] | None = None) -> TaskFami
 
     Raises:
         UserError: There is no such family, it does not import, or it does not take these options.
+        TaskError: The family itself failed.
     """
     kind = load("tasks", name)
     try:
-        family = kind(**dict(options or {}))
-    except TypeError as exc:
-        message = f"task family {name!r} cannot be built: {exc}; check the options given to it"
+        with boundary(TaskError, f"task family {name!r}"):
+            family = kind(**dict(options or {}))
+    except TaskError as exc:
+        if not isinstance(exc.__cause__, TypeError):
+            raise
+        message = f"task family {name!r} cannot be built: {exc.__cause__}; check the options given to it"
         raise UserError(message) from exc
     if not isinstance(family, TaskFamily):
         message = f"task family {name!r} has no method tasks(n, seed); see assay.tasks.TaskFamily"
@@ -58,9 +67,17 @@ def family_tasks(name: str, n: int, seed: int, options: Mapping[str, Any] | None
     """
     family = load_family(name, options)
     with boundary(TaskError, f"task family {name!r}"):
-        made = tuple(family.tasks(n, seed))
-    ids = [task.id for task in made]
-    if not made or len(made) > n or len(set(ids)) != len(ids):
-        message = f"task family {name!r} gave {len(made)} tasks with {len(set(ids))} ids where {n} were asked for"
-        raise UserError(message)
+        made: tuple[Any, ...] = tuple(islice(family.tasks(n, seed), n + 1))
+    for task in made:
+        if not isinstance(task, Task) or not _ID.fullmatch(str(task.id)):
+            shown = repr(getattr(task, "id", task))[:80]
+            message = f"task family {name!r} gave {shown}, which is no Task with a good id ({_ID_RULE})"
+            raise PluginLoadError(message)
+    ids = {task.id for task in made}
+    if not made or len(made) > n or len(ids) != len(made):
+        message = (
+            f"task family {name!r} gave {len(made)} tasks with {len(ids)} ids where {n} were asked for; it has to give "
+            "at least one and no more than that, each with an id of its own"
+        )
+        raise PluginLoadError(message)
     return tuple(LoadedTask(task, None) for task in made)

@@ -20,7 +20,7 @@ from .harbor_config import HarborTask, StepTable
 from .mapping import artifacts_of, limits_of, network_of, oracle_of, script_check, to_task
 from .parts import Parts, StepParts, read_folder
 
-__all__ = ["LoadedTask", "TaskStep", "load_task", "load_tasks"]
+__all__ = ["LoadedTask", "TaskStep", "load_task", "load_tasks", "require_distinct"]
 
 
 class TaskStep(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ def load_tasks(paths: Iterable[Path]) -> tuple[LoadedTask, ...]:
     if broken:
         more = f"\nand {len(broken) - 20} more tasks that do not load" if len(broken) > 20 else ""
         raise UserError("\n".join(broken[:20]) + more)
-    _require_distinct(loaded)
+    require_distinct(loaded)
     return tuple(loaded)
 
 
@@ -138,13 +138,19 @@ def _folders(path: Path) -> list[Path]:
     return inside
 
 
-def _require_distinct(loaded: list[LoadedTask]) -> None:
+def require_distinct(loaded: Iterable[LoadedTask]) -> None:
+    """Raises `UserError` where two tasks share an id: a record names its task by it."""
     seen: dict[str, Path | None] = {}
     for one in loaded:
         if one.task.id in seen:
-            message = (
-                f"two tasks are called {one.task.id!r}: {seen[one.task.id]} and {one.folder}; "
-                "give one another folder name or another [task].name"
-            )
+            other = seen[one.task.id]
+            if one.folder is not None and one.folder == other:
+                message = f"the task folder {one.folder} is named twice: name it once"
+            else:
+                places = " and ".join(str(place or "a family") for place in (other, one.folder))
+                message = (
+                    f"two tasks are called {one.task.id!r}: {places}; give one another folder name or another "
+                    "[task].name, or run them apart"
+                )
             raise UserError(message)
         seen[one.task.id] = one.folder

@@ -1,0 +1,85 @@
+"""What a task can be named by: a folder, or `family:NAME,n=20,seed=3,key=value`.
+
+A comma parts what needs no quoting in any shell. `n` and `seed` are ours; every other key is an option of the family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assay.errors import UserError
+
+from .families import family_tasks
+from .load import LoadedTask, load_tasks, require_distinct
+
+__all__ = ["find_tasks"]
+
+PREFIX = "family:"
+COUNT = 10
+"""How many tasks a family gives where the name does not say."""
+MOST = 1_000_000
+_FORM = "write family:NAME,n=20,seed=3 (options of the family as further key=value)"
+
+
+class _Family(NamedTuple):
+    """A name, taken apart."""
+
+    name: str
+    number: int
+    seed: int
+    options: dict[str, Any]
+
+
+def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
+    """Loads the tasks that are named: those of folders first, in their order, then those of families.
+
+    Args:
+        names: Task folders, folders of task folders, or `family:NAME`: a family by its short name, as `module:Class`,
+            or as `path/file.py`. Then `,n=` how many (default 10), `,seed=` (default 0), and the family's options.
+
+    Raises:
+        UserError: A name is wrong, there is no such folder or family, a task has errors, or two share an id.
+        TaskError: A family itself failed.
+    """
+    named = list(dict.fromkeys(names))  # what is named twice is meant once
+    families = [_taken_apart(name) for name in named if name.startswith(PREFIX)]
+    loaded = list(load_tasks([Path(name) for name in named if not name.startswith(PREFIX)]))
+    for family in families:
+        loaded += family_tasks(family.name, family.number, family.seed, family.options)
+    require_distinct(loaded)
+    return tuple(loaded)
+
+
+def _taken_apart(text: str) -> _Family:
+    name, *pairs = text.removeprefix(PREFIX).split(",")
+    if not name:
+        message = f"{text!r} names no family: {_FORM}; `assay plugins` lists families"
+        raise UserError(message)
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, sep, value = pair.partition("=")
+        if not sep or not key.isidentifier() or key in options:
+            what = "is given twice" if key in options else "is not of the form key=value"
+            message = f"{pair!r} in {text!r} {what}: {_FORM}"
+            raise UserError(message)
+        options[key] = _value(value)
+    count, seed = options.pop("n", COUNT), options.pop("seed", 0)
+    for key, number, least in (("n", count, 1), ("seed", seed, 0)):
+        if type(number) is not int or not least <= number <= (MOST if key == "n" else 2**63 - 1):
+            message = f"{key}={number} in {text!r}: expected a whole number, at least {least}; {_FORM}"
+            raise UserError(message)
+    return _Family(name, count, seed, options)
+
+
+def _value(text: str) -> Any:
+    """A number or a boolean where it reads as one, else the text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
