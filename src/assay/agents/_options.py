@@ -14,7 +14,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
-    """Reads `--agent-option key=value` pairs; a value may be of the right type or the text of one (tables as JSON).
+    """Reads `--agent-option key=value` pairs; a value may be of the right type or the text of one.
+
+    Tables and lists are given as JSON.
 
     Raises:
         TypeError: An option that the agent does not have; the message lists those that it has.
@@ -27,7 +29,7 @@ def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
         message = f"agent {agent!r} has no option {', '.join(unknown)}; known: {', '.join(known) or 'none'}"
         raise TypeError(message)
     try:
-        tables = {field.name for field in fields if get_origin(field.type) is dict}
+        tables = {field.name for field in fields if get_origin(field.type) in {dict, list, tuple}}
         plain = {name: _table(value) if name in tables else value for name, value in given.items()}
         return msgspec.convert(plain, kind, strict=False)
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -36,5 +38,5 @@ def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
 
 
 def _table(value: Any) -> Any:
-    """A table given as JSON text, as on a command line; anything else as it is."""
+    """A table or list given as JSON text, as on a command line; anything else as it is."""
     return msgspec.json.decode(value) if isinstance(value, str) else value

@@ -1,0 +1,41 @@
+"""Command-line agents as they come, one file each: how each installs, starts, and is told where the model is."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+
+from assay.errors import UserError
+
+from .recipe import Recipe
+
+__all__ = ["HARNESSES", "find_recipe", "recipes"]
+
+HARNESSES = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "qwen-code": "qwen_code",
+    "opencode": "opencode",
+    "pi": "pi",
+    "gemini-cli": "gemini_cli",
+    "mini-swe-agent": "mini_swe_agent",
+    "openhands-sdk": "openhands_sdk",
+    "openai-agents": "openai_agents",
+    "smolagents": "smolagents",
+}
+"""Name to module. The last two are libraries, for programs that the agent `command` runs."""
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of that name. Raises `UserError` with the nearest ones."""
+    if name not in HARNESSES:
+        near = difflib.get_close_matches(name, HARNESSES, n=3) or list(HARNESSES)
+        message = f"no harness is called {name!r}; there are {', '.join(near)} (`assay agents` lists all)"
+        raise UserError(message)
+    recipe: Recipe = importlib.import_module(f"{__name__}.{HARNESSES[name]}").RECIPE
+    return recipe
+
+
+def recipes() -> tuple[Recipe, ...]:
+    """All, in the order of `HARNESSES`."""
+    return tuple(find_recipe(name) for name in HARNESSES)

@@ -1,0 +1,136 @@
+"""pip and npm, asked to fetch; and what they fetched. Their errors become one paragraph that says what to do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.errors import UserError
+
+from .recipe import Npm
+
+__all__ = ["find_python", "npm_packages", "pip_install", "pip_packages", "run_npm"]
+
+LONGEST_S = 1800
+LOCKS = Path(__file__).parent / "locks"
+"""What each npm package requires in turn, pinned with digests; `scripts/lock_harnesses.sh` writes them."""
+_OFFLINE = re.compile(
+    r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network (?:is|request)|"
+    r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError",
+)
+_ABSENT = re.compile(r"E404|ETARGET|No matching distribution|not found in registry|Could not find a version")
+
+
+def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None:
+    """Installs what the recipe's lock names into `folder/node_modules`; no script of any package is run.
+
+    Raises:
+        UserError: Something is not to be had, or is not what the lock says.
+    """
+    asked = {"private": True, "dependencies": {wanted.package: wanted.version}}
+    (folder / "package.json").write_bytes(msgspec.json.encode(asked))
+    shutil.copyfile(LOCKS / f"{name}.json", folder / "package-lock.json")
+    command = [
+        *(str(node), str(npm), "ci", "--ignore-scripts", "--omit=dev", "--prefer-offline"),
+        *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
+    ]
+    _run(command, folder, f"npm could not install {', '.join(wanted.wanted)}")
+
+
+def pip_install(python: str, wanted: Sequence[str], target: Path) -> None:
+    """Installs wheels for `python` into `target`. Raises `UserError`."""
+    command = [
+        *(*_pip(python), "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"),
+        *("--only-binary", ":all:", "--target", str(target), *wanted),
+    ]
+    _run(command, target.parent, f"pip could not install {', '.join(wanted)} (only wheels are taken)")
+
+
+def _pip(python: str) -> list[str]:
+    own = [python, "-m", "pip"]
+    if subprocess.run([*own, "--version"], capture_output=True, check=False).returncode == 0:
+        return own
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
+        return [sys.executable, "-m", "pip", "--python", python]
+    message = f"no pip: neither {python} nor {sys.executable} has one; install pip (`python3 -m ensurepip`)"
+    raise UserError(message)
+
+
+def _run(command: Sequence[str], folder: Path, what: str) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    except subprocess.TimeoutExpired as exc:
+        message = f"{what}: not done within {LONGEST_S} s; try again"
+        raise UserError(message) from exc
+    if done.returncode == 0:
+        return
+    told = f"{done.stdout}\n{done.stderr}".strip()
+    if _OFFLINE.search(told):
+        hint = "the package registry is not in reach; run this once where it is, or copy the cache folder from there"
+    elif _ABSENT.search(told):
+        hint = "the registry does not have that version"
+    else:
+        hint = "its own words are above"
+    message = f"{what}:\n{told[-1500:]}\n{hint}"
+    raise UserError(message)
+
+
+def npm_packages(folder: Path) -> tuple[list[str], list[list[Any]]]:
+    """What npm put below `folder`: `name@version` each, and the same with the registry's digests."""
+    lock = msgspec.json.decode((folder / "node_modules" / ".package-lock.json").read_bytes())
+    details = sorted(
+        [place.rpartition("node_modules/")[2], entry.get("version", ""), entry.get("integrity", "")]
+        for place, entry in lock.get("packages", {}).items()
+    )
+    return sorted({f"{name}@{version}" for name, version, _ in details}), details
+
+
+def pip_packages(site: Path) -> list[str]:
+    """What pip put into `site`: `name==version` each."""
+    return sorted({f"{found.name}=={found.version}" for found in metadata.distributions(path=[str(site)])})
+
+
+def find_python(oldest: tuple[int, int], given: str | None = None) -> str:
+    """A Python of this machine that is new enough: the one that runs, else one on the PATH, else one of pyenv's.
+
+    Raises:
+        UserError: There is none, or the given one is too old.
+    """
+    if given is not None:
+        if not _is_new_enough(given, oldest):
+            message = f"{given} does not start, or is older than Python {_shown(oldest)}: name another with --python"
+            raise UserError(message)
+        return given
+    for python in _candidates(oldest):
+        if _is_new_enough(python, oldest):
+            return python
+    message = f"no Python {_shown(oldest)} or newer on this machine: install one, or name it with --python PATH"
+    raise UserError(message)
+
+
+def _candidates(oldest: tuple[int, int]) -> list[str]:
+    minors = range(oldest[1], 15)
+    on_path = [shutil.which(f"python{oldest[0]}.{minor}") for minor in minors]
+    pyenv = Path("~/.pyenv/versions").expanduser()
+    built = [str(place / "bin" / "python3") for minor in minors for place in sorted(pyenv.glob(f"3.{minor}.*"))]
+    return [sys.executable, *(found for found in on_path if found), *built]
+
+
+def _is_new_enough(python: str, oldest: tuple[int, int]) -> bool:
+    code = f"import sys; sys.exit(sys.version_info[:2] < {oldest})"
+    try:
+        return subprocess.run([python, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def _shown(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

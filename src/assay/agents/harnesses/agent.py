@@ -1,0 +1,174 @@
+"""Runs an installed harness in the sandbox: its settings written, its endpoint told, the task given as it is.
+
+The task's text goes to the program's standard input or is one whole word of its command; no shell ever reads it. What
+the program wrote and how it ended is recorded and decides nothing: exit codes of harnesses lie, so the state is judged.
+
+Covered: the program runs as the sandbox's agent, with no network but the endpoint, and its own folders are no part of
+the state. Not covered: what the program itself does with the task; it is a stranger's, like the model.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import msgspec
+
+from assay.agents._options import read_options
+from assay.agents.interface import Attempt, Endpoint, Needs
+from assay.environments.interface import ExecResult, Mount, Workspace
+from assay.errors import AgentError, UserError
+from assay.records import Evidence, Task
+from assay.settings import Settings
+
+from .install import Installed, find_installed
+from .recipe import Recipe, filled, plain_model
+
+__all__ = ["HarnessAgent", "HarnessOptions", "instruction_of"]
+
+HOME = "/home/agent"
+LONGEST_WORD = 120_000
+"""Bytes of an instruction that is a word of the command; the kernel takes 128 KiB."""
+
+
+class HarnessOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of every harness."""
+
+    dialect: str | None = None
+    """Which API it speaks, of those that it can; default its first."""
+    lean: bool = False
+    """Fewer tools and a shorter prompt, where the harness has a switch for that."""
+    arguments: tuple[str, ...] = ()
+    """Words added to its command line."""
+    env: dict[str, str] = {}
+    """Variables added to its environment."""
+    context_tokens: Annotated[int, msgspec.Meta(ge=1024)] = 131_072
+    """What it is told of the model's context, where it wants to be told; it compacts before that."""
+    output_tokens: Annotated[int, msgspec.Meta(ge=1)] = 8192
+    """What it is told of the longest answer, where it wants to be told."""
+
+
+class _Told(NamedTuple):
+    """What is put together for one run of the program."""
+
+    command: list[str]
+    env: dict[str, str]
+    stdin: bytes
+
+
+class HarnessAgent:
+    """Runs its class's `recipe`. Its options are the fields of `HarnessOptions`."""
+
+    recipe: ClassVar[Recipe]
+    needs_model = True
+
+    def __init__(self, **options: Any) -> None:
+        recipe = self.recipe
+        self.name = recipe.name
+        self._options = read_options(HarnessOptions, options, recipe.name)
+        self._dialect = self._options.dialect or recipe.dialects[0]
+        if self._dialect not in recipe.dialects:
+            message = f"{recipe.title} does not speak {self._dialect!r}; it speaks {', '.join(recipe.dialects)}"
+            raise UserError(message)
+        self._installed = find_installed(Settings.from_environment().cache, recipe)
+        self.mounts: tuple[Mount, ...] = self._installed.mounts()
+        own = tuple(f"{HOME}/{folder}" for folder in recipe.own)
+        self.needs: Needs = msgspec.structs.replace(recipe.needs, tmpfs=(*recipe.needs.tmpfs, *own))
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        workspace = attempt.workspace
+        if workspace is None:
+            message = (
+                f"{self.recipe.title} needs a sandbox, and the environment {attempt.task.environment.kind!r} has none"
+            )
+            raise UserError(message)
+        values = self._values(await attempt.endpoint(), await home_of(workspace), _inside(workspace, self._installed))
+        for path, text in self.recipe.files.items():
+            await workspace.write(f"{HOME}/{path}", filled(text, values).encode(), mode=0o600)
+        told = self._told(values, instruction_of(attempt.task))
+        started = time.time()
+        result = await workspace.exec(told.command, env=told.env, stdin=told.stdin)
+        attempt.note(self._evidence(result, started))
+        if result.exit_code in {126, 127} and result.duration_s < 5:
+            message = f"{self.recipe.title} did not start: {result.stderr.strip()[-500:] or result.exit_code}"
+            raise AgentError(message)
+        attempt.finish(said(self.recipe.title, result))
+
+    def _values(self, endpoint: Endpoint, home: str, places: dict[str, str]) -> dict[str, str]:
+        options = self._options
+        values = {
+            **places,
+            "home": home,
+            "url": endpoint.url,
+            "openai": f"{endpoint.url}/v1",
+            "key": endpoint.key,
+            "model": plain_model(endpoint.model),
+            "dialect": self._dialect,
+            "context": str(options.context_tokens),
+            "output": str(options.output_tokens),
+        }
+        chosen = next((named for name, named in self.recipe.by_dialect.items() if name == self._dialect), {})
+        return {**values, **{name: filled(text, values) for name, text in chosen.items()}}
+
+    def _told(self, values: dict[str, str], instruction: str) -> _Told:
+        recipe, options = self.recipe, self._options
+        as_word = any("${instruction}" in word for word in (*recipe.command, *recipe.after))
+        if as_word and len(instruction.encode()) > LONGEST_WORD:
+            message = (
+                f"the instruction has {len(instruction.encode())} bytes, and {recipe.title} takes it as a word of its "
+                f"command line, which holds {LONGEST_WORD}"
+            )
+            raise UserError(message)
+        known = {**values, "instruction": instruction.replace("\0", "\ufffd")}
+        words = [filled(word, known) for word in recipe.command]
+        words += [filled(word, known) for word in recipe.lean] if options.lean else []
+        words += [*options.arguments, *(filled(word, known) for word in recipe.after)]
+        env = {name: filled(text, values) for name, text in recipe.env.items()}
+        stdin = b"" if as_word else instruction.encode()
+        return _Told([word for word in words if word], {**env, **options.env}, stdin)
+
+    def _evidence(self, result: ExecResult, started: float) -> Evidence:
+        data = {
+            "harness": self.recipe.name,
+            "version": self._installed.version,
+            "packages": self._installed.digest,
+            "dialect": self._dialect,
+            "lean": self._options.lean,
+            "exit_code": result.exit_code,
+            "killed_by": result.killed_by,
+            "duration_s": round(result.duration_s, 6),
+        }
+        return Evidence(id="harness", channel="audit", kind="harness", data=data, at=started)
+
+
+async def home_of(workspace: Workspace) -> str:
+    """The home folder as the program sees it: where nothing isolates, its path is the machine's."""
+    if workspace.isolation.name != "none":
+        return HOME
+    return (await workspace.exec(["/bin/sh", "-c", 'printf %s "$HOME"'])).stdout or HOME
+
+
+def _inside(workspace: Workspace, installed: Installed) -> dict[str, str]:
+    """Where the program's parts are: below their mounts, or where they lie where nothing can be mounted."""
+    return installed.places(mounted=workspace.isolation.name != "none")
+
+
+def instruction_of(task: Task) -> str:
+    """The task's text; of a conversation its messages' texts, one after the other."""
+    if isinstance(task.instruction, str):
+        return task.instruction
+    texts = []
+    for message in task.instruction:
+        parts = message.content
+        if not isinstance(parts, str):
+            parts = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+        texts.append(parts)
+    return "\n\n".join(texts)
+
+
+def said(title: str, result: ExecResult) -> str:
+    """How the program ended, for the record's `ended`."""
+    if result.killed_by is not None:
+        return f"{title} was killed: {result.killed_by}"
+    return f"{title} ended with exit code {result.exit_code}"

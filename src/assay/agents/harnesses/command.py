@@ -1,0 +1,150 @@
+"""Any command line as an agent: it finds the model in its environment, whatever API it speaks.
+
+    assay run TASKS --agent command --model openai:NAME --agent-option 'command=my-agent --yes' \\
+        --agent-option 'mounts={"/host/folder/of/my-agent": "/opt/my-agent"}'
+
+A command given as one text is run by `/bin/sh -c`, a list of words as it is. The task's text is its standard input, and
+is in the file that `$ASSAY_INSTRUCTION` names; in a list of words, `{instruction}` as a whole word is the text itself.
+The environment has `OPENAI_BASE_URL` and `OPENAI_API_BASE` (with `/v1`), `OPENAI_API_KEY`, `OPENAI_MODEL`, the three of
+`ANTHROPIC_`, `GOOGLE_GEMINI_BASE_URL`, `GEMINI_API_KEY`, `GEMINI_MODEL`, and `ASSAY_MODEL_URL`, `ASSAY_MODEL_KEY` and
+`ASSAY_MODEL`.
+
+The command runs in the sandbox and sees what is there: the image, the mounts, and with `harnesses` the folders of
+installed ones (`/opt/agents/NAME`).
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.agents._options import read_options
+from assay.agents.interface import Attempt, Endpoint, Needs
+from assay.environments.interface import Mount
+from assay.errors import AgentError, UserError
+from assay.records import Evidence
+from assay.settings import Settings
+
+from .agent import HOME, home_of, instruction_of, said
+from .install import find_installed
+from .recipe import plain_model
+
+__all__ = ["CommandAgent", "CommandOptions", "environment_of"]
+
+_OWN = f"{HOME}/.assay-command"
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class CommandOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the agent `command`."""
+
+    command: str | tuple[str, ...]
+    """What to run: a text for the shell, or (as a JSON list) words."""
+    env: dict[str, str] = {}
+    """Variables added to its environment."""
+    mounts: dict[str, str] = {}
+    """Host folder or file to where the sandbox shows it, read-only."""
+    harnesses: tuple[str, ...] = ()
+    """Names of installed harnesses and libraries whose folders it needs."""
+    own: tuple[str, ...] = ()
+    """Folders of its own, absolute: they start empty and are no part of the state."""
+    memory_mib: Count = 0
+    """At least this much memory; 0 leaves it to the task."""
+    processes: Count = 0
+    """At least this many processes; 0 leaves it to the task."""
+
+
+class CommandAgent:
+    """Runs one command line. Its options are the fields of `CommandOptions`."""
+
+    name = "command"
+    needs_model = True
+
+    def __init__(self, **options: Any) -> None:
+        if "command" not in options:
+            message = "agent 'command' runs a command line: give --agent-option 'command=...'"
+            raise UserError(message)
+        given = read_options(CommandOptions, {**options, "command": _words(options["command"])}, self.name)
+        self._options = given
+        self.mounts: tuple[Mount, ...] = (*_given_mounts(given.mounts), *_harness_mounts(given.harnesses))
+        self.needs: Needs = Needs(given.memory_mib, given.processes, tmpfs=(_OWN, *given.own))
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        workspace = attempt.workspace
+        if workspace is None:
+            message = f"a command needs a sandbox, and the environment {attempt.task.environment.kind!r} has none"
+            raise UserError(message)
+        home, instruction = await home_of(workspace), instruction_of(attempt.task)
+        endpoint = await attempt.endpoint()
+        await workspace.write(f"{_OWN}/instruction.md", instruction.encode())
+        env = environment_of(endpoint) | {"ASSAY_INSTRUCTION": f"{home}{_OWN[len(HOME) :]}/instruction.md"}
+        command = self._options.command
+        if not isinstance(command, str):
+            command = tuple(
+                instruction.replace("\0", "\ufffd") if word == "{instruction}" else word for word in command
+            )
+        started = time.time()
+        result = await workspace.exec(command, env={**env, **self._options.env}, stdin=instruction.encode())
+        data = {"command": self._options.command, "exit_code": result.exit_code, "killed_by": result.killed_by}
+        attempt.note(Evidence(id="harness", channel="audit", kind="harness", data=data, at=started))
+        if result.exit_code in {126, 127} and result.duration_s < 5:
+            message = f"the command did not start: {result.stderr.strip()[-500:] or result.exit_code}"
+            raise AgentError(message)
+        attempt.finish(said("the command", result))
+
+
+def environment_of(endpoint: Endpoint) -> dict[str, str]:
+    """The variables by which clients of every API find the model."""
+    url, key, model = endpoint.url, endpoint.key, plain_model(endpoint.model)
+    return {
+        "ASSAY_MODEL_URL": url,
+        "ASSAY_MODEL_KEY": key,
+        "ASSAY_MODEL": model,
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_BASE": f"{url}/v1",
+        "OPENAI_API_KEY": key,
+        "OPENAI_MODEL": model,
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": key,
+        "ANTHROPIC_MODEL": model,
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_API_KEY": key,
+        "GEMINI_MODEL": model,
+    }
+
+
+def _words(given: Any) -> Any:
+    """A list of words given as JSON text, as on a command line; anything else as it is."""
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(given, type=tuple[str, ...])
+        except msgspec.DecodeError:
+            return given  # a shell's test command starts like that too
+    return given
+
+
+def _given_mounts(given: dict[str, str]) -> tuple[Mount, ...]:
+    mounts = []
+    for source, target in given.items():
+        if not Path(source).exists():
+            message = f"agent 'command': mounts: {source} does not exist"
+            raise UserError(message)
+        if not target.startswith("/") or ".." in target.split("/"):
+            message = f"agent 'command': mounts: {target!r} must be an absolute path inside the sandbox"
+            raise UserError(message)
+        mounts.append(Mount(str(Path(source).resolve()), target))
+    return tuple(mounts)
+
+
+def _harness_mounts(names: tuple[str, ...]) -> tuple[Mount, ...]:
+    from . import find_recipe
+
+    if not names:
+        return ()
+    cache = Settings.from_environment().cache
+    found = [mount for name in names for mount in find_installed(cache, find_recipe(name)).mounts()]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,205 @@
+"""Drives an agent's programs against a model in a real sandbox, with a gateway and no run around it.
+
+For tests of recipes and for the table in docs/harnesses.md. Nothing is stored: what the gateway hands to whoever
+records is kept as a list. Between sandbox and gateway stands a relay that can cut connections, as a network would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from assay.agents.interface import Agent, Endpoint, placed
+from assay.agents.testing import FakeAttempt, fake_task
+from assay.environments.interface import Backend, Change, ExecResult, SpillTarget, Workspace, WorkspaceSpec
+from assay.errors import AssayError
+from assay.gateway.interface import CallHooks, Exchange, ModelRequest
+from assay.gateway.model import Model
+from assay.gateway.server import Gateway, GatewayOptions
+
+__all__ = ["Drive", "Driven", "Relay", "drive"]
+
+
+class Drive(msgspec.Struct, frozen=True):
+    """What is driven."""
+
+    instruction: str
+    spec: WorkspaceSpec = WorkspaceSpec()
+    timeout_s: float = 120.0
+    keep_alive_s: float = 10.0
+    files: dict[str, bytes] = {}
+    """Put into the sandbox before."""
+    read: tuple[str, ...] = ()
+    """Files to read afterwards."""
+
+
+class Driven(NamedTuple):
+    """What came of it."""
+
+    ended: str | None
+    error: str | None
+    """Why the agent failed, where it did."""
+    results: list[ExecResult]
+    """Of each program that it ran."""
+    exchanges: list[Exchange]
+    changes: tuple[Change, ...]
+    files: Mapping[str, bytes]
+    """Of `Drive.read`, those that there are."""
+    seconds: float
+
+    @property
+    def answered(self) -> list[Exchange]:
+        """The exchanges that got an answer."""
+        return [exchange for exchange in self.exchanges if exchange.reply is not None]
+
+
+class Kept(CallHooks):
+    """Keeps every exchange."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self._numbers = itertools.count(1)
+
+    async def before(self, request: ModelRequest, parent: str | None) -> str:
+        """See `CallHooks.before`."""
+        return f"call-{next(self._numbers)}"
+
+    async def after(self, exchange: Exchange) -> None:
+        """See `CallHooks.after`."""
+        self.exchanges.append(exchange)
+
+
+class Relay:
+    """Stands between a listener and a server on this machine; `cut` ends every connection in the middle of things."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.cuts = 0
+
+    def cut(self) -> None:
+        """Cuts what is open."""
+        self.cuts += 1
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one connection."""
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers |= {writer, inner_writer}
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_pump(reader, inner_writer))
+                group.create_task(_pump(inner_reader, writer))
+        finally:
+            for end in (writer, inner_writer):
+                self._writers.discard(end)
+                end.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    with suppress(OSError, RuntimeError):
+        writer.write_eof()
+
+
+class _Watched:
+    """A workspace whose execs are kept, and end in time."""
+
+    def __init__(self, inner: Workspace, timeout_s: float) -> None:
+        self._inner, self._timeout_s = inner, timeout_s
+        self.results: list[ExecResult] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """See `Session.exec`."""
+        result = await self._inner.exec(
+            command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s or self._timeout_s, show_bytes=show_bytes
+        )
+        self.results.append(result)
+        return result
+
+
+@asynccontextmanager
+async def _served(
+    workspace: Workspace, model: Model, hooks: CallHooks, keep_alive_s: float
+) -> AsyncIterator[tuple[Endpoint, Relay]]:
+    """A gateway whose one session is reached inside the sandbox."""
+    own = socket.create_server(("127.0.0.1", 0))
+    async with Gateway(GatewayOptions(keep_alive_s=keep_alive_s)) as gateway:
+        session = gateway.open(model, hooks)
+        await gateway.listen(own)
+        relay = Relay(own.getsockname()[1])
+        listener = await workspace.listen()
+        port = listener.getsockname()[1]
+        server = await asyncio.start_server(relay.serve, sock=listener)
+        try:
+            yield Endpoint(f"http://127.0.0.1:{port}/s/{session.id}", session.key, model.name), relay
+        finally:
+            server.close()
+            relay.cut()
+
+
+async def drive(agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[Relay] | None = None) -> Driven:
+    """Lets an agent act once in a fresh sandbox.
+
+    Args:
+        agent: What acts.
+        model: What it asks.
+        backend: Opens the sandbox; stays open.
+        what: The task and its limits.
+        relays: Given the relay as soon as there is one, for a model that cuts.
+    """
+    hooks = Kept()
+    inner = await backend.open(placed(what.spec, agent))
+    try:
+        workspace = _Watched(inner, what.timeout_s)
+        for path, data in what.files.items():
+            await inner.write(path, data)
+        started, error = time.monotonic(), None
+        async with _served(inner, model, hooks, what.keep_alive_s) as (endpoint, relay):
+            if relays is not None:
+                relays.append(relay)
+            attempt = FakeAttempt(
+                task=fake_task(what.instruction), workspace=cast("Workspace", workspace), served=endpoint
+            )
+            try:
+                await agent.run(attempt)
+            except AssayError as exc:
+                error = f"{type(exc).__name__}: {exc}"
+        seconds = time.monotonic() - started
+        files = await _read(inner, what.read)
+        changes = await inner.diff()
+    finally:
+        await inner.close()
+    return Driven(attempt.ended, error, workspace.results, hooks.exchanges, changes, files, seconds)
+
+
+async def _read(workspace: Workspace, paths: Sequence[str]) -> dict[str, bytes]:
+    found = {}
+    for path in paths:
+        with suppress(OSError, ValueError):
+            found[path] = await workspace.read(path)
+    return found

