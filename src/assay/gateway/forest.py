@@ -10,6 +10,7 @@ Not for tokens: what a client's rewriting means for them is said by the certific
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from .interface import ModelRequest
 __all__ = ["Forest", "Node", "Placement", "text_of"]
 
 Message = dict[str, Any]
+_WRITTEN_ID = re.compile(r"\bcall_[0-9A-Za-z]{8,64}\b")
+"""Ids of tool calls in the text of a client that writes its calls as text (smolagents does)."""
 
 
 class Node(NamedTuple):
@@ -195,12 +198,14 @@ def _plain_key(message: Message) -> int:
 
 
 def _echo_keys(message: Message) -> tuple[int, ...]:
-    """How an assistant turn may be known again, the surest first: by the ids of its calls, else by its text."""
+    """How an assistant turn may be known again: by the ids of its calls; else by its text, or by ids in that text."""
     calls = message.get("tool_calls") or ()
     ids = tuple(sorted(str(call.get("id")) for call in calls if isinstance(call, dict) and call.get("id")))
     if ids:
         return (hash(("calls", ids)),)
-    return (hash(("text", text_of(message.get("content")).strip())),)
+    text = text_of(message.get("content")).strip()
+    written = tuple(sorted(set(_WRITTEN_ID.findall(text)))) if "call_" in text else ()
+    return (hash(("text", text)), hash(("calls", written))) if written else (hash(("text", text)),)
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

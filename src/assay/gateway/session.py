@@ -102,6 +102,9 @@ class Session:
     async def finish(self, begun: Begun, answered: Answered, raw_response: bytes, *, delivered: bool) -> None:
         """Records a call that was answered."""
         self.busy -= 1
+        if answered.cause is not None and begun.placement.cause is None:
+            # Only the tokens showed that the call does not go on with its parent's branch.
+            begun = begun._replace(placement=begun.placement._replace(branch=None, cause=answered.cause))
         self.forest.add(begun.id, begun.placement, begun.parsed.request, answered.reply.message)
         await self._hooks.after(self._exchange(begun, answered, None, raw_response, delivered=delivered))
 

@@ -1,0 +1,201 @@
+"""The built-in engine: a Transformers checkpoint, on CPU or GPU, that takes token prompts and says what it sampled.
+
+For tests, small models and small machines; a server such as vLLM or SGLang is faster for large ones. Requests that
+come together run together. A seeded request draws the same numbers whatever runs beside it; what remains is the
+rounding of batched arithmetic. Weights are read from safetensors files of a folder only: nothing is fetched, nothing
+is unpickled, no code of a checkpoint runs.
+
+Options after the folder, as in `local:PATH?device=cuda&temperature=1`: `device`, `dtype`, `renderer`, `thinking`, and
+sampling options that go before the client's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.errors import ProviderError, UserError, boundary
+from assay.gateway.interface import TokenReply
+
+from ._engine import Engine, EngineOptions, Job
+from ._reply import CONTEXT_LENGTH
+from ._sampling import Drawing, drawing_of, log_probabilities
+
+__all__ = ["LocalBackend", "open_local"]
+
+_LEAST_TOKENS = 4096
+"""Of an answer whose request names no bound, where the context leaves as much."""
+Event = tuple[list[int], str | None, ProviderError | None]
+
+
+class LocalBackend:
+    """See `TokenBackend`.
+
+    Args:
+        model: A Transformers causal language model; it is put into evaluation mode.
+        name: What records call it.
+        decode: Token ids to text, for stop texts; without it a request with stop texts is refused.
+        weight_version: Names the weights in every answer.
+        options: See `EngineOptions`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        name: str,
+        *,
+        decode: Callable[[Sequence[int]], str] | None = None,
+        weight_version: str | None = None,
+        options: EngineOptions | None = None,
+    ) -> None:
+        self.name = name
+        self._model = model.eval()
+        self._decode = decode
+        self._version = weight_version
+        self._engine = Engine(model, options)
+        self._vocabulary = int(model.get_input_embeddings().num_embeddings)
+        self._context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 30)
+
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: dict[str, Any],
+        stop_ids: Sequence[int] = (),
+        on_tokens: Callable[[Sequence[int]], Awaitable[None]] | None = None,
+    ) -> TokenReply:
+        """See `TokenBackend.generate`."""
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event] = asyncio.Queue()
+
+        def tell(*event: Any) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(events.put_nowait, event)
+
+        job = self._job(prompt, sampling, stop_ids, tell)
+        self._engine.submit(job)
+        try:
+            while True:
+                tokens, finish, error = await _all_there(events)
+                if error is not None:
+                    raise error
+                if tokens and on_tokens is not None:
+                    await on_tokens(tokens)
+                if finish is not None:
+                    return TokenReply(tuple(job.ids), tuple(job.logprobs), finish, self._version)
+        finally:
+            job.cancelled = True
+
+    def score(self, prompt: Sequence[int], completion: Sequence[int], sampling: dict[str, Any]) -> tuple[float, ...]:
+        """Log-probabilities of `completion` after `prompt` under the sampling distribution, in one pass; blocks."""
+        import torch
+
+        how: Drawing = drawing_of(sampling)
+        with torch.inference_mode():
+            ids = torch.tensor([[*prompt, *completion]], device=self._model.device)
+            logits = self._model(input_ids=ids, logits_to_keep=len(completion) + 1).logits[0].float().cpu()
+        return tuple(float(log_probabilities(row, how)[token]) for row, token in zip(logits, completion, strict=False))
+
+    async def close(self) -> None:
+        """See `TokenBackend.close`."""
+        await asyncio.to_thread(self._engine.close)
+
+    def _job(self, prompt: Sequence[int], sampling: dict[str, Any], stop_ids: Sequence[int], tell: Any) -> Job:
+        if not prompt or min(prompt) < 0 or max(prompt) >= self._vocabulary:
+            message = f"a prompt is one or more token ids from 0 to {self._vocabulary - 1}"
+            raise ProviderError(message, status=400, retryable=False)
+        room = self._context - len(prompt)
+        if room < 1:
+            message = f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}"
+            raise ProviderError(message, status=400, retryable=False)
+        most = min(room, _whole(sampling, "max_tokens", _LEAST_TOKENS, least=1))
+        seed = _whole(sampling, "seed", secrets.randbits(63)) % (1 << 63)
+        job = Job(prompt, drawing_of(sampling), seed, most, self._ends(sampling, stop_ids), tell)
+        job.steered = list(sampling.get("steered") or ())
+        return job
+
+    def _ends(self, sampling: dict[str, Any], stop_ids: Sequence[int]) -> Callable[[Sequence[int]], bool]:
+        stops = frozenset(stop_ids)
+        given = sampling.get("stop") or ()
+        texts = [given] if isinstance(given, str) else [text for text in given if isinstance(text, str) and text]
+        if not texts:
+            return lambda ids: ids[-1] in stops
+        decode = self._decode
+        if decode is None:
+            message = "this model was opened without a tokenizer, so it cannot stop at a text"
+            raise ProviderError(message, status=400, retryable=False)
+        window = 4 + max(len(text.encode()) for text in texts)  # a token is a byte at least
+
+        def ends(ids: Sequence[int]) -> bool:
+            return ids[-1] in stops or any(text in decode(ids[-window:]) for text in texts)
+
+        return ends
+
+
+def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> LocalBackend:
+    """Loads a checkpoint's folder.
+
+    Args:
+        folder: Holds `config.json`, `*.safetensors` and `tokenizer.json`.
+        name: What records call the model.
+        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes a GPU where there is one.
+        dtype: `float32`, `bfloat16`, ...; `auto` is float32 on CPU and the checkpoint's own on a GPU.
+
+    Raises:
+        UserError: Something is missing or does not load; the message says what.
+    """
+    try:
+        import torch
+        import transformers
+    except ImportError as exc:
+        message = f"--model {name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
+        raise UserError(message) from exc
+    from assay.gateway.tokens.library import open_tokenizer
+
+    if not (folder / "config.json").is_file():
+        message = f"--model {name}: {folder} is no checkpoint: it has no config.json"
+        raise UserError(message)
+    tokenizer = open_tokenizer(folder)
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    dtype = "float32" if dtype == "auto" and device == "cpu" else dtype
+    try:
+        with boundary(ProviderError, f"--model {name}: cannot load {folder}"):
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=dtype
+            ).to(device)
+    except ProviderError as exc:
+        raise UserError(str(exc)) from exc
+    return LocalBackend(model, name, decode=tokenizer.decode, weight_version=_version(folder))
+
+
+def _version(folder: Path) -> str:
+    """A digest of the weight files."""
+    import blake3
+
+    hasher = blake3.blake3(max_threads=blake3.blake3.AUTO)
+    for path in sorted(folder.glob("*.safetensors")):
+        hasher.update_mmap(path)
+    return f"blake3:{hasher.hexdigest()[:16]}"
+
+
+def _whole(sampling: dict[str, Any], name: str, default: int, *, least: int | None = None) -> int:
+    given = sampling.get(name)
+    if given is None:
+        return default
+    usable = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+    if not usable or int(given) != given or (least is not None and given < least):
+        message = f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}"
+        raise ProviderError(message, status=400, retryable=False)
+    return int(given)
+
+
+async def _all_there(events: asyncio.Queue[Event]) -> Event:
+    """The next event together with those that came meanwhile."""
+    tokens, finish, error = await events.get()
+    while finish is None and error is None and not events.empty():
+        more, finish, error = events.get_nowait()
+        tokens = tokens + more
+    return tokens, finish, error

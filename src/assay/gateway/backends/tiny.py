@@ -1,0 +1,94 @@
+"""A real model of under a million random weights, for tests and examples: no network, no download, the same each time.
+
+It is a Qwen3 in all but size, with that family's special tokens and a byte-level tokenizer trained on text that every
+Python installation has. What it says by itself is noise; a `steer_with` makes it say a script token by token, while
+the log-probabilities stay its own. Weights are drawn wide, so that another context gives clearly other ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.gateway.interface import ModelRequest
+from assay.gateway.tokens.library import LibraryRenderer
+from assay.gateway.tokens.model import Steer
+
+from .scripted import ScriptedBackend
+
+__all__ = ["SPECIAL_TOKENS", "steer_with", "write_tiny_model", "write_tiny_tokenizer"]
+
+SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
+_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def write_tiny_model(folder: Path, *, seed: int = 0, vocabulary: int = 4096, context: int = 65536) -> Path:
+    """Writes a checkpoint (about 3 MB) into `folder`, unless one is there; returns the folder. Needs `assay[local]`.
+
+    Args:
+        folder: Is made; its name is free.
+        seed: Of the weights.
+        vocabulary: Tokens, the special ones included.
+        context: Longest prompt and answer together.
+    """
+    if (folder / "model.safetensors").is_file():
+        return folder
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    write_tiny_tokenizer(folder, vocabulary)
+    config = Qwen3Config(
+        vocab_size=vocabulary, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=32, max_position_embeddings=context, tie_word_embeddings=True,
+        initializer_range=0.1, bos_token_id=None, eos_token_id=2,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+    model.save_pretrained(folder, safe_serialization=True)
+    return folder
+
+
+def steer_with(renderer: LibraryRenderer, script: ScriptedBackend) -> Steer:
+    """Makes a model say what a script's replies are, in its own template."""
+
+    async def steer(request: ModelRequest) -> Sequence[int]:
+        return renderer.said((await script.complete(request)).message)
+
+    return steer
+
+
+def write_tiny_tokenizer(folder: Path, vocabulary: int = 4096) -> Path:
+    """Writes the tokenizer alone, with enough beside it to open a renderer; returns the folder. Needs `tokenizers`."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(_TAGS),
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    texts = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (argparse, textwrap, json)]
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in _TAGS])
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    described: dict[str, Any] = {"eos_token": "<|im_end|>", "tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(described), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3"}), encoding="utf-8")
+    return folder

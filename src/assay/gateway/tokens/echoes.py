@@ -1,0 +1,85 @@
+"""What a client made of what the model said, when it sent it back.
+
+The rule: **the next prompt holds the sampled tokens.** An assistant turn in a request is the model's own turn when it
+names the same tool calls by their ids (also inside a text, for clients that write calls as text), or, for a turn
+without calls, says the same text up to blanks around it; `assay.gateway.forest` decides that. Whatever else the client
+changed in it is recorded here and not shown to the model:
+
+| change | what the client did |
+|---|---|
+| `spelling` | wrote the same arguments with other spacing, key order or number form |
+| `keys` | left argument keys out, or put some in |
+| `malformed` | replaced arguments that were no JSON object |
+| `name` | renamed the tool (clients do so for calls that they cannot run) |
+| `text`, `reasoning` | dropped or trimmed it |
+| `form` | wrote the calls as text |
+| `edited` | gave an argument that the model did give another value, or said another text beside the calls |
+
+`edited` alone is a rewriting: somebody wants the model to see something else, so a branch begins there, rendered as
+the client has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .messages import arguments_of, text_in
+
+__all__ = ["changes_in"]
+
+Message = Mapping[str, Any]
+
+
+def changes_in(said: Message, echo: Message) -> tuple[str, ...]:
+    """The changes from what was said to its echo, each named once, in the order of the table."""
+    found: set[str] = set()
+    calls, echoed = _calls(said), _calls(echo)
+    if calls and not echoed:
+        return ("form",)
+    for call_id, function in calls.items():
+        found |= _call_changes(function, echoed.get(call_id) or {})
+    text, shown = text_in(said.get("content")), text_in(echo.get("content"))
+    if text != shown:
+        found.add("text" if shown.strip() in {"", text.strip()} else "edited")
+    if _reasoning(said) != _reasoning(echo):
+        found.add("reasoning")
+    order = ("spelling", "keys", "malformed", "name", "text", "reasoning", "form", "edited")
+    return tuple(change for change in order if change in found)
+
+
+def _calls(message: Message) -> dict[str, Mapping[str, Any]]:
+    return {
+        str(call.get("id")): call.get("function") or {}
+        for call in message.get("tool_calls") or ()
+        if isinstance(call, dict)
+    }
+
+
+def _reasoning(message: Message) -> str:
+    given = message.get("reasoning_content") or message.get("reasoning")
+    return given if isinstance(given, str) else ""
+
+
+def _call_changes(said: Mapping[str, Any], echo: Mapping[str, Any]) -> set[str]:
+    if said.get("name") != echo.get("name"):
+        return {"name"}
+    if said.get("arguments") == echo.get("arguments"):
+        return set()
+    own, shown = arguments_of(said.get("arguments")), arguments_of(echo.get("arguments"))
+    if isinstance(own, str) or isinstance(shown, str):
+        return {"malformed"} if isinstance(own, str) else {"edited"}
+    if any(not _alike(own[key], shown[key]) for key in own.keys() & shown.keys()):
+        return {"edited"}
+    return {"spelling"} if own.keys() == shown.keys() else {"keys"}
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Equal, or the same written otherwise: `"5"` and `5`, or a text with other blanks around it."""
+    return bool(one == other) or _spelled(one) == _spelled(other)
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).strip()

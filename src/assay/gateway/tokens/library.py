@@ -1,0 +1,209 @@
+"""Renderers of the `renderers` library (Apache-2.0), which knows the templates of the open model families.
+
+Its bridge keeps what was sampled and appends only new messages, with reasoning kept for good
+(`thinking_retention="all"`). Its answers are checked here: an extension that does not begin with the tokens it was
+given is no extension. The library is heavy (it imports the OpenAI client), so it is imported when a model is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.errors import ProviderError, UserError, boundary
+
+from .guard import GuardedTokenizer
+from .interface import Said, SaidCall
+from .messages import for_template, later
+
+__all__ = ["LibraryRenderer", "open_renderer", "open_tokenizer", "raw_call"]
+
+_FAMILIES = {"qwen3": "qwen3", "qwen3_moe": "qwen3", "gpt_oss": "gpt-oss", "glm4_moe": "glm-4.5"}
+"""Renderers by the model type of a checkpoint's `config.json`, where the type has one template only."""
+_NAME = re.compile(r'"name"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:\s*')
+_MAX_FILE = 256 << 20
+_MISSING = "rendering prompts needs the package {} ({}); install assay[tokens]"
+
+
+class LibraryRenderer:
+    """See `Renderer`.
+
+    Args:
+        inner: A renderer of the library, over `tokenizer`.
+        tokenizer: Guards against special tokens in other people's text.
+        name: The library's name for the template.
+    """
+
+    def __init__(self, inner: Any, tokenizer: GuardedTokenizer, name: str) -> None:
+        self.name = name
+        self.tokenizer = tokenizer
+        self.stop_ids = tuple(inner.get_stop_token_ids())
+        self._inner = inner
+        self._guard = tokenizer.guard
+
+    def render(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
+        """See `Renderer.render`."""
+        marked = self._guard.value(for_template(messages))
+        return list(self._inner.render_ids(marked, tools=self._tools(tools), add_generation_prompt=True))
+
+    def extend(
+        self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
+    ) -> list[int] | None:
+        """See `Renderer.extend`."""
+        if not messages or any(message.get("role") == "assistant" for message in messages):
+            return None
+        marked = self._guard.value(later(messages, names))
+        whole = self._inner.bridge_to_next_turn(list(before), list(sampled), marked)
+        if whole is None:
+            return None
+        ids = list(whole.token_ids)
+        known = [*before, *sampled]
+        return ids if ids[: len(known)] == known else None
+
+    def parse(self, sampled: Sequence[int], before: Sequence[int], tools: Sequence[dict[str, Any]]) -> Said:
+        """See `Renderer.parse`."""
+        parsed = self._inner.parse_response(list(sampled), tools=self._tools(tools), prompt_ids=list(before))
+        calls: list[SaidCall] = []
+        lost: list[str] = []
+        for found in parsed.tool_calls:
+            call = _call(found)
+            if call is None:
+                lost.append(found.raw)
+            else:
+                calls.append(call)
+        text = "\n".join(filter(None, [parsed.content.strip(), *lost]))
+        return Said(text, (parsed.reasoning_content or "").strip(), tuple(calls))
+
+    def said(self, message: dict[str, Any]) -> list[int]:
+        """The tokens with which the model would say this, its arguments as they are; for steering a test model."""
+        question = {"role": "user", "content": "?"}
+        before = list(self._inner.render_ids([question], add_generation_prompt=True))
+        whole = list(self._inner.render_ids([question, {**message, "content": message.get("content") or ""}]))
+        end = max(position for position, token in enumerate(whole) if token in self.stop_ids)
+        return whole[len(before) : end + 1]
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Renderer.text`."""
+        return self.tokenizer.decode(tokens)
+
+    def is_plain(self, token: int) -> bool:
+        """See `Renderer.is_plain`."""
+        return token not in self.tokenizer.added_ids
+
+    def _tools(self, tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        functions = [tool for tool in tools if isinstance(tool.get("function"), dict)]
+        return self._guard.value(functions) if functions else None
+
+
+def _call(found: Any) -> SaidCall | None:
+    """The library's call with its arguments as they were written; None where not even a name can be read."""
+    written = raw_call(found.raw)
+    name = found.name or (written[0] if written else None)
+    if not name:
+        return None
+    if written is not None and written[0] == name:
+        return SaidCall(name, written[1], found.id)
+    arguments = found.arguments
+    return SaidCall(name, arguments if isinstance(arguments, str) else json.dumps(arguments or {}), found.id)
+
+
+def raw_call(raw: str) -> tuple[str, str] | None:
+    """Name and argument text of a call written as a JSON object, byte for byte; of a broken one as far as it goes.
+
+    None where it names nothing, or is not written so.
+    """
+    name = _NAME.search(raw)
+    if not raw.lstrip().startswith("{") or name is None:
+        return None
+    try:
+        decoded = json.loads(f'"{name.group(1)}"', strict=False)
+    except json.JSONDecodeError:
+        decoded = name.group(1)
+    begins = _ARGUMENTS.search(raw, name.end()) or _ARGUMENTS.search(raw)
+    if begins is None:
+        return decoded, "{}"
+    try:
+        value, end = json.JSONDecoder(strict=False).raw_decode(raw, begins.end())
+    except (json.JSONDecodeError, RecursionError):
+        broken = raw[begins.end() :].rstrip()
+        return decoded, broken.removesuffix("}").rstrip() if broken.endswith("}}") else broken
+    return decoded, value if isinstance(value, str) else raw[begins.end() : end]
+
+
+def open_tokenizer(folder: Path) -> GuardedTokenizer:
+    """The tokenizer of a checkpoint's folder. Raises `UserError` naming the file that is missing or broken."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as exc:
+        message = _MISSING.format("tokenizers", exc)
+        raise UserError(message) from exc
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        message = f"{folder}: no tokenizer.json there; expected the folder of a checkpoint with a fast tokenizer"
+        raise UserError(message)
+    config = _json(folder / "tokenizer_config.json")
+    eos = config.get("eos_token")
+    eos = eos.get("content") if isinstance(eos, dict) else eos
+    try:
+        with boundary(ProviderError, "not usable"):  # the library raises plain exceptions only
+            inner = Tokenizer.from_file(str(path))
+    except ProviderError as exc:
+        message = f"{path}: {exc}"
+        raise UserError(message) from exc
+    name = str(_json(folder / "config.json").get("_name_or_path") or folder)
+    return GuardedTokenizer(inner, name, eos if isinstance(eos, str) else None, config.get("chat_template"))
+
+
+def open_renderer(folder: Path, name: str | None = None, *, thinking: bool | None = None) -> LibraryRenderer:
+    """The renderer for a checkpoint's folder.
+
+    Args:
+        folder: Holds at least `tokenizer.json`; `config.json` tells the model type.
+        name: The library's name of the template; without it the model's name or type must tell.
+        thinking: Whether the prompt lets the model think, for templates that can say so; None leaves their default.
+
+    Raises:
+        UserError: No renderer is known for the model, or something is missing; the message says what to name.
+    """
+    tokenizer = open_tokenizer(folder)
+    try:
+        from renderers import create_renderer
+        from renderers.base import MODEL_RENDERER_MAP
+        from renderers.configs import config_from_name
+    except ImportError as exc:
+        message = _MISSING.format("renderers", exc)
+        raise UserError(message) from exc
+    kind = str(_json(folder / "config.json").get("model_type") or "")
+    chosen = name or MODEL_RENDERER_MAP.get(tokenizer.name_or_path) or _FAMILIES.get(kind)
+    known = ", ".join(sorted(set(MODEL_RENDERER_MAP.values())))
+    if chosen is None or chosen in {"auto", "default"}:
+        message = f"{folder}: no template is known for the model type {kind or '(none)'!r}; name one of {known}"
+        raise UserError(message)
+    options: dict[str, Any] = {"thinking_retention": "all"}
+    if thinking is not None:
+        options["enable_thinking"] = thinking
+    try:
+        with boundary(ProviderError, f"{folder}: the template {chosen!r} does not fit"):
+            config = type(config_from_name(chosen)).model_validate({"name": chosen, **options})
+            return LibraryRenderer(create_renderer(tokenizer, config), tokenizer, chosen)
+    except ProviderError as exc:
+        first = str(exc).splitlines()[0]
+        message = f"{first} (known: {known})"
+        raise UserError(message) from exc
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_FILE:
+            return {}
+        decoded = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError, RecursionError) as exc:
+        message = f"{path}: {exc}"
+        raise UserError(message) from exc
+    return decoded if isinstance(decoded, dict) else {}

@@ -1,0 +1,212 @@
+"""Asks a model that takes tokens: renders what is new, keeps what was sampled, and certifies it.
+
+`RenderedBackend` is what `open_backend` gives for such a model: one for a run. Each session gets a `TokenModel` of its
+own from it (`assay.gateway.model.model_of`), which remembers the session's tokens. Asked as a plain backend it renders
+each request whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from assay.errors import ProviderError, boundary
+from assay.gateway.forest import Placement
+from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas, TokenBackend, TokenReply
+from assay.gateway.model import Answered
+from assay.records import Usage
+
+from .conversation import Conversation, Prompt
+from .interface import Renderer, Said
+from .streaming import Pieces
+
+__all__ = ["RenderedBackend", "Steer", "TokenModel"]
+
+_PASSED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
+_HARMLESS: dict[str, tuple[Any, ...]] = {
+    "tool_choice": (None, "auto"),
+    "response_format": (None, {"type": "text"}),
+    "presence_penalty": (None, 0),
+    "frequency_penalty": (None, 0),
+    "logit_bias": (None, {}),
+    "reasoning_effort": (None,),
+    "parallel_tool_calls": (None, True),
+}
+"""Options that token backends cannot keep, and the values that ask for nothing."""
+Steer = Callable[[ModelRequest], Awaitable[Sequence[int] | None]]
+_ROOT = Placement(None, None, "root", None, 0, (), 0, {})
+
+
+class TokenModel:
+    """One session's model. See `Model`.
+
+    Args:
+        backend: Samples.
+        renderer: Between messages and tokens.
+        forced: Sampling options that go before the client's, for example a temperature for training.
+        steer: For tests: what the answer to a request is to be, token by token; None leaves it to the model.
+    """
+
+    def __init__(
+        self,
+        backend: TokenBackend,
+        renderer: Renderer,
+        forced: Mapping[str, Any] | None = None,
+        steer: Steer | None = None,
+    ) -> None:
+        self.name = backend.name
+        self._backend = backend
+        self._renderer = renderer
+        self._forced = dict(forced or {})
+        self._steer = steer
+        self._conversation = Conversation(renderer)
+
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+        """See `Model.ask`."""
+        prompt = self._prompt(request, placement)
+        pieces = Pieces(self._renderer, prompt.ids, request.tools)
+        streamed = False
+
+        async def on_tokens(tokens: Sequence[int]) -> None:
+            nonlocal streamed
+            deltas = pieces.feed(tokens)
+            if deltas:
+                streamed = True
+                await on_deltas(deltas)
+
+        sent = prompt.ids
+        sampling = self._sampling(request.sampling)
+        steered = await self._steer(request) if self._steer is not None else None
+        if steered is not None:
+            sampling["steered"] = list(steered)
+        sampled = await self._backend.generate(sent, sampling, self._renderer.stop_ids, on_tokens)
+        reply = self._reply(call_id, request, prompt, sampling, sampled)
+        if streamed:
+            await on_deltas(pieces.rest(reply.message))
+        certificate = self._conversation.add(call_id, request, prompt, sampled.token_ids, sent)
+        return Answered(reply, prompt.cause, prompt.differs_at, prompt.shared, certificate)
+
+    def _prompt(self, request: ModelRequest, placement: Placement) -> Prompt:
+        try:
+            with boundary(ProviderError, f"this conversation cannot be put into the {self._renderer.name} template"):
+                return self._conversation.prompt(request, placement)
+        except ProviderError as exc:
+            raise ProviderError(str(exc), status=400, retryable=False) from exc
+
+    def _sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        chosen = {key: asked[key] for key in _PASSED if asked.get(key) is not None}
+        most = asked.get("max_completion_tokens") or asked.get("max_tokens")
+        if most is not None:
+            chosen["max_tokens"] = most
+        return chosen | self._forced
+
+    def _reply(
+        self, call_id: str, request: ModelRequest, prompt: Prompt, sampling: dict[str, Any], sampled: TokenReply
+    ) -> ModelReply:
+        said = self._renderer.parse(sampled.token_ids, prompt.ids, request.tools)
+        message = _message(call_id, said)
+        finish = "tool_calls" if said.calls and sampled.finish_reason == "stop" else sampled.finish_reason
+        counts = {"prompt_tokens": len(prompt.ids), "completion_tokens": len(sampled.token_ids)}
+        told: dict[str, Any] = {
+            "prompt": prompt.how,
+            "text": self._renderer.text(sampled.token_ids),
+            "echoes": [{"message": echo.position, "changes": echo.changes} for echo in prompt.echoes],
+            "ignored": _ignored(request.sampling, request.tools),
+        }
+        return ModelReply(
+            message=message,
+            finish_reason=finish,
+            usage=Usage(**counts),
+            raw={
+                "object": "chat.completion",
+                "model": self.name,
+                "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+                "usage": counts | {"total_tokens": sum(counts.values())},
+                "assay": {key: value for key, value in told.items() if value},
+            },
+            request={**sampling, "model": self.name, "messages": request.messages, "tools": request.tools},
+            model=self.name,
+            tries=sampled.tries,
+            prompt_token_ids=prompt.ids,
+            completion_token_ids=sampled.token_ids,
+            logprobs=_usable(sampled),
+            weight_version=sampled.weight_version,
+        )
+
+
+class RenderedBackend:
+    """A token backend and its renderer, as one `ModelBackend`.
+
+    Args:
+        tokens: Samples; closed with this.
+        renderer: Between messages and tokens.
+        forced: See `TokenModel`.
+        steer: See `TokenModel`.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenBackend,
+        renderer: Renderer,
+        forced: Mapping[str, Any] | None = None,
+        steer: Steer | None = None,
+    ) -> None:
+        self.name = tokens.name
+        self.tokens = tokens
+        self.renderer = renderer
+        self._forced = forced
+        self._steer = steer
+
+    def session(self) -> TokenModel:
+        """A model for one session."""
+        return TokenModel(self.tokens, self.renderer, self._forced, self._steer)
+
+    async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
+        """Asks once, with nothing remembered. See `ModelBackend.complete`."""
+        answered = await self.session().ask(secrets.token_hex(8), request, _ROOT, on_deltas or _nowhere)
+        return answered.reply
+
+    async def close(self) -> None:
+        """Closes the token backend. Idempotent."""
+        await self.tokens.close()
+
+
+async def _nowhere(_: Sequence[object]) -> None:
+    """For an answer that is given whole."""
+
+
+def _message(call_id: str, said: Said) -> dict[str, Any]:
+    """The canonical assistant message. Ids of calls are new in each call, and the same when it is computed again."""
+    message: dict[str, Any] = {"role": "assistant", "content": said.text or None}
+    if said.reasoning:
+        message["reasoning_content"] = said.reasoning
+    if said.calls:
+        message["tool_calls"] = [
+            {
+                "id": _tool_call_id(call_id, position),
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for position, call in enumerate(said.calls)
+        ]
+    return message
+
+
+def _tool_call_id(call_id: str, position: int) -> str:
+    return f"call_{hashlib.blake2b(f'{call_id}/{position}'.encode(), digest_size=12).hexdigest()}"
+
+
+def _ignored(asked: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the client asked for and does not get."""
+    found = [key for key, harmless in _HARMLESS.items() if asked.get(key) not in harmless]
+    return found + [f"tools: {tool.get('type')}" for tool in tools if not isinstance(tool.get("function"), dict)]
+
+
+def _usable(sampled: TokenReply) -> tuple[float, ...] | None:
+    """Log-probabilities, where there is one for each token."""
+    given = sampled.logprobs
+    fits = len(given) == len(sampled.token_ids) and all(map(math.isfinite, given))
+    return given if fits and given else None
