@@ -109,6 +109,7 @@ WALLS = {
     "Queries": "assay.store.query",
     "Model servers": "assay.gateway.backends.openai_chat",
     "Source archives": "assay.synthesis._archive",
+    "Git repositories": "assay.synthesis._git",
 }
 # What --json prints: the keys of the document, and the structs that it is made of.
 JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {

@@ -6,7 +6,7 @@ import io
 import os
 import subprocess
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -159,26 +159,36 @@ def sdist(tmp_path: Path) -> Path:
     return path
 
 
+Commit = Callable[[str, dict[str, str]], None]
+
+
 @pytest.fixture
-def repository(folder: Path) -> Path:
-    """Three commits: the package, a corrected `clamp` with its test, and a change of words."""
-    wrong = SHAPES.replace("return high\n", "return low\n")
-    early = TESTS.replace("    assert clamp(11) == 10\n", "").replace("    assert clamp(7, 4, 6) == 6\n", "")
-    versions = [
-        ("First", {"shapes/plane.py": wrong, "tests/test_plane.py": early}),
-        ("Correct the upper bound", {"shapes/plane.py": SHAPES, "tests/test_plane.py": TESTS}),
-        ("Words", {"README.md": "Shapes of the plane.\n", "shapes/later.py": "LATER = 1\n"}),
-    ]
+def commit(folder: Path) -> Commit:
+    """Writes files of the folder and commits all of it."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     for role in ("AUTHOR", "COMMITTER"):
         environment |= {f"GIT_{role}_NAME": "A", f"GIT_{role}_EMAIL": "a@b", f"GIT_{role}_DATE": "2024-01-01T00:00:00Z"}
     git = ["git", "-c", "init.defaultBranch=main", "-C", str(folder)]
     subprocess.run([*git, "init", "-q"], check=True, env=environment)
-    for message, files in versions:
+
+    def write(message: str, files: dict[str, str]) -> None:
         for name, text in files.items():
             (folder / name).write_text(text)
         subprocess.run([*git, "add", "-A"], check=True, env=environment)
         subprocess.run([*git, "commit", "-q", "-m", message], check=True, env=environment)
+
+    return write
+
+
+@pytest.fixture
+def repository(folder: Path, commit: Commit) -> Path:
+    """Three commits: the package, a corrected `clamp` with its test and a note of it, and a change of words."""
+    wrong = SHAPES.replace("return high\n", "return low\n")
+    early = TESTS.replace("    assert clamp(11) == 10\n", "").replace("    assert clamp(7, 4, 6) == 6\n", "")
+    commit("First", {"shapes/plane.py": wrong, "tests/test_plane.py": early, "CHANGES": "1.0\n"})
+    told = {"CHANGES": "1.0\n1.1: clamp returned the lower bound\n", "FIXED": "clamp\n"}
+    commit("Correct the upper bound", {"shapes/plane.py": SHAPES, "tests/test_plane.py": TESTS, **told})
+    commit("Words", {"README.md": "Shapes of the plane.\n", "shapes/later.py": "LATER = 1\n"})
     return folder
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,24 @@ from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
 from assay.tasks import load_task
 
 pytestmark = pytest.mark.slow
+TWO = """from shapes import area, perimeter
+
+
+def test_area_plain():
+    assert area(2, 3) == 6
+
+
+def test_area_square():
+    assert area(2, 2) == 4
+
+
+def test_perimeter_plain():
+    assert perimeter(2, 3) == 10
+
+
+def test_perimeter_square():
+    assert perimeter(2, 2) == 8
+"""
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -97,6 +117,44 @@ async def test_commits_become_tasks(repository: Path, tmp_path: Path, backend: B
     assert "return low\n    return value" in (folder / "environment" / "changed" / "shapes" / "plane.py").read_text()
     assert not (folder / "environment" / "changed" / "shapes" / "later.py").exists()
     assert not [p for p in folder.rglob("*") if p.name == ".git"]
+    assert {row.gate: row.total for row in report.table if row.total} == {"history": 1, "kept": 1}
+
+
+async def test_commit_tells_nothing_of_its_fix(repository: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
+    (entry,) = (await make(repository, tmp_path / "out", backend, cache, kinds=("commit",))).tasks
+    shown = tmp_path / "out" / entry.id / "environment"
+    with tarfile.open(shown / "source.tar.gz") as archive:
+        held = set(archive.getnames())
+    assert (shown / "changed" / "CHANGES").read_text() == "1.0\n"
+    assert not {"FIXED", "CHANGES"} & held
+    assert not (shown / "changed" / "FIXED").exists()
+    assert "as it once was" in (shown.parent / "instruction.md").read_text()
+
+
+async def test_commit_of_two_fixes_shows_both(
+    folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    text = (folder / "shapes" / "plane.py").read_text()
+    wrong = text.replace("2 * (width", "3 * (width").replace("width * height", "width * height * 2")
+    commit("First", {"shapes/plane.py": wrong, "tests/test_plane.py": "x = 1\n"})
+    commit("Two", {"shapes/plane.py": text, "tests/test_plane.py": TWO})
+    (entry,) = (await make(folder, tmp_path / "out", backend, cache, kinds=("commit",))).tasks
+    assert {name.rpartition("_")[0] for name in entry.visible} == {
+        "tests/test_plane.py::test_area",
+        "tests/test_plane.py::test_perimeter",
+    }
+
+
+async def test_commit_of_another_period_is_counted(
+    folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    old = {"shapes/plane.py": "import gone\n", "tests/test_plane.py": "from shapes import area\n"}
+    text, tests = [(folder / name).read_text() for name in old]
+    commit("First", old)
+    commit("Second", {"shapes/plane.py": "import gone.by\n", "tests/test_plane.py": "from shapes import clamp\n"})
+    commit("Third", {"shapes/plane.py": text, "tests/test_plane.py": tests, "shapes/new.py": "x = 1\n"})
+    report = await make(folder, tmp_path / "out", backend, cache, kinds=("commit",))
+    assert {row.gate: row.total for row in report.table if row.total} == {"history": 1, "period": 1}
 
 
 async def test_tests_that_need_a_package_are_told_so(folder: Path, backend: Backend, cache: Path) -> None:

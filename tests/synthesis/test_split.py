@@ -60,7 +60,7 @@ def test_single_test_is_cut_after_the_failing_statement() -> None:
 
 @pytest.mark.parametrize(("test", "line"), [("test_one", 16), ("test_two", 19), ("test_one", 0)])
 def test_single_test_that_fails_at_its_end_cannot_be_split(test: str, line: int) -> None:
-    with pytest.raises(Unsplittable, match="alone"):
+    with pytest.raises(Unsplittable, match="no other"):
         split({f"t.py::{test}": failed(line)}, {"t.py": TEXT}, "seed")
 
 
@@ -73,3 +73,36 @@ def test_cases_that_share_a_definition_stay_together() -> None:
     flipped = {"t.py::TestA::test_shared": failed(5), "t.py::Base::test_shared": failed(5)}
     with pytest.raises(Unsplittable):
         split(flipped, {"t.py": TEXT}, "seed")
+
+
+FOUR = "".join(f"def test_{name}():\n    assert 0\n\n" for name in "abcdef")
+NAMES = [f"t.py::test_{name}" for name in "abcdef"]
+
+
+@pytest.mark.parametrize("seed", [str(n) for n in range(20)])
+def test_what_a_hidden_test_fails_of_a_visible_one_fails_of(seed: str) -> None:
+    causes = {name: ("shared", part) for name, part in zip(NAMES, "xxyyzz", strict=True)}
+    parts = split({name: failed() for name in NAMES}, {"t.py": FOUR}, seed, causes)
+    seen = {part for name in parts.visible for part in causes[name]}
+    assert {part for name in parts.hidden for part in causes[name]} <= seen
+    assert len(parts.visible) == 3
+
+
+def test_all_are_shown_and_cut_where_each_fails_of_something_else() -> None:
+    flipped = {"t.py::test_one": failed(15), "t.py::test_two": failed(19)}
+    parts = split(flipped, {"t.py": TEXT}, "seed", {name: (name,) for name in flipped})
+    assert (parts.how, parts.visible, parts.hidden) == ("cut", tuple(flipped), ("t.py::test_one",))
+    assert "assert x == 1" in parts.texts["t.py"]
+    assert "assert 3" in parts.texts["t.py"]
+    assert "assert x == 2" not in parts.texts["t.py"]
+
+
+def test_nothing_is_left_to_hide_where_each_fails_of_something_else_and_ends_there() -> None:
+    with pytest.raises(Unsplittable, match="at its end"):
+        split({name: failed() for name in NAMES}, {"t.py": FOUR}, "seed", {name: (name,) for name in NAMES})
+
+
+def test_causes_change_nothing_where_the_drawn_tests_have_all() -> None:
+    flipped = {name: failed() for name in NAMES}
+    same = split(flipped, {"t.py": FOUR}, "seed", dict.fromkeys(NAMES, ("shared",)))
+    assert same == split(flipped, {"t.py": FOUR}, "seed")

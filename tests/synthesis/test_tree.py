@@ -12,7 +12,7 @@ import pytest
 from assay.errors import UserError
 from assay.synthesis import _archive
 from assay.synthesis._archive import read_archive
-from assay.synthesis._tree import load_source
+from assay.synthesis._tree import _named, keep, load_source
 
 pytestmark = pytest.mark.quick
 
@@ -71,6 +71,11 @@ def test_names_that_lead_outside_are_refused(tmp_path: Path, name: str) -> None:
         read_archive(packed(tmp_path / "a.tar.gz", [entry(name)]))
 
 
+def test_file_that_is_also_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="both as a file and as a folder"):
+        read_archive(packed(tmp_path / "a.tar.gz", [entry("x/a"), entry("x/a/b")]))
+
+
 def test_links_and_devices_are_left_out(tmp_path: Path) -> None:
     odd = [entry("a/l", kind=tarfile.SYMTYPE, link="/etc/passwd"), entry("a/h", kind=tarfile.LNKTYPE, link="a/x")]
     odd += [entry("a/p", kind=tarfile.FIFOTYPE), entry("a/d", kind=tarfile.CHRTYPE), entry("a/x")]
@@ -115,3 +120,28 @@ def test_what_is_missing_is_named(tmp_path: Path, files: dict[str, str], message
 def test_unknown_source_says_what_it_may_be() -> None:
     with pytest.raises(UserError, match="no installed package"):
         load_source("no-such-package-anywhere")
+
+
+COPIES = ("env-3.11/pyvenv.cfg", "env-3.11/lib/a.py", "x/site-packages/a/b.py", "old/My.Code-1.0.tar.gz",
+          "old/my_code-1.0-py3-none-any.whl", "bad\udcff.py", "two\nlines.py")  # fmt: skip
+
+
+def test_copies_of_the_package_and_odd_names_are_left_out() -> None:
+    own = {"my_code/a.py": b"", "tests/other-1.0.whl": b"", "tests/data.zip": b"", "a b.py": b""}
+    assert keep(own | dict.fromkeys(COPIES, b""), "my-code") == own
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({"pyproject.toml": b'[project]\nname = "a-b"\nversion = "2.0"\n'}, ("a-b", "2.0")),
+        ({"pyproject.toml": b'[tool.poetry]\nname = "c"\n'}, ("c", "")),
+        ({"setup.cfg": b"[metadata]\nname = d\nversion = attr: d.VERSION\n"}, ("d", "")),
+        ({"pyproject.toml": b"tool = 1\n", "setup.cfg": b"[metadata]\nname = e\n"}, ("e", "")),
+        ({"pyproject.toml": b"[project\xff", "setup.cfg": b"[[["}, ("folder", "")),
+        ({"pyproject.toml": b"a = " + b"[" * 100_000}, ("folder", "")),
+        ({"PKG-INFO": b"Name: ../../x y\nVersion: 1\n\n"}, ("folder", "")),
+    ],
+)
+def test_name_is_what_the_project_declares(files: dict[str, bytes], named: tuple[str, str]) -> None:
+    assert _named(files, "folder") == named

@@ -7,18 +7,17 @@ Not covered: what the files say. Nothing is written to disk and nothing is run.
 
 from __future__ import annotations
 
-import io
 import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
 from assay.errors import UserError
 
-__all__ = ["MAX_BYTES", "MAX_FILES", "read_archive", "read_tar", "safe_name"]
+__all__ = ["MAX_BYTES", "MAX_FILES", "file_and_folder", "read_archive", "safe_name"]
 
 MAX_FILES = 20_000
 MAX_BYTES = 256 * 1024 * 1024
@@ -33,11 +32,6 @@ def read_archive(path: Path) -> dict[str, bytes]:
     zipped = zipfile.is_zipfile(path)
     with path.open("rb") as file:
         return _read(_zip_members(file) if zipped else _tar_members(file), path.name)
-
-
-def read_tar(data: bytes, where: str) -> dict[str, bytes]:
-    """The regular files of a tar archive in memory. Raises `UserError` as `read_archive` does."""
-    return _read(_tar_members(io.BytesIO(data)), where)
 
 
 def _read(members: Iterator[tuple[str, IO[bytes]]], where: str) -> dict[str, bytes]:
@@ -57,7 +51,18 @@ def _read(members: Iterator[tuple[str, IO[bytes]]], where: str) -> dict[str, byt
     except (NotImplementedError, RuntimeError) as exc:
         message = f"{where} is packed in a way that is not read here (encrypted, or an unusual method): {exc}"
         raise UserError(message) from exc
+    twice = file_and_folder(files)
+    if twice:
+        message = f"{where} holds {twice!r} both as a file and as a folder: it is refused as a whole"
+        raise UserError(message)
     return files
+
+
+def file_and_folder(names: Iterable[str]) -> str:
+    """A name that is a file and also a folder of another one; empty where there is none."""
+    files = set(names)
+    folders = {name[:at] for name in files for at in range(len(name)) if name[at] == "/"}
+    return min(files & folders, default="")
 
 
 def _zip_members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:

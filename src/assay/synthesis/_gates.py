@@ -7,7 +7,8 @@ the agent will see. A gate's answer rests on runs in a sandbox; the journal keep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -17,15 +18,19 @@ from assay.code.batches import Job, JobResult, RunOutcome
 from assay.code.source import SourceError, equivalent
 
 from ._candidates import Candidate
+from ._parts import MOST_PARTS, causes_of, separate
 from ._reference import outcomes
 from ._split import Split, Unsplittable, split
 from .config import SynthesisConfig
 
-__all__ = ["GATES", "Journal", "Outcome", "Runner", "judge"]
+__all__ = ["GATES", "Journal", "Outcome", "Runner", "judge", "plain"]
 
 GATES: dict[str, str] = {
+    "history": "the commit changes program files that were there before, and tests with them, and is no sweep",
+    "period": "its tests pass on its own tree in the environment of the newest one",
     "applies": "the changed text is a program",
     "equivalent": "the changed program is another one, also when compiled",
+    "copied": "no other file of the tree is a copy of the unbroken one",
     "trivial": "the tests can still be collected, and the package imported",
     "time": "its tests take at most ten times as long as before, and fit the time limit",
     "survived": "at least one test fails",
@@ -39,6 +44,8 @@ GATES: dict[str, str] = {
 }
 """Gate to what it demands, in order. Candidates that pass all are `kept`."""
 MOST_FLIPPED = 40
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_FOLDER = re.compile(r"/tmp/pytest-of-[^/\s]+/pytest-\d+")
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -54,6 +61,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """Tests that run what was changed and pass with and without it."""
     shown: dict[str, RunOutcome] = {}
     """How the visible tests fail."""
+    causes: dict[str, tuple[str, ...]] = {}
+    """Failing test to the parts of the change that it fails of, where the change has several (see `_parts`)."""
 
 
 class Runner(Protocol):
@@ -114,6 +123,8 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
     for repetition in range(1, given.config.repetitions):
         again = await _run(given, alive, laboratory, repetition)
         alive = [c for c in alive if _record(ended, _by_repetition(given, c, facts[c.digest], again[c.digest]))]
+    for one in alive:
+        facts[one.digest] = await _with_causes(given, one, facts[one.digest], laboratory)
     splits: dict[str, Split] = {}
     for one in alive:
         try:
@@ -121,16 +132,32 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
         except Unsplittable as exc:
             ended[one.digest] = Outcome(one.digest, "split", str(exc))
     alive = [c for c in alive if c.digest in splits]
-    shown = await laboratory.run(
-        [_visible_job(given, c, facts[c.digest], splits[c.digest]) for c in alive], repetition=0
-    )
+    seen = [_visible_job(given, c, facts[c.digest], splits[c.digest]) for c in alive]
+    shown = await laboratory.run(seen, repetition=0)
     for one in alive:
         ended[one.digest] = _by_visible(facts[one.digest], splits[one.digest], shown[one.digest])
+    alive = [c for c in alive if ended[c.digest].gate == "kept"]
+    once_more = [msgspec.structs.replace(j, tests=splits[j.id].visible) for j in seen if ended[j.id].gate == "kept"]
+    for digest, result in (await laboratory.run(once_more, repetition=0)).items():
+        ended[digest] = _by_second_look(ended[digest], result)
     async with asyncio.TaskGroup() as group:
         for one in alive:
-            if ended[one.digest].gate == "kept":
-                group.create_task(_by_judge(given, one, ended))
+            group.create_task(_by_judge(given, one, ended))
     return [ended[c.digest] for c in wave]
+
+
+async def _with_causes(given: Given, one: Candidate, facts: Outcome, laboratory: Runner) -> Outcome:
+    """Takes the parts of a commit back one by one. Other changes are small, or made of what the same tests run."""
+    if one.kind != "commit" or len(facts.flipped) < 2:
+        return facts
+    parts = separate({path: unbroken(given, one, path) for path in one.changes}, one.changes)
+    tests, limit = tuple(sorted(facts.flipped)), _limit(given, one)
+    if len(parts) > MOST_PARTS:
+        # Not taken apart: each test may fail of something else.
+        return msgspec.structs.replace(facts, causes={test: (test,) for test in tests})
+    jobs = [Job(f"{one.digest} {n}", tests, write={**one.base, **part}, cpu_s=limit) for n, part in enumerate(parts)]
+    done = await laboratory.run(jobs, repetition=0)
+    return msgspec.structs.replace(facts, causes=causes_of(tests, [done[job.id] for job in jobs]))
 
 
 async def _by_judge(given: Given, one: Candidate, ended: dict[str, Outcome]) -> None:
@@ -158,7 +185,7 @@ def _passing(given: Given, one: Candidate) -> Mapping[str, float]:
 def split_of(given: Given, one: Candidate, facts: Outcome) -> Split:
     """How the failing tests are split; the same each time. Raises `Unsplittable`."""
     files = {path: unbroken(given, one, path) for path in {t.partition("::")[0] for t in facts.flipped}}
-    return split(facts.flipped, files, one.digest)
+    return split(facts.flipped, files, one.digest, facts.causes)
 
 
 def _by_text(given: Given, one: Candidate) -> Outcome | None:
@@ -166,7 +193,22 @@ def _by_text(given: Given, one: Candidate) -> Outcome | None:
         same = all(equivalent(unbroken(given, one, path), text) for path, text in one.changes.items())
     except (SourceError, UnicodeDecodeError) as exc:
         return Outcome(one.digest, "applies", str(exc)[:300])
-    return Outcome(one.digest, "equivalent", "the compiled code is the same") if same else None
+    if same:
+        return Outcome(one.digest, "equivalent", "the compiled code is the same")
+    copies = (other for path in one.changes for other in _copies(given, one, path))
+    copy = next(copies, "")
+    return Outcome(one.digest, "copied", f"{copy} would tell what is missing") if copy else None
+
+
+def _copies(given: Given, one: Candidate, path: str) -> Iterator[str]:
+    """The files that stay as they are and have the text that is broken here."""
+    right = unbroken(given, one, path).encode()
+    for other, data in given.texts.items():
+        if len(data) == len(right) and data == right and other not in one.base and other not in one.changes:
+            yield other
+    for other, text in one.base.items():
+        if text is not None and other not in one.changes and text.encode() == right:
+            yield other
 
 
 async def _run(given: Given, alive: Sequence[Candidate], laboratory: Runner, repetition: int) -> dict[str, JobResult]:
@@ -236,3 +278,18 @@ def _by_visible(facts: Outcome, parts: Split, result: JobResult) -> Outcome:
         return Outcome(facts.digest, "visible", f"{passing[0]} does not fail where it is shown")
     shown = {t: msgspec.structs.replace(now[t], cpu_ms=0.0) for t in parts.visible}
     return msgspec.structs.replace(facts, shown=shown)
+
+
+def _by_second_look(outcome: Outcome, result: JobResult) -> Outcome:
+    """Of a message that is another one each time (a clock, a process number) the exception's name alone is told."""
+    now = outcomes(result.tests)
+    same = {
+        test: test in now and plain(now[test].message) == plain(told.message) for test, told in outcome.shown.items()
+    }
+    told = {t: r if same[t] else msgspec.structs.replace(r, message="") for t, r in outcome.shown.items()}
+    return msgspec.structs.replace(outcome, shown=told)
+
+
+def plain(message: str) -> str:
+    """A message without what differs between two runs of the same thing: addresses, pytest's own folders."""
+    return _FOLDER.sub("/tmp/pytest", _ADDRESS.sub("0x...", message))

@@ -7,6 +7,7 @@ replace parts of the runner). Such tests cannot decide, however stable they are.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from ._candidates import Candidate
 from ._gates import Outcome
 from ._laboratory import WORKSPACE, Laboratory, write_tree
 from ._task_folder import check_of
-from ._tree import SourceTree
+from ._tree import SourceTree, is_test_file
 
 __all__ = ["Judge"]
 
@@ -95,13 +96,14 @@ class Judge:
             finally:
                 if own is not None:
                     await self._backend.release(own)
+                    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return "" if result.verdict.status == "pass" else f"{result.verdict.status}: {result.verdict.reason}"
 
     def _folder_of(self, one: Candidate) -> Path:
         folder = Path(self._host.name) / one.digest
-        files = {f"tests/files/{path}": data for path, data in self._tree.files.items()}
-        files |= {f"tests/files/{path}": text.encode() for path, text in one.base.items() if text is not None}
-        write_tree(files, folder)
+        texts = {path: data for path, data in self._tree.files.items() if is_test_file(path)}
+        texts |= {path: (text or "").encode() for path, text in one.base.items() if is_test_file(path)}
+        write_tree({f"tests/files/{path}": data for path, data in texts.items()}, folder)
         return folder
 
     async def _state_of(self, one: Candidate) -> Snapshot:

@@ -11,14 +11,13 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from assay.code.batches import RUNNER, Batch, Job, JobResult, read_reply, write_request
 from assay.environments.interface import Backend, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
-from assay.errors import EnvironmentFailure
 
 from ._tree import SourceTree
 
@@ -27,6 +26,16 @@ __all__ = ["WORKSPACE", "Laboratory", "write_tree"]
 WORKSPACE = "/workspace"
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
+
+
+_NO_REPLY = "the test runner gave no reply and ended with"
+
+
+class _Done(NamedTuple):
+    """What came back of a batch, and what to say of the jobs that did not."""
+
+    results: tuple[JobResult, ...]
+    trouble: str
 
 
 def write_tree(files: dict[str, bytes], folder: Path) -> None:
@@ -113,14 +122,31 @@ class Laboratory:
         return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
     async def _run_chunk(self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult]) -> None:
-        workspace = await self._idle.get()
+        workspace, pending = await self._idle.get(), [chunk]
         try:
-            for result in await self._run_batch(workspace, chunk, repetition):
-                found[result.id] = _relative(result)
+            while pending:
+                jobs = pending.pop(0)
+                done = await self._run_batch(workspace, jobs, repetition)
+                found.update({result.id: _relative(result) for result in done.results})
+                missing = [job for job in jobs if job.id not in found]
+                if missing:
+                    # Tests can kill the runner: it has put no file back, and the others are run without them.
+                    workspace = await self._afresh(workspace)
+                if missing and len(jobs) == 1:
+                    found[jobs[0].id] = JobResult(jobs[0].id, "died", problems=(done.trouble,))
+                else:
+                    pending += [[job] for job in missing]
         finally:
             self._idle.put_nowait(workspace)
 
-    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int) -> tuple[JobResult, ...]:
+    async def _afresh(self, workspace: Workspace) -> Workspace:
+        """Another sandbox in the place of one whose files are in doubt."""
+        await workspace.close()
+        fresh = await self._backend.open(self.spec, state=self._state)
+        self._open = [fresh if one is workspace else one for one in self._open]
+        return fresh
+
+    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int) -> _Done:
         packages = tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages)
         batch = Batch(
             jobs=tuple(_placed(job) for job in chunk),
@@ -130,6 +156,7 @@ class Laboratory:
             cover=packages,
             seed=repetition,
         )
+        await workspace.exec(["rm", "-rf", "/tmp/reply.json"])
         await workspace.write("/tmp/runner.py", RUNNER.read_bytes())
         await workspace.write("/tmp/request.json", write_request(batch))
         wall_s = sum(job.cpu_s * 3 + 10 for job in chunk) + 120
@@ -137,10 +164,9 @@ class Laboratory:
         result = await workspace.exec(command, env={"PYTHONHASHSEED": str(repetition)}, timeout_s=wall_s)
         await workspace.kill_all()
         try:
-            return read_reply(await workspace.read("/tmp/reply.json"))
+            return _Done(read_reply(await workspace.read("/tmp/reply.json")), f"{_NO_REPLY} {result.exit_code}")
         except (OSError, ValueError) as exc:
-            message = f"the test runner gave no reply (exit code {result.exit_code}): {result.stderr[-1000:]}"
-            raise EnvironmentFailure(message) from exc
+            return _Done((), f"{_NO_REPLY} {result.exit_code}: {exc}; {result.stderr[-300:]}")
 
 
 def _chunks(jobs: Sequence[Job], places: int) -> Iterable[Sequence[Job]]:

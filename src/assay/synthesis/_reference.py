@@ -89,12 +89,16 @@ async def measure(laboratory: Laboratory, tests: Iterable[str], config: Synthesi
 def _reason(result: JobResult, config: SynthesisConfig) -> str:
     calls = sum(result.calls.values())
     if result.ended != "done":
-        return f"the run of its tests ended by {'time limit' if result.ended == 'time' else 'itself'}"
+        return f"the run of its tests ended by {'time limit' if result.ended == 'time' else 'itself'}{_told(result)}"
     if result.problems:
         return f"cannot be collected: {result.problems[0][-200:]}"
     if config.file_calls and calls > config.file_calls:
         return f"its tests make {calls} function calls"
     return "" if result.tests else "holds no tests that run here"
+
+
+def _told(result: JobResult) -> str:
+    return f": {result.problems[0]}" if result.problems else ""
 
 
 class StableTests(NamedTuple):

@@ -1,7 +1,8 @@
 """Splits the tests that a change makes fail: some stay visible to the agent, the others are hidden and decide.
 
 Whole test functions are hidden by taking their text out of the visible file. Where all failing tests are one function,
-a failing reproduction stays: that function, cut after the statement that fails, with at least one more hidden.
+or each is needed to see some part of what is wrong, failing reproductions stay: the functions, cut after the statement
+that fails.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 import ast
 import random
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from assay.code.batches import RunOutcome
 from assay.code.source import AnyFunction, Program, SourceError, Span, parse
 
 __all__ = ["Split", "Unsplittable", "split"]
+
+
+_Key = tuple[str, int]
+"""A test function's place: file and line."""
 
 
 class Unsplittable(Exception):
@@ -42,16 +48,23 @@ class _Place(NamedTuple):
     owner: ast.ClassDef | ast.Module
 
 
-def split(flipped: Mapping[str, RunOutcome], files: Mapping[str, str], seed: str) -> Split:
+def split(
+    flipped: Mapping[str, RunOutcome],
+    files: Mapping[str, str],
+    seed: str,
+    causes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Split:
     """Splits failing tests.
 
     Args:
         flipped: The tests that fail, named `path::[Class::]function`.
         files: The texts of their files.
         seed: Decides which stay visible.
+        causes: Test to the parts of the change that it fails of. Whatever a hidden test fails of, a visible one fails
+            of too: what nobody can see failing, nobody can be asked to mend.
 
     Raises:
-        Unsplittable: There is no second test function and nothing in the only one to hide.
+        Unsplittable: All have to be visible, and there is nothing in any of them to hide.
     """
     programs: dict[str, Program] = {}
     for path in {test.partition("::")[0] for test in flipped}:
@@ -60,8 +73,8 @@ def split(flipped: Mapping[str, RunOutcome], files: Mapping[str, str], seed: str
         except SourceError as exc:
             message = f"{path} cannot be parsed: {exc}"
             raise Unsplittable(message) from exc
-    groups: dict[tuple[str, int], list[str]] = {}
-    places: dict[tuple[str, int], _Place] = {}
+    groups: dict[_Key, list[str]] = {}
+    places: dict[_Key, _Place] = {}
     for test in sorted(flipped):
         place = _find(programs, test)
         if place is None:
@@ -70,10 +83,10 @@ def split(flipped: Mapping[str, RunOutcome], files: Mapping[str, str], seed: str
         key = (place.path, place.node.lineno)
         places[key] = place
         groups.setdefault(key, []).append(test)
-    if len(groups) == 1:
-        return _cut(programs, next(iter(places.values())), flipped)
     keys = sorted(groups)
-    shown = set(random.Random(seed).sample(keys, max(1, len(keys) // 3)))
+    shown = _shown({key: {part for t in groups[key] for part in causes.get(t, ())} for key in keys}, seed)
+    if len(shown) == len(keys):
+        return _cut(programs, groups, places, flipped)
     hidden = [places[key] for key in keys if key not in shown]
     return Split(
         visible=tuple(t for key in keys if key in shown for t in groups[key]),
@@ -82,6 +95,20 @@ def split(flipped: Mapping[str, RunOutcome], files: Mapping[str, str], seed: str
         removed=tuple(sorted({p.node.name for p in hidden})),
         how="tests",
     )
+
+
+def _shown(causes: Mapping[_Key, set[str]], seed: str) -> set[_Key]:
+    """A third of the test functions, drawn by the seed; others, and more, where those do not fail of all parts."""
+    keys = sorted(causes)
+    generator = random.Random(seed)
+    shown, missing = generator.sample(keys, max(1, len(keys) // 3)), set[str]().union(*causes.values())
+    if missing - set[str]().union(*(causes[key] for key in shown)):
+        drawn, shown = generator.sample(keys, len(keys)), []
+        while missing:
+            shown.append(max(drawn, key=lambda key: len(causes[key] & missing)))
+            missing -= causes[shown[-1]]
+        shown += [key for key in drawn if key not in shown][: max(0, len(keys) // 3 - len(shown))]
+    return set(shown)
 
 
 def _find(programs: Mapping[str, Program], test: str) -> _Place | None:
@@ -135,22 +162,47 @@ def _check(path: str, text: str) -> None:
         raise Unsplittable(message) from exc
 
 
-def _cut(programs: Mapping[str, Program], place: _Place, flipped: Mapping[str, RunOutcome]) -> Split:
-    program, body = programs[place.path], place.node.body
-    lines = {result.line for result in flipped.values()}
+def _cut(
+    programs: Mapping[str, Program],
+    groups: Mapping[_Key, Sequence[str]],
+    places: Mapping[_Key, _Place],
+    flipped: Mapping[str, RunOutcome],
+) -> Split:
+    """Shows all failing tests, and hides of each what comes after the statement that fails; at least of one."""
+    spans: dict[str, list[Span]] = {}
+    hidden: list[str] = []
+    problem = ""
+    for key in sorted(groups):
+        try:
+            span = _rest(programs[key[0]], places[key].node, {flipped[test].line for test in groups[key]})
+        except Unsplittable as exc:
+            problem = str(exc)
+            continue
+        spans.setdefault(key[0], []).append(span)
+        hidden += groups[key]
+    if not hidden:
+        raise Unsplittable(problem)
+    texts = {}
+    for path, found in spans.items():
+        texts[path] = programs[path].text
+        for span in sorted(found, key=lambda s: -s.start):
+            texts[path] = texts[path][: span.start] + texts[path][span.end :]
+        _check(path, texts[path])
+    return Split(visible=tuple(sorted(flipped)), hidden=tuple(sorted(hidden)), texts=texts, removed=(), how="cut")
+
+
+def _rest(program: Program, node: ast.FunctionDef | ast.AsyncFunctionDef, lines: set[int]) -> Span:
+    """What comes after the one statement that fails."""
+    body = node.body
     at = [i for i, n in enumerate(body) if any(n.lineno <= line <= (n.end_lineno or n.lineno) for line in lines)]
     if len(at) != 1 or at[0] + 1 >= len(body):
-        message = "one test function alone fails, and at its end: nothing of it could be hidden"
+        message = "no other failing test could be hidden, and this one fails at its end"
         raise Unsplittable(message)
     rest = body[at[0] + 1 :]
-    if not any(isinstance(inner, ast.Assert | ast.Call) for node in rest for inner in ast.walk(node)):
-        message = "one test function alone fails, and nothing after the failing statement checks anything"
+    if not any(isinstance(inner, ast.Assert | ast.Call) for left in rest for inner in ast.walk(left)):
+        message = "no other failing test could be hidden, and nothing in this one checks anything after it fails"
         raise Unsplittable(message)
     if rest[0].lineno <= (body[at[0]].end_lineno or 0):
-        message = "one test function alone fails, and the failing statement shares its line with the next"
+        message = "no other failing test could be hidden, and this one fails on a line that holds more"
         raise Unsplittable(message)
-    span: Span = program.whole_lines(rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno)
-    text = program.text[: span.start] + program.text[span.end :]
-    _check(place.path, text)
-    tests = tuple(sorted(flipped))
-    return Split(visible=tests, hidden=tests, texts={place.path: text}, removed=(), how="cut")
+    return program.whole_lines(rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno)

@@ -13,7 +13,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from assay.code.batches import RunOutcome
@@ -23,14 +23,21 @@ from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, 
 from assay.tasks.write import TaskDraft, write_task
 
 from ._candidates import Candidate
-from ._gates import Outcome
+from ._gates import Outcome, plain
 from ._split import Split
 from ._tree import SourceTree
 
 __all__ = ["Shared", "TaskParts", "check_of", "pack", "task_id", "write_folder"]
 
 TIMEOUT_S = 600.0
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+# The host tools are every task's base: what the host's own Python has installed may be the package under task. Always
+# the same list, whatever the host has, so that a task's bytes do not depend on where it was made.
+_INSTALLED_AT = (
+    "/usr/lib/python3/dist-packages",
+    *(f"/usr/lib/python3/dist-packages/{name}/_vendor" for name in ("pip", "pkg_resources", "setuptools")),
+    *(f"/usr/lib/python3.{minor}/site-packages" for minor in range(9, 16)),
+    *(f"/usr/local/lib/python3.{minor}/{name}-packages" for minor in range(9, 16) for name in ("dist", "site")),
+)
 _SOLVE = """#!/bin/sh
 set -e
 python3 "$(dirname "$0")/solve.py"
@@ -80,6 +87,8 @@ class Shared(NamedTuple):
     held: frozenset[str]
     """The files in the archive."""
     requirements: tuple[str, ...]
+    masked: tuple[str, ...]
+    """Distributions that requirements would bring and that must not be there: the package itself."""
     cases: Mapping[str, tuple[str, ...]]
     """Test to its cases."""
 
@@ -199,22 +208,37 @@ def _assay(shared: Shared, parts: TaskParts) -> AssayTable:
     tree = shared.tree
     return AssayTable(
         tags=("synthesised", "feature" if parts.candidate.kind == "feature" else "bug"),
-        source=f"{tree.name} {tree.version} ({tree.kind})",
-        environment=WorkspaceTable(requirements=shared.requirements),
+        source=f"{_named(tree, parts.candidate)} ({tree.kind})",
+        environment=WorkspaceTable(requirements=shared.requirements, masked_packages=shared.masked, masks=_masks(tree)),
         checks=(check_of(tree, parts.candidate, parts.outcome, shared.cases),),
         provenance={"made_by": "assay synth repository", "source_digest": tree.digest},
     )
 
 
+def _masks(tree: SourceTree) -> tuple[str, ...]:
+    names = [PurePosixPath(package).name for package in tree.packages]
+    return tuple(f"{folder}/{name}" for name in names for folder in _INSTALLED_AT)
+
+
+def _named(tree: SourceTree, one: Candidate) -> str:
+    """The package, with the version where it is known: a commit is of an older one than the tree."""
+    return tree.name if one.kind == "commit" else f"{tree.name} {tree.version}".strip()
+
+
 def instruction(tree: SourceTree, parts: TaskParts) -> str:
     """What is observed to be wrong, from the failing tests that are shown; never where or why."""
-    name = f"{tree.name} {tree.version}".strip()
+    name = _named(tree, parts.candidate)
     shown = sorted(parts.outcome.shown.items())[:5]
     files = sorted({test.partition("::")[0] for test in parts.outcome.shown})
     if parts.candidate.kind == "feature":
         opening = (
             f"The source of {name} is in `/workspace`. A part of it is not written yet: what the tests below call ends "
             "in `NotImplementedError`. Its docstring says what it has to do."
+        )
+    elif parts.candidate.kind == "commit":
+        opening = (
+            f"The source of {name}, as it once was, is in `/workspace`. Something in it is wrong or not there yet: "
+            "tests fail that should pass."
         )
     else:
         opening = f"The source of {name} is in `/workspace`. Something in it is wrong: tests fail that should pass."
@@ -237,7 +261,7 @@ what works now must go on working. Changes to test files count for nothing.
 
 
 def _quoted(result: RunOutcome) -> str:
-    text = _ADDRESS.sub("0x...", f"{result.type}: {result.message}" if result.message else result.type)
+    text = plain(f"{result.type}: {result.message}" if result.message else result.type)
     kept = [line.rstrip()[:160] for line in text.replace("\t", " ").splitlines() if line.strip()][:8]
     clean = ["".join(c if c.isprintable() else "?" for c in line) for line in kept]
     return "\n".join(f"        {line}" for line in clean)

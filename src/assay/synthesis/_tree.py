@@ -1,13 +1,18 @@
 """Gets the source tree that tasks are made from, wherever it is, as plain files in memory.
 
-Left out: version control, byte code, caches, build results, virtual environments, installed metadata but `METADATA`
-(a `RECORD` names the digest of the unbroken file). Nothing of the tree is run or imported here.
+Left out: version control, byte code, caches, build results, virtual environments, archives of the package itself,
+installed copies, installed metadata but `METADATA` (a `RECORD` names the digest of the unbroken file), links, and names
+that cannot be printed. Nothing of the tree is run or imported here.
 """
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
 from email.parser import HeaderParser
 from fnmatch import fnmatch
 from importlib import metadata
@@ -25,10 +30,14 @@ __all__ = ["SourceTree", "is_test_file", "keep", "load_source"]
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip", ".whl")
 _LEFT_OUT = {
     ".git", ".hg", ".svn", "__pycache__", ".tox", ".nox", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache",
-    "node_modules", ".eggs", ".coverage", ".idea", ".vscode", "htmlcov", ".hypothesis", ".benchmarks",
+    "node_modules", "site-packages", ".eggs", ".coverage", ".idea", ".vscode", "htmlcov", ".hypothesis", ".benchmarks",
 }  # fmt: skip
 _LEFT_OUT_AT_TOP = {"build", "dist", "venv", "env"}
 _LEFT_OUT_PATTERNS = ("*.pyc", "*.pyo", "*.egg-info", "*.egg-link", "*.orig", "*.rej", ".coverage.*")
+_PACKED = (".whl", ".egg", ".zip", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar")
+MAX_PROJECT_BYTES = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_VERSION = re.compile(r"[0-9][A-Za-z0-9.+!_-]{0,60}")
 _TEST_PATTERNS = ("test_*.py", "*_test.py")
 _NOT_CODE = {"test", "tests", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools", "requirements"}
 
@@ -153,10 +162,15 @@ def _from_installed(name: str) -> SourceTree:
         message = f"{name!r} is no file or folder here and no installed package: check the name, or download its sdist"
         raise UserError(message) from exc
     files: dict[str, bytes] = {}
+    total = 0
     for entry in found.files or ():
         inside = not entry.is_absolute() and ".." not in entry.parts
         path = Path(str(found.locate_file(entry)))
-        if inside and path.is_file() and len(files) < MAX_FILES:
+        if inside and path.is_file():
+            total += path.stat().st_size
+            if total > MAX_BYTES or len(files) >= MAX_FILES:
+                message = f"{name} is installed as more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: name its sdist"
+                raise UserError(message)
             files[safe_name(entry.as_posix(), name)] = path.read_bytes()
     tree = _tree(found.metadata["Name"], found.version, "installed", files)
     return tree._replace(requirements=_installed_requirements(found))
@@ -177,28 +191,55 @@ def _installed_requirements(found: metadata.Distribution) -> tuple[str, ...]:
 
 
 def _named(files: dict[str, bytes], fallback: str) -> tuple[str, str]:
-    """Name and version from the metadata, else from the name of the file or folder."""
-    for path in sorted(files):
-        if path == "PKG-INFO" or path.endswith(".dist-info/METADATA"):
-            headers = HeaderParser().parsestr(files[path][:65536].decode(errors="replace"))
-            if headers["Name"] and headers["Version"]:
-                return str(headers["Name"]), str(headers["Version"])
+    """Name and version as the metadata or the project's own files declare them, else from the file or folder."""
+    for name, version in _declared(files):
+        if _NAME.fullmatch(name):
+            return name, version if _VERSION.fullmatch(version) else ""
     match = re.match(r"(?P<name>[A-Za-z0-9._-]+?)-(?P<version>[0-9][A-Za-z0-9.+!]*)", fallback)
     return (match["name"], match["version"]) if match else (re.sub(r"[^A-Za-z0-9._-]", "-", fallback) or "code", "")
 
 
+def _declared(files: dict[str, bytes]) -> Iterator[tuple[str, str]]:
+    for path in sorted(files):
+        if path == "PKG-INFO" or path.endswith(".dist-info/METADATA"):
+            headers = HeaderParser().parsestr(files[path][:65536].decode(errors="replace"))
+            if headers["Name"] and headers["Version"]:
+                yield str(headers["Name"]), str(headers["Version"])
+    with suppress(ValueError, RecursionError):  # no TOML, or no UTF-8
+        project = tomllib.loads(files.get("pyproject.toml", b"")[:MAX_PROJECT_BYTES].decode())
+        tools = project.get("tool")
+        for table in (project.get("project"), tools.get("poetry") if isinstance(tools, dict) else None):
+            if isinstance(table, dict):
+                yield str(table.get("name", "")), str(table.get("version", ""))
+    with suppress(configparser.Error, ValueError):
+        read = configparser.ConfigParser(interpolation=None)
+        read.read_string(files.get("setup.cfg", b"")[:MAX_PROJECT_BYTES].decode())
+        yield read.get("metadata", "name", fallback=""), read.get("metadata", "version", fallback="")
+
+
 def _tree(name: str, version: str, kind: str, files: dict[str, bytes]) -> SourceTree:
-    kept = keep(files)
+    kept = keep(files, name)
     roots, packages = _packages(kept)
     return SourceTree(name, version, kind, kept, roots, packages)
 
 
-def keep(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files that belong to a source tree."""
-    return {path: data for path, data in files.items() if _kept(path)}
+def keep(files: dict[str, bytes], name: str) -> dict[str, bytes]:
+    """The files that belong to the source tree of a package of that name."""
+    environments = {path.rpartition("/")[0] + "/" for path in files if path.endswith("/pyvenv.cfg")}
+    own = "[-_.]+".join(re.escape(part) for part in re.split(r"[-_.]+", name))
+    packed = re.compile(own + r"[-_]v?[0-9][^/]*", re.IGNORECASE)
+    return {
+        path: data
+        for path, data in files.items()
+        if _kept(path)
+        and not any(path.startswith(folder) for folder in environments)
+        and not (path.endswith(_PACKED) and packed.fullmatch(path.rpartition("/")[2]))
+    }
 
 
 def _kept(path: str) -> bool:
+    if not path.isprintable():
+        return False
     parts = path.split("/")
     if any(part.endswith((".dist-info", ".data")) for part in parts[:-1]):
         return parts[-1] == "METADATA"

@@ -95,7 +95,10 @@ def gate_table(ended: Iterable[tuple[Candidate, Outcome]]) -> tuple[GateRow, ...
 def difficulty(
     tree: SourceTree, reference: Reference, one: Candidate, outcome: Outcome, parts: Split
 ) -> dict[str, float]:
-    """What makes a task hard, in numbers that need no run: sizes, and how well a spectrum points at the place."""
+    """What makes a task hard, in numbers that need no run: sizes, and how well a spectrum points at the place.
+
+    A commit has no spectrum: the reference's lines are those of another text.
+    """
     runs = [
         CoverageRun(
             test,
@@ -104,28 +107,29 @@ def difficulty(
         )
         for test in (*outcome.flipped, *outcome.passing)
     ]
-    suspects = rank(runs)
     found: dict[str, float] = {
         "edits": len(one.lines),
         "files": len(one.changes),
         "covering_tests": len(outcome.flipped) + len(outcome.passing),
         "failing_tests": len(outcome.flipped),
         "visible_tests": len(parts.visible),
-        "suspects": len(suspects),
     }
-    best = rank_of(suspects, [Line(*line) for line in one.lines])
-    if best is not None:
-        found["suspiciousness_rank"] = best
-    sizes = [_size(tree, key) for key in one.functions]
+    if one.kind != "commit":
+        suspects = rank(runs)
+        found["suspects"] = len(suspects)
+        best = rank_of(suspects, [Line(*line) for line in one.lines])
+        if best is not None:
+            found["suspiciousness_rank"] = best
+    sizes = [_size(tree, one, key) for key in one.functions]
     for name in ("statements", "complexity", "file_lines"):
         found[name] = max((size.get(name, 0.0) for size in sizes), default=0.0)
     return found
 
 
-def _size(tree: SourceTree, key: str) -> dict[str, float]:
+def _size(tree: SourceTree, one: Candidate, key: str) -> dict[str, float]:
     path, _, name = key.partition("::")
     try:
-        program = parse(tree.files[path].decode())
+        program = parse(one.base.get(path) or tree.files[path].decode())
     except (SourceError, KeyError, UnicodeDecodeError):
         return {}
     for function in functions(program):

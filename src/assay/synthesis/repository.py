@@ -43,6 +43,13 @@ WAVE = 8
 """The fewest candidates that are judged together."""
 
 
+class _Tools(NamedTuple):
+    """Pins of the tool layer, and what must not be in it."""
+
+    pins: tuple[str, ...]
+    masked: tuple[str, ...]
+
+
 class Kept(NamedTuple):
     """What was kept, and where everything tried has ended."""
 
@@ -71,7 +78,7 @@ async def synthesise(
     tell = progress or (lambda _what, _done, _all: None)
     tree = await asyncio.to_thread(load_source, config.source)
     pins = tuple(sorted({*tree.requirements, *config.requirements}))
-    layer = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
+    layer, masked = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
     kept_in = cache / "synthesis" / _key(tree, layer, config)
     async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
         tell("measuring the tests", 0, 1)
@@ -79,29 +86,33 @@ async def synthesise(
         tell("measuring the tests", 1, 1)
         _require_tests(tree, reference)
         journal = Journal(kept_in / "journal.jsonl")
-        history = await commit_candidates(tree, laboratory, backend, config)
-        stream = chain(history, candidates(tree, reference, config))
+        tell("looking at the history", 0, 1)
+        history = await commit_candidates(tree, laboratory, backend, config, kept_in / "history.jsonl")
+        stream = chain(history.candidates, candidates(tree, reference, config))
         async with Judge(tree, reference.cases, laboratory, backend, config.concurrency) as checking:
             given = Given(tree.files, reference.passing, config, checking.objection)
             kept = await _judge_all(given, stream, laboratory, journal, tell)
     tell("writing the tasks", 0, len(kept.tasks))
-    report = await asyncio.to_thread(_write, tree, reference, config, pins, kept)
+    kept.ended[:0] = history.ended
+    report = await asyncio.to_thread(_write, tree, reference, config, _Tools(pins, masked), kept)
     tell("writing the tasks", len(kept.tasks), len(kept.tasks))
     return report
 
 
-def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> ToolLayer:
-    """The tool layer with what the package needs, and without a copy of the package itself."""
+def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer, tuple[str, ...]]:
+    """The tool layer with what the package needs and without a copy of the package itself; and what was masked."""
     from packaging.utils import canonicalize_name
 
     layer = ensure_toolchain(cache, pins)
-    held = {canonicalize_name(pin.partition("==")[0]) for pin in layer.packages}
-    return ensure_toolchain(cache, pins, masked=(name,)) if canonicalize_name(name) in held else layer
+    if canonicalize_name(name) not in {canonicalize_name(pin.partition("==")[0]) for pin in layer.packages}:
+        return layer, ()
+    masked = (str(canonicalize_name(name)),)
+    return ensure_toolchain(cache, pins, masked=masked), masked
 
 
 def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
-    return digest_record([3, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+    return digest_record([4, tree.digest, layer.digest, decides]).partition(":")[2][:32]
 
 
 async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
@@ -154,25 +165,34 @@ async def _judge_all(
 def _accept(given: Given, kept: Kept, one: Candidate, outcome: Outcome) -> Outcome:
     if outcome.gate != "kept":
         return outcome
-    mine = [t for t in kept.tasks if set(t.candidate.functions) & set(one.functions)]
+    named = set(one.functions)
+    # Commits that have a central function in common are other tasks all the same.
+    whole = one.kind == "commit"
+    mine = [
+        t
+        for t in kept.tasks
+        if named & set(t.candidate.functions) and (not whole or t.candidate.functions == one.functions)
+    ]
     for other in mine:
         same = other.candidate.functions == one.functions and other.outcome.flipped.keys() == outcome.flipped.keys()
         if same and other.candidate.operators == one.operators:
             return Outcome(one.digest, "duplicate", f"as {other.candidate.digest}")
     if sum(t.candidate.kind == one.kind for t in mine) >= given.config.per_function:
-        return Outcome(one.digest, "quota", f"{one.functions[0]} has enough tasks")
+        return Outcome(one.digest, "quota", f"{min(named)} has enough tasks")
     kept.tasks.append(TaskParts(one, outcome, split_of(given, one, outcome)))
     return outcome
 
 
 def _write(
-    tree: SourceTree, reference: Reference, config: SynthesisConfig, pins: Sequence[str], kept: Kept
+    tree: SourceTree, reference: Reference, config: SynthesisConfig, tools: _Tools, kept: Kept
 ) -> SynthesisReport:
     touched = {
         path for parts in kept.tasks for path in (*parts.candidate.changes, *parts.candidate.base, *parts.split.texts)
     }
-    shared = Shared(tree, pack(tree.files, touched), frozenset(set(tree.files) - touched), tuple(pins), reference.cases)
+    held = frozenset(set(tree.files) - touched)
+    shared = Shared(tree, pack(tree.files, touched), held, tools.pins, tools.masked, reference.cases)
     out = Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)
     _remove_older(out, {task_id(tree, parts.candidate) for parts in kept.tasks})
     entries = []
     for parts in kept.tasks:
@@ -183,7 +203,7 @@ def _write(
         source_digest=tree.digest,
         kind=tree.kind,
         seed=config.seed,
-        requirements=tuple(pins),
+        requirements=tools.pins,
         test_files=len({test.partition("::")[0] for test in reference.passing}),
         tests=len(reference.passing),
         functions=len(targets(tree, reference, config)),
@@ -193,7 +213,9 @@ def _write(
         tasks=tuple(entries),
     )
     text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
-    (out / "manifest.json").write_bytes(text + b"\n")
+    aside = out / ".manifest.json.part"
+    aside.write_bytes(text + b"\n")
+    aside.rename(out / "manifest.json")
     return report
 
 

@@ -1,0 +1,214 @@
+"""Reads a git repository that an enemy may have made: in a sandbox, mounted read-only, and object by object.
+
+Covered: what a repository's configuration, hooks or attributes could start (only plumbing is called, which knows no
+pager, external differ or signature program; hooks, the file system monitor, lazy fetching and every transport are off;
+files are read as the objects that they are, so that no filter, substitution or end-of-line rule touches them); names
+that lead outside; trees and files beyond the bounds of an archive; replaced objects. Links and submodules are left out.
+Not covered: what the sandbox itself does not cover; no git ever runs outside of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from assay.environments.interface import Backend, Mount, ResourceLimits, Workspace, WorkspaceSpec
+from assay.errors import UserError
+
+from ._archive import MAX_BYTES, MAX_FILES, safe_name
+
+__all__ = ["Commit", "GitReader", "Unreadable"]
+
+TIMEOUT_S = 120.0
+AT_ONCE = 200
+"""Commits whose changes are asked for together."""
+_OPTIONS = {
+    "safe.directory": "*",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.attributesFile": "/dev/null",
+    "core.pager": "cat",
+    "core.sshCommand": "false",
+    "core.alternateRefsCommand": "false",
+    "credential.helper": "",
+    "diff.external": "",
+    "gpg.program": "false",
+    "log.showSignature": "false",
+    "protocol.allow": "never",
+    "uploadpack.packObjectsHook": "",
+}
+_GIT = (
+    *("git", "--no-pager", "--no-replace-objects", "--no-optional-locks", "--literal-pathspecs"),
+    *(part for name, value in _OPTIONS.items() for part in ("-c", f"{name}={value}")),
+    *("-C", "/repository"),
+)
+_ENV = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "HOME": "/tmp",
+}
+
+
+class Unreadable(Exception):
+    """A commit that is not looked at; the text says why."""
+
+
+class Commit(NamedTuple):
+    """A commit and what it changed."""
+
+    name: str
+    """The object's full hexadecimal name."""
+    changed: tuple[tuple[str, str], ...]
+    """Kind (`M`, `A`, `D`, `T`) and path of each file that differs from the first parent."""
+
+
+class GitReader:
+    """An async context manager; a repository's commits, trees and files, as bytes."""
+
+    def __init__(self, repository: Path, backend: Backend) -> None:
+        self._repository = repository
+        self._backend = backend
+        self._workspace: Workspace | None = None
+        self._blobs: dict[str, bytes] = {}
+        self._held = 0
+
+    async def __aenter__(self) -> Self:
+        mounts = (Mount(str(self._repository), "/repository"),)
+        limits = ResourceLimits(memory_mib=2048, disk_mib=2048, tmp_mib=1024)
+        self._workspace = await self._backend.open(
+            WorkspaceSpec(mounts=mounts, workdir="/tmp", env=_ENV, limits=limits)
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._workspace is not None:
+            await self._workspace.close()
+
+    async def commits(self, most: int) -> list[Commit]:
+        """The newest commits that are reached from HEAD and are no merges, the newest first.
+
+        Raises:
+            UserError: Git cannot read the repository, or is not there.
+        """
+        try:
+            listed = await self._ask("rev-list", "--no-merges", f"--max-count={most}", "HEAD", "--")
+        except Unreadable as exc:
+            message = (
+                f"git cannot read the history of {self._repository}: {exc}. Name a repository with commits (no linked "
+                "worktree) that others may read too, as the sandbox's user is another one where root starts it; or "
+                "leave the kind commit out (--kind operator --kind feature --kind combination)"
+            )
+            raise UserError(message) from exc
+        names = listed.decode("ascii", "replace").split()
+        found: list[Commit] = []
+        for at in range(0, len(names), AT_ONCE):
+            asked = "".join(f"{name}\n" for name in names[at : at + AT_ONCE]).encode()
+            with suppress(Unreadable):
+                told = await self._ask("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--name-status", given=asked)
+                found += _commits(told)
+        return found
+
+    async def tree(self, commit: str) -> dict[str, str]:
+        """Path to object of the regular files of a commit.
+
+        Raises:
+            Unreadable: There is no such commit, or its tree leads outside, or is too large.
+        """
+        told = await self._ask("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+        found: dict[str, str] = {}
+        total = 0
+        for entry in told.split(b"\0"):
+            about, _, path = entry.partition(b"\t")
+            mode, kind, name, size = (about.decode("ascii", "replace").split() or ("", "", "", ""))[:4]
+            if kind != "blob" or mode not in ("100644", "100755"):
+                continue
+            total += int(size)
+            if total > MAX_BYTES or len(found) >= MAX_FILES:
+                message = f"its tree holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB"
+                raise Unreadable(message)
+            with suppress(UnicodeDecodeError):
+                found[_inside(path.decode())] = name
+        return found
+
+    async def read(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Objects to their bytes; what was read before is not read again. Raises `Unreadable`."""
+        wanted = list(dict.fromkeys(names))
+        missing = [name for name in wanted if name not in self._blobs]
+        if missing and self._held > MAX_BYTES:
+            self._blobs, self._held, missing = {}, 0, wanted
+        if missing:
+            asked = "".join(f"{name}\n" for name in missing).encode()
+            fresh = await asyncio.to_thread(_objects, await self._ask("cat-file", "--batch", given=asked))
+            self._held += sum(len(data) for data in fresh.values())
+            self._blobs |= fresh
+        try:
+            return {name: self._blobs[name] for name in wanted}
+        except KeyError as exc:
+            message = f"the object {exc.args[0]} is not in the repository"
+            raise Unreadable(message) from exc
+
+    async def _ask(self, *arguments: str, given: bytes = b"") -> bytes:
+        assert self._workspace is not None, "the reader is open"
+        command = [*_GIT, *arguments]
+        # Into a file: what a command prints would be cut, and the sandbox's disk limit bounds a file.
+        result = await self._workspace.exec(
+            ["sh", "-c", 'exec "$@" >/tmp/answer', "sh", *command], stdin=given, timeout_s=TIMEOUT_S
+        )
+        if result.exit_code != 0:
+            message = (result.stderr.strip() or f"git ended with {result.exit_code}")[-500:]
+            raise Unreadable(message)
+        try:
+            return await self._workspace.read("/tmp/answer", limit=MAX_BYTES * 2)
+        except (OSError, ValueError) as exc:
+            message = f"git's answer cannot be read: {exc}"
+            raise Unreadable(message) from exc
+
+
+def _inside(path: str) -> str:
+    try:
+        return safe_name(path, "the tree")
+    except UserError as exc:
+        raise Unreadable(str(exc)) from exc
+
+
+def _commits(told: bytes) -> list[Commit]:
+    """Reads `diff-tree --stdin -z --name-status`: a commit's name, then kind and path by turns."""
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+    words: Sequence[bytes] = told.split(b"\0")
+    at = 0
+    while at < len(words) and words[at]:
+        word = words[at].decode("ascii", "replace")
+        if len(word) >= 40:
+            found.append((word, []))
+            at += 1
+            continue
+        if found and at + 1 < len(words):
+            found[-1][1].append((word[:1], words[at + 1].decode(errors="surrogateescape")))
+        at += 2
+    return [Commit(name, tuple(changed)) for name, changed in found]
+
+
+def _objects(told: bytes) -> dict[str, bytes]:
+    """Reads `cat-file --batch`: `name type size`, the bytes, a line's end; without what is missing."""
+    found: dict[str, bytes] = {}
+    at = 0
+    while at < len(told):
+        end = told.find(b"\n", at)
+        words = told[at : end if end >= 0 else len(told)].split()
+        at = len(told) if end < 0 else end + 1
+        if len(words) == 3 and words[2].isdigit():
+            data = told[at : at + int(words[2])]
+            at += int(words[2]) + 1
+            if len(data) == int(words[2]):
+                found[words[0].decode("ascii", "replace")] = data
+    return found

@@ -1,0 +1,50 @@
+"""What the text of a candidate alone decides, and what of a failure is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from assay.code.batches import Job, JobResult
+from assay.synthesis._candidates import Candidate
+from assay.synthesis._gates import Given, Outcome, judge, plain
+from assay.synthesis.config import SynthesisConfig
+
+pytestmark = pytest.mark.quick
+RIGHT, WRONG = "def f():\n    return 1\n", "def f():\n    return 2\n"
+
+
+class Unchanged:
+    """A laboratory where everything passes."""
+
+    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+        return {job.id: JobResult(job.id, "done") for job in jobs}
+
+
+async def objection(one: Candidate, outcome: Outcome) -> str:
+    return ""
+
+
+async def ended(texts: dict[str, str], base: dict[str, str | None] | None = None) -> str:
+    files = {path: text.encode() for path, text in texts.items()}
+    given = Given(files, {}, SynthesisConfig(source="x", out="y"), objection)
+    one = Candidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), (), base=base or {})
+    (outcome,) = await judge(given, [one], Unchanged())
+    return f"{outcome.gate}: {outcome.reason}"
+
+
+async def test_copy_of_the_unbroken_file_ends_a_candidate() -> None:
+    assert (await ended({"a/f.py": RIGHT, "docs/f.txt": RIGHT})).startswith("copied: docs/f.txt")
+    assert (await ended({"a/f.py": "x = 1\n"}, {"a/f.py": RIGHT, "b/f.py": RIGHT})).startswith("copied: b/f.py")
+
+
+async def test_copy_that_the_commit_does_not_hold_is_none() -> None:
+    assert not (await ended({"a/f.py": RIGHT, "b/f.py": RIGHT}, {"b/f.py": None})).startswith("copied")
+    assert not (await ended({"a/f.py": RIGHT, "b/f.py": RIGHT}, {"b/f.py": WRONG})).startswith("copied")
+
+
+@pytest.mark.parametrize("serial", ["0", "17"])
+def test_messages_are_told_without_what_differs_between_runs(serial: str) -> None:
+    told = plain(f"<f at 0x7f00{serial}aa00> in '/tmp/pytest-of-root/pytest-{serial}/test_x0/a.txt'")
+    assert told == "<f at 0x...> in '/tmp/pytest/test_x0/a.txt'"

@@ -1,0 +1,43 @@
+"""A change is taken apart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.code.batches import JobResult, RunOutcome
+from assay.synthesis._parts import causes_of, separate
+
+pytestmark = pytest.mark.quick
+RIGHT = "A = 1\n\n\ndef f():\n    x = 1\n    y = 2\n    z = 3\n    return x\n\n\ndef g():\n    return 1\n"
+LINES = st.lists(st.sampled_from(["x\n", "y\n", "z\n"]), max_size=8)
+
+
+def test_a_part_is_what_changed_in_one_function_or_place() -> None:
+    broken = RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0").replace("A = 1", "A = 0").replace("rn 1", "rn 0")
+    texts = [part["m.py"] for part in separate({"m.py": RIGHT}, {"m.py": broken})]
+    assert texts == [
+        RIGHT.replace("A = 1", "A = 0"),
+        RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0"),
+        RIGHT.replace("rn 1", "rn 0"),
+    ]
+
+
+@given(LINES, LINES)
+def test_a_change_of_one_part_is_the_whole_change(right: list[str], broken: list[str]) -> None:
+    parts = separate({"m.py": "".join(right)}, {"m.py": "".join(broken)})
+    assert bool(parts) == (right != broken)
+    if len(parts) == 1:
+        assert parts == [{"m.py": "".join(broken)}]
+
+
+def test_causes_are_the_parts_that_alone_make_a_test_fail() -> None:
+    passed, failed = RunOutcome("passed"), RunOutcome("failed")
+    results = [
+        JobResult("0", "done", tests={"a": failed, "b": passed, "c": passed, "d": failed}),
+        JobResult("1", "done", tests={"a": passed, "b": failed, "c": passed}),
+        JobResult("2", "time"),
+    ]
+    found = causes_of(["a", "b", "c", "d"], results)
+    assert found == {"a": ("part 0",), "b": ("part 1",), "c": ("c",), "d": ("part 0", "part 1")}
