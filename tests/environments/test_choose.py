@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.environments.interface import Snapshot, Workspace, WorkspaceSpec
-from assay.environments.workspace.choose import BackendReport, choose_backend, survey
+from assay.environments.workspace.choose import BackendReport, choose_backend, preferred, survey
 from assay.environments.workspace.process import ProcessBackend
 from assay.environments.workspace.trial import try_backend
 from assay.errors import EnvironmentFailure, UserError
@@ -65,14 +65,24 @@ def test_report_reads_as_sentences() -> None:
     limits = (LimitHold("memory", "soft", 1.0), LimitHold("processes", "hard", 2.0))
     report = BackendReport("bubblewrap", True, None, {"a": True}, limits, "same", ("Do this.",))
     assert str(report).splitlines() == [
-        "bubblewrap: works; 1 properties were tried and held.",
-        "  Held by the kernel: processes.",
-        "  Held by a watchdog: memory.",
-        "  Agent and verifier are same users.",
+        "bubblewrap: works. 1 property was tried in a live sandbox, and all held.",
+        "  Limits that the kernel holds, so that nothing passes them: processes.",
+        "  Limits that a watchdog holds: they can be passed for up to a second, then it ends the offender: memory.",
+        "  The verifier is the same user as the agent: it judges a copy in which nothing of the agent is alive, but "
+        "permissions do not part them.",
         "  Do this.",
     ]
     broken = BackendReport("bubblewrap", False, None, {"a": True, "b": False})
-    assert str(broken) == "bubblewrap: cannot be used: not held: b."
+    assert str(broken) == "bubblewrap: must not be used. In a live sandbox this did not hold: b."
+    refused = BackendReport("docker", False, "is the daemon running?", {})
+    assert str(refused) == "docker: cannot be used. Opening one said: is the daemon running?"
+
+
+async def test_every_backend_that_cannot_be_used_says_what_to_do(nothing_installed: None, cache: Path) -> None:
+    reports = await survey(cache)
+    for report in reports:
+        assert report.works or report.advice or "install" in (report.reason or ""), report.name
+    assert preferred(reports) in (None, "namespaces")
 
 
 async def test_a_backend_without_isolation_fails_the_trial_of_isolation() -> None:

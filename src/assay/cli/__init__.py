@@ -7,8 +7,9 @@ __all__ = ["main"]
 
 def main() -> None:
     """Entry point of the console script `assay`."""
-    from .app import build_app
     from .output import reported_errors
 
     with reported_errors():
+        from .app import build_app
+
         build_app()()

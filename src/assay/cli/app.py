@@ -13,13 +13,15 @@ from typer.core import TyperGroup
 
 from assay import __version__
 
+from .output import reported_errors
+
 __all__ = ["VERBS", "Verb", "build_app"]
 
 _HELP = """Turns any agent run into an environment-verified trajectory.
 
 Start here: assay demo. Then: assay synth repository, assay run, assay stats, assay show.
 Results go to stdout, everything else to stderr; most verbs take --json.
-Exit codes: 0 done, 2 bad input, 3 something outside Assay failed, 130 interrupted."""
+Exit codes: 0 done, 1 lint or verify found something, 2 bad input, 3 something outside Assay failed, 130 interrupted."""
 
 
 class Verb(NamedTuple):
@@ -63,11 +65,22 @@ class _Commands(UserDict[str, Any]):
 
 
 class _Group(TyperGroup):
-    """A group whose help is written from the table."""
+    """A group whose help is written from the table.
+
+    It reports errors before Typer sees them, which would end an interruption and a closed pipe without a word.
+    """
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = _Commands((verb.name, verb) for verb in VERBS)
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        with reported_errors():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        with reported_errors():
+            return super().invoke(ctx)
 
     def format_commands(self, _: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

@@ -34,9 +34,9 @@ class _Demo(NamedTuple):
 
 
 def demo(
-    count: Annotated[int, typer.Option("--count", help="How many tasks to make.")] = 24,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many tasks to make.")] = 24,
     seed: Annotated[int, typer.Option("--seed", help="One seed gives the same tasks and the same verdicts.")] = 0,
-    concurrency: Annotated[int, typer.Option("--concurrency", help="Sandboxes at work at once.")] = 2,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Sandboxes at work at once.")] = 2,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:

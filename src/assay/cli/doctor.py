@@ -10,6 +10,8 @@ __all__ = ["doctor"]
 def doctor(as_json: JsonOption = False) -> None:
     """Tries every sandbox for real and says which works here, which limits the kernel holds, and how to get more.
 
+    Of each it says what was found, what that means, and what to do. The last line says which one a run would use.
+
     Examples:
 
       assay doctor
@@ -18,7 +20,7 @@ def doctor(as_json: JsonOption = False) -> None:
     """
     import asyncio
 
-    from assay.environments.workspace.choose import survey
+    from assay.environments.workspace.choose import preferred, survey
 
     from .output import console, emit_json, plain
 
@@ -29,3 +31,9 @@ def doctor(as_json: JsonOption = False) -> None:
     out = console()
     for report in reports:
         out.print(plain(str(report)))
+    used = preferred(reports)
+    out.print(
+        f"A run uses {used} unless --backend names another."
+        if used
+        else "A run refuses to start, because nothing that isolates works here: do what stands under one of them."
+    )

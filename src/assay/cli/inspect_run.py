@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.records import Evidence, Step, Trajectory
+    from collections.abc import Iterator
+
+    from assay.records import Evidence, Step, Trajectory, Verdict
     from assay.store import AttemptRow, RunStore
 
 __all__ = ["ls", "show", "show_trajectory"]
 
 SHOWN = 1200
 """Characters of an output that `show` prints without --full."""
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """What is shown of a change in a state's manifest."""
+
+    kind: str
+    path: str
+    type: str = "file"
 
 
 def ls(
@@ -35,25 +46,29 @@ def ls(
 
       assay ls my-run --all --json
     """
+    from assay.errors import UserError
     from assay.store import RunStore, list_runs
 
     from .output import emit_json
     from .tables import print_rows
 
     settings = settings_with(store)
+    if runs and (run is not None or every):
+        message = "--runs lists the runs of the store: leave out the name and --all"
+        raise UserError(message)
     if runs:
         names = list_runs(settings.store)
         if as_json:
             emit_json({"runs": names})
         else:
-            print_rows([{"run": name} for name in names])
+            print_rows([{"run": name} for name in names], empty=f"no runs in {settings.store}: `assay run` makes one")
         return
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
         rows = [r for r in opened.attempts() if every or r.final or r.finished is None]
     if as_json:
         emit_json({"run": opened.run, "attempts": rows})
     else:
-        print_rows([_row(r) for r in rows])
+        print_rows([_row(r) for r in rows], empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on")
 
 
 def _row(row: AttemptRow) -> dict[str, str]:
@@ -109,55 +124,88 @@ def show(
 
 def show_trajectory(trajectory: Trajectory, opened: RunStore, *, shown: int = SHOWN) -> None:
     """Prints a trajectory on stdout."""
-    from .output import console, plain
+    from .output import console
 
     out = console()
     held = trajectory.isolation
-    out.print(f"attempt {trajectory.attempt}  run {trajectory.run}  agent {trajectory.agent}  seed {trajectory.seed}")
+    who = f"agent {trajectory.agent}  seed {trajectory.seed}"
+    out.print(_block(f"attempt {trajectory.attempt}  run {trajectory.run}  {who}"))
     unsafe = held is not None and held.name == "none"
     out.print(f"isolation {held.name if held else 'unknown'}", style="bold red" if unsafe else None)
     for step in trajectory.steps:
-        out.print(plain(_step(step, shown)))
+        out.print(_step(step, shown))
     for found in trajectory.evidence:
         if found.kind == "snapshot" and found.data.get("manifest"):
-            out.print(plain(_changes(found, opened)))
+            out.print(_changes(found, opened))
     for verdict in trajectory.verdicts:
-        marks = f"  marks: {', '.join(verdict.marks)}" if verdict.marks else ""
-        style = {"pass": "green", "fail": "yellow"}.get(verdict.status, "red")
-        line = f"verdict {verdict.check}: {verdict.status} (score {verdict.score}) - {verdict.reason}{marks}"
-        out.print(plain(line), style=style)
-        out.print(
-            plain(f"  evidence {', '.join(verdict.evidence) or 'none'}; verifier {(verdict.verifier or '-')[:19]}")
-        )
+        _show_verdict(verdict)
+    for number, verdict in _later(trajectory, opened):
+        _show_verdict(verdict, f" (learnt later, addendum {number})")
     end = trajectory.finished
     how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a word")
     if end is not None and end.error:
-        out.print(plain(f"{end.broke} failed: {end.error}"), style="red")
-    out.print(plain(f"how it ended: {how}; {trajectory.length} events, head {trajectory.head[:19]}"))
+        out.print(_block(f"{end.broke} failed: {end.error}"), style="red")
+    out.print(_block(f"how it ended: {how}; {trajectory.length} events, head {trajectory.head[:19]}"))
+
+
+def _show_verdict(verdict: Verdict, when: str = "") -> None:
+    from .output import console
+
+    marks = f"  marks: {', '.join(verdict.marks)}" if verdict.marks else ""
+    style = {"pass": "green", "fail": "yellow"}.get(verdict.status, "red")
+    line = f"verdict {verdict.check}{when}: {verdict.status} (score {verdict.score}) - {verdict.reason}{marks}"
+    cited = f"  evidence {', '.join(verdict.evidence) or 'none'}; verifier {(verdict.verifier or '-')[:19]}"
+    console().print(_block(line), style=style)
+    console().print(_block(cited))
+
+
+def _later(trajectory: Trajectory, opened: RunStore) -> Iterator[tuple[int, Verdict]]:
+    """Verdicts that addenda hold on this try."""
+    from assay.records import VerdictGiven
+    from assay.store import addenda
+
+    if opened.is_sealed:
+        for found in addenda(opened.layout.root, opened.run):
+            given = [e.body.verdict for e in found.events if isinstance(e.body, VerdictGiven)]
+            yield from ((found.number, verdict) for verdict in given if found.about == trajectory.chain)
+
+
+def _block(text: str) -> str:
+    """Text whose later lines are indented, so that hostile text cannot look like a line of ours."""
+    from .output import plain
+
+    return plain(text).replace("\n", "\n    ")
 
 
 def _step(step: Step, shown: int) -> str:
-    lines = [f"[{step.index}] {step.message or ''}".rstrip()]
-    seen = {o.call_id: o for o in step.observations}
+    lines = [_block(f"[{step.index}] {_cut(step.message or '', shown)}".rstrip())]
+    seen = list(step.observations)
     for call in step.tool_calls:
-        lines.append(f"  > {call.name} {_cut(call.arguments, shown)}")
-        found = seen.get(call.id)
+        lines.append(_block(f"  > {call.name} {_cut(call.arguments, shown)}"))
+        found = next((o for o in seen if o.call_id == call.id), None)
         if found is None:
             continue
+        seen.remove(found)  # a model may give two calls one id; their results come in order
         code = "" if found.exit_code is None else f" (exit {found.exit_code})"
         text = _cut((found.content + found.stderr).rstrip(), shown)
-        lines.append("    " + (text or "(no output)").replace("\n", "\n    ") + code)
+        lines.append(_block("    " + (text or "(no output)")) + code)
     return "\n".join(lines)
 
 
 def _changes(found: Evidence, opened: RunStore) -> str:
-    import msgspec
+    from assay.errors import StoreError
 
-    manifest = msgspec.json.decode(opened.blobs.get(found.data["manifest"]))
-    files = [c for c in manifest if c.get("type", "file") != "directory"]
-    lines = [f"  {c['kind']:8} {c['path']}" for c in files[:40]]
+    from .output import plain
+
+    try:
+        manifest = msgspec.json.decode(opened.blobs.get(str(found.data["manifest"])), type=list[_Change])
+    except (StoreError, msgspec.DecodeError) as exc:
+        return plain(f"changed files: cannot be shown, {exc}").replace("\n", " ")
+    files = [change for change in manifest if change.type != "directory"]
+    lines = [f"  {change.kind:8} {change.path}" for change in files[:40]]
     more = [f"  ... and {len(files) - 40} more"] if len(files) > 40 else []
-    return "\n".join([f"changed files ({len(files)}), state {found.data['digest'][:19]}", *lines, *more])
+    head = f"changed files ({len(files)}), state {str(found.data.get('digest'))[:19]}"
+    return "\n".join(plain(line).replace("\n", "\\n") for line in (head, *lines, *more))
 
 
 def _cut(text: str, shown: int) -> str:

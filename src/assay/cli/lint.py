@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from assay.errors import UserError
+
 from .shared import JsonOption
 
 __all__ = ["lint"]
@@ -44,6 +46,9 @@ def lint(
 def _task_folders(given: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in given:
+        if str(path).startswith("family:"):
+            message = f"{path}: a family's tasks are no folders, so there is nothing to lint"
+            raise UserError(message)
         inner = [] if (path / "task.toml").exists() else sorted(p.parent for p in path.glob("*/task.toml"))
         found += inner or [path]
     return found

@@ -7,6 +7,7 @@ comes from `--config FILE`, and what is not there either has the field's default
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import tomllib
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from assay.rollout.config import field_docs
 __all__ = ["parse_pairs", "read_toml", "resolve", "takes_config"]
 
 Config = TypeVar("Config", bound=msgspec.Struct)
+CONFIG_BYTES = 1 << 20
 _LIMIT_HELP = "Limit of each attempt: "
 _SINGULAR = {"agent_options": "--agent-option", "kinds": "--kind", "requirements": "--requirement"}
 
@@ -59,14 +61,14 @@ def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
     """Command line over file over defaults. Raises `UserError` that names the field."""
     path = given.pop("config_file", None)
     data: dict[str, Any] = read_toml(Path(path), struct) if path else {}
-    limits = dict(data.get("limits", {}))
+    limits = _table(data, "limits", path)
     for name, value in given.items():
         if value is None or value == []:
             continue
         if name.startswith("max_"):
             limits[name.removeprefix("max_")] = value
-        elif isinstance(data.get(name, {}), dict) and _is_mapping(struct, name):
-            data[name] = {**data.get(name, {}), **parse_pairs(value, _flag(name))}
+        elif _is_mapping(struct, name):
+            data[name] = {**_table(data, name, path), **parse_pairs(value, _flag(name))}
         else:
             data[name] = value
     if limits:
@@ -78,23 +80,41 @@ def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
     try:
         return msgspec.convert(data, struct)
     except msgspec.ValidationError as exc:
-        message = f"the configuration does not fit: {exc}"
+        what, _, place = str(exc).partition(" - at `$.")
+        message = f"{place.rstrip('`') or 'the configuration'}: {what[:1].lower()}{what[1:]}"
+        message += f" ({path} or the command line)" if path else ""
         raise UserError(message) from exc
+
+
+def _table(data: dict[str, Any], name: str, path: str | None) -> dict[str, Any]:
+    found = data.get(name, {})
+    if not isinstance(found, dict):
+        message = f"{path}: {name} is no table; write [{name}] and under it one key = value a line"
+        raise UserError(message)
+    return dict(found)
 
 
 def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
     """Reads a TOML file of a configuration's fields. Raises `UserError` with file and place."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(CONFIG_BYTES + 1)
+        if len(text) > CONFIG_BYTES:
+            message = f"{path} is larger than {CONFIG_BYTES >> 10} KiB: it is no configuration"
+            raise UserError(message)
+        data = tomllib.loads(text.decode())
     except OSError as exc:
-        message = f"cannot read the configuration {path}: {exc.strerror}"
+        message = f"cannot read the configuration {path}: {exc.strerror}; check the path and its permissions"
         raise UserError(message) from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        message = f"{path} is not valid TOML: {exc}"
+    except (ValueError, RecursionError) as exc:  # TOMLDecodeError, UnicodeDecodeError, dates that are none
+        message = f"{path} is not valid TOML: {exc}; correct it there"
         raise UserError(message) from exc
     unknown = sorted(set(data) - set(struct.__struct_fields__))
     if unknown:
-        message = f"{path}: unknown field {unknown[0]!r}; known: {', '.join(struct.__struct_fields__)}"
+        known = struct.__struct_fields__
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        message = f"{path}: unknown field {unknown[0]!r}; {hint}known: {', '.join(known)}"
         raise UserError(message)
     return data
 

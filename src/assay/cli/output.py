@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from assay.errors import BoundaryError, UserError
@@ -19,7 +20,11 @@ def emit_json(value: Any) -> None:
     """Writes one JSON document to stdout."""
     import msgspec
 
-    text = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
+    except (TypeError, ValueError, OverflowError) as exc:
+        message = f"the result holds a value that JSON cannot ({exc}): leave out --json, or cast it to text"
+        raise UserError(message) from exc
     sys.stdout.write(text.decode() + "\n")
 
 
@@ -45,18 +50,30 @@ def reported_errors() -> Iterator[None]:
     """Bad input ends with one paragraph and exit code 2; a failed boundary with one and exit code 3."""
     try:
         yield
+        sys.stdout.flush()
     except UserError as exc:
         _leave(str(exc), 2)
     except BoundaryError as exc:
         _leave(f"{exc.name} failed: {exc}", 3)
     except KeyboardInterrupt:
-        _leave("interrupted; what was recorded is kept (assay ls shows it, assay resume goes on)", 130)
+        _leave(
+            "interrupted. What was recorded is kept: `assay ls --runs` names the runs and `assay resume RUN` finishes "
+            "one; `assay synth` and `assay setup` go on when the same command is given again",
+            130,
+        )
     except BrokenPipeError:
-        sys.stderr.close()
+        # The interpreter flushes once more when it ends, and must find somebody who reads.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as exc:
+        if exc.errno is None or exc.strerror is None:
+            raise
+        place = f"{exc.filename}: " if exc.filename else ""
+        _leave(f"{place}{exc.strerror} (check that it exists, its permissions, and the space on its disk)", 3)
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    sys.stdout.flush()
+    with suppress(OSError):  # nobody reads it, or its disk is full: the message matters more
+        sys.stdout.flush()
     say(f"assay: {message}")
     sys.exit(code)

@@ -14,7 +14,7 @@ __all__ = ["query"]
 def query(
     sql: Annotated[str, typer.Argument(help="One SELECT over trajectories, steps, calls, verdicts, evidence, events.")],
     run: Annotated[list[str] | None, typer.Option("--run", help="Only these runs; repeatable.")] = None,
-    limit: Annotated[int, typer.Option("--limit", help="Rows at the most.")] = 1000,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows at the most.")] = 1000,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,7 +31,7 @@ def query(
     from assay.store import query as ask
     from assay.store.query import Bounds
 
-    from .output import emit_json
+    from .output import emit_json, say
     from .tables import print_rows
 
     settings = settings_with(store)
@@ -39,6 +39,9 @@ def query(
     found = ask(settings.store, sql, runs=runs, bounds=Bounds(rows=limit))
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     if as_json:
-        emit_json({"columns": found.columns, "rows": rows})
-    else:
-        print_rows([{name: str(value) for name, value in row.items()} for row in rows])
+        emit_json({"columns": found.columns, "rows": rows, "cut": found.cut})
+        return
+    shown = [{name: "-" if value is None else str(value) for name, value in row.items()} for row in rows]
+    print_rows(shown, empty="no rows")
+    if found.cut:
+        say(f"there are more rows than these {limit}: raise --limit, or narrow the query")

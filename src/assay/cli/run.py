@@ -36,6 +36,8 @@ def run(
 
       assay run tasks/ --agent loop --model openai:NAME --max-turns 30 --max-cost-usd 0.5
 
+      assay run family:my_family.py,n=20,seed=3 --agent my_agent.py
+
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
     """
     if dry_run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,9 @@ __all__ = ["setup"]
 
 
 def setup(
-    tasks: Annotated[list[Path] | None, typer.Argument(help="Task folders whose tool layers to make too.")] = None,
+    tasks: Annotated[
+        list[str] | None, typer.Argument(help="Task folders, or families, whose tool layers to make too.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Makes the sandbox's tool layer (a Python, pytest, coverage), and what tasks and the demo need on top of it.
@@ -28,14 +29,14 @@ def setup(
     """
     from assay.environments.workspace.toolchain import ensure_toolchain
     from assay.rollout.prepare import requirements_of
-    from assay.tasks import load_tasks
+    from assay.tasks import find_tasks
 
     from .making import demo_layers
     from .output import console, emit_json, say
 
     cache = settings_with(None).cache
     wanted = [((), ()), *demo_layers()]
-    wanted += [requirements_of(loaded) for loaded in load_tasks(tasks or [])] if tasks else []
+    wanted += [requirements_of(loaded) for loaded in find_tasks(tasks or [])] if tasks else []
     made = {}
     for packages, masked in dict.fromkeys(wanted):
         without = f" without {', '.join(masked)}" if masked else ""

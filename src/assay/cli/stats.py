@@ -13,7 +13,9 @@ __all__ = ["stats"]
 
 def stats(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs; default: the newest.")] = None,
-    k: Annotated[list[int] | None, typer.Option("--k", help="Also pass@k and pass^k for this k; repeatable.")] = None,
+    k: Annotated[
+        list[int] | None, typer.Option("--k", min=1, help="Also pass@k and pass^k for this k; repeatable.")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,7 +36,8 @@ def stats(
     from .tables import print_summaries, summaries_of
 
     settings = settings_with(store)
-    names = [pick_run(run, settings) for run in runs] if runs else [pick_run(None, settings)]
+    given: list[str | None] = list(runs) if runs else [None]
+    names = list(dict.fromkeys(pick_run(run, settings) for run in given))
     groups = summaries_of(settings.store, names, ks=tuple(sorted({1, *(k or (2, 4))})))
     if as_json:
         emit_json({"runs": names, "groups": groups})
@@ -42,6 +45,9 @@ def stats(
     print_summaries(groups)
     for group in groups:
         bounds = group.pass_at_1_bounds
+        for found in group.at_k:
+            if k and found.k in k and found.pass_at_k.value is None:
+                say(f"{group.agent}: no pass@{found.k}: {found.pass_at_k.method}; run more with --attempts {found.k}")
         if group.unknown or group.error:
             say(
                 f"{group.agent}: {group.unknown + group.error} attempts could not be judged; "

@@ -27,12 +27,13 @@ def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 
     from assay.store import RunStore
 
     outcomes = []
-    for number, run in enumerate(runs):
+    for number, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
         with RunStore.open(root, run) as store:
             for row in outcomes_of(store.attempts()):
                 # Attempts of different runs at one task are different attempts.
                 index = number * 1_000_000 + row.number
-                outcomes.append(Outcome(row.task, row.agent, row.model, index, row.outcome or "error", row.score))
+                status = row.outcome or ("error" if row.broke is not None else "unknown")
+                outcomes.append(Outcome(row.task, row.agent, row.model, index, status, row.score))
     return list(summarise(outcomes, ks=ks))
 
 
@@ -54,7 +55,7 @@ def print_summaries(groups: Sequence[GroupSummary]) -> None:
                 **_at_k(group),
             }
         )
-    print_rows(rows)
+    print_rows(rows, empty="no attempt has ended yet: `assay ls` shows those under way, `assay resume RUN` goes on")
 
 
 def _at_k(group: GroupSummary) -> dict[str, str]:
@@ -74,10 +75,10 @@ def _interval(estimate: Estimate | None) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def print_rows(rows: Sequence[dict[str, str]]) -> None:
+def print_rows(rows: Sequence[dict[str, str]], *, empty: str = "nothing to show") -> None:
     """A table on stdout; hostile text cannot steer the terminal. Piped, each row is one line."""
     if not rows:
-        console().print("nothing to show")
+        console().print(empty)
         return
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[plain(row.get(name, "-")) for name in columns] for row in rows]

@@ -8,7 +8,7 @@ works) and the flag.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,9 +20,10 @@ from assay.errors import UserError
 from assay.records import LimitHold
 from assay.settings import Settings
 
-__all__ = ["BackendReport", "choose_backend", "survey"]
+__all__ = ["BackendReport", "choose_backend", "preferred", "survey"]
 
 _ORDER = ("namespaces", "bubblewrap")
+_ENGINES = ("podman", "docker")
 _UNSAFE = ("process", "none")
 _ALL = ("namespaces", "bubblewrap", "podman", "docker", "process")
 # Where it has one of these values, a kernel setting forbids what the backend needs.
@@ -53,26 +54,55 @@ class BackendReport(msgspec.Struct, frozen=True):
     """How to get it to work, or to a better tier."""
 
     def __str__(self) -> str:
-        """One line on whether it works, one each for limits and advice."""
-        failed = [name for name, held in self.properties.items() if not held]
-        if self.name == "process":
-            head = "process: no isolation at all; for trusted tasks only, with --backend process --allow-unsafe."
-        elif self.works:
-            head = f"{self.name}: works; {len(self.properties)} properties were tried and held."
-        else:
-            head = f"{self.name}: cannot be used: {self.reason or 'not held: ' + '; '.join(failed)}."
-        lines = [head]
+        """What was found, what it means, and what to do: a line each."""
+        lines = [self._head()]
         if self.works:
-            for hold in ("hard", "soft", "none"):
-                named = [limit.name for limit in self.limits if limit.hold == hold]
+            for hold, meaning in _HOLDS.items():
+                named = [limit.name.replace("_", " ") for limit in self.limits if limit.hold == hold]
                 if named:
-                    lines.append(f"  {_HOLDS[hold]}: {', '.join(named)}.")
+                    lines.append(f"  {meaning}: {', '.join(named)}.")
             if self.name != "process":
-                lines.append(f"  Agent and verifier are {self.users} users.")
+                lines.append(f"  {_USERS['separate' if self.users == 'separate' else 'same']}")
         return "\n".join([*lines, *(f"  {text}" for text in self.advice)])
 
+    def _head(self) -> str:
+        if self.name == "process":
+            return (
+                "process: no isolation at all: a task or an agent can do whatever you can. For those that you trust "
+                "alone: --backend process --allow-unsafe."
+            )
+        if self.works:
+            count = len(self.properties)
+            return f"{self.name}: works. {count} {_PROPERTIES[count == 1]} tried in a live sandbox, and all held."
+        if self.reason is not None:
+            return f"{self.name}: cannot be used. Opening one said: {_sentence(self.reason)}"
+        failed = "; ".join(name for name, held in self.properties.items() if not held)
+        return f"{self.name}: must not be used. In a live sandbox this did not hold: {_sentence(failed)}"
 
-_HOLDS = {"hard": "Held by the kernel", "soft": "Held by a watchdog", "none": "Not held"}
+
+_PROPERTIES = {True: "property was", False: "properties were"}
+_HOLDS = {
+    "hard": "Limits that the kernel holds, so that nothing passes them",
+    "soft": "Limits that a watchdog holds: they can be passed for up to a second, then it ends the offender",
+    "none": "Limits that nothing holds here, and records say so",
+}
+_USERS = {
+    "separate": "The verifier is another user than the agent, so permissions keep the agent's files from it too.",
+    "same": "The verifier is the same user as the agent: it judges a copy in which nothing of the agent is alive, but "
+    "permissions do not part them.",
+}
+
+
+def _sentence(text: str) -> str:
+    """Text that ends as a sentence does."""
+    bare = text.strip()
+    return bare if bare.endswith((".", "?", "!")) else f"{bare}."
+
+
+def preferred(reports: Sequence[BackendReport]) -> str | None:
+    """Which of the backends that were tried a run uses when none is named; None where it has none."""
+    working = {report.name for report in reports if report.works}
+    return next((name for name in _ORDER if name in working), None)
 
 
 async def choose_backend(
@@ -181,16 +211,26 @@ def _advice(name: str, trial: Trial) -> tuple[str, ...]:
     if trial.problem is not None and name in _ORDER:
         for setting, (value, remedy) in _SETTINGS.items():
             if _setting(setting) == value:
-                found.append(f"The kernel setting {setting.replace('/', '.')} is {value}: {remedy}.")
+                found.append(
+                    f"The kernel setting {setting.replace('/', '.')} is {value}, which forbids it to this user. "
+                    f"To change that: {remedy}."
+                )
+    if trial.problem is not None and name in _ENGINES:
+        found.append(
+            f"To use it, install {name} and make `{name} info` work for this user. It is not needed where namespaces "
+            "or bubblewrap works."
+        )
+    elif trial.problem is None and not all(trial.held.values()) and name != "process":
+        found.append("Use another sandbox: what did not hold here is what keeps an agent from you.")
     limits = trial.isolation.limits if trial.isolation is not None else ()
     soft = [limit.name for limit in limits if limit.hold == "soft"]
     if name == "namespaces" and "memory" in soft and os.geteuid() != 0:
         found.append(
-            "For memory held by the kernel, start under a delegated cgroup: "
+            "To have the kernel hold memory, start Assay under a delegated cgroup: "
             "systemd-run --user --scope -p Delegate=yes assay ..."
         )
     if name == "namespaces" and "disk" in soft:
-        found.append("For disk held by the kernel, a Linux 6.6 or newer is needed, or a smaller storage limit.")
+        found.append("To have the kernel hold disk, use Linux 6.6 or newer, or give tasks a smaller storage limit.")
     return tuple(found)
 
 

@@ -1,0 +1,41 @@
+"""All benchmarks at once: each is told the interpreters of its own peers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import PEERS, arguments_of, interpreters
+
+pytestmark = pytest.mark.quick
+
+
+def test_every_peer_has_an_interpreter_of_its_own(tmp_path: Path) -> None:
+    paths = {name: tmp_path / name for name in ("aviary", "inspect", "harbor", "verifiers")}
+    for path in paths.values():
+        path.touch()
+    named = interpreters([f"{name}={path}" for name, path in paths.items()])
+    assert arguments_of("attempt", named, quick=True) == ["--quick", "--peer-python", f"harbor={paths['harbor']}"]
+    assert arguments_of("store", named, quick=False) == ["--peer-python", f"inspect={paths['inspect']}"]
+    assert arguments_of("overhead", named, quick=False).count("--peer-python") == 3
+    assert arguments_of("sandbox", named, quick=False) == []
+
+
+def test_an_interpreter_without_a_name_is_for_the_peers_that_are_not_named() -> None:
+    named = interpreters([sys.executable, f"inspect={sys.executable}"])
+    assert arguments_of("attempt", named, quick=False) == ["--peer-python", f"harbor={sys.executable}"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("avairy=/usr/bin/env", "no peer is called 'avairy'"), ("harbor=/nowhere", "no Python at")]
+)
+def test_a_wrong_interpreter_is_refused_before_anything_is_measured(given: str, said: str) -> None:
+    with pytest.raises(SystemExit, match=said):
+        interpreters([given])
+
+
+def test_every_script_is_known() -> None:
+    folder = Path(__file__).parents[2] / "benchmarks"
+    assert set(PEERS) == {path.stem for path in folder.glob("[a-z]*.py")}
