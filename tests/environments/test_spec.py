@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from assay.environments.interface import Image, ResourceLimits
+from assay.environments.workspace.process import ProcessBackend
 from assay.environments.workspace.spec import workspace_spec
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import UserError
@@ -34,13 +35,33 @@ def test_own_tools_of_a_root_image_come_first() -> None:
     assert spec.workdir == "/srv"
 
 
-@pytest.mark.parametrize("mode", ["public", "allowlist"])
-def test_network_needs_the_flag(mode: str) -> None:
-    with pytest.raises(UserError, match="--allow-network"):
-        workspace_spec({"network_mode": mode}, image=Image(), toolchain=None)
-    spec = workspace_spec({"network_mode": mode}, image=Image(), toolchain=None, allow_network=True)
+PUBLIC: dict[str, Any] = {"network_mode": "public"}
+LISTED: dict[str, Any] = {"network_mode": "allowlist", "allowed_hosts": ["example.com", "192.0.2.0/24"]}
+
+
+def test_network_needs_the_flag() -> None:
+    with pytest.raises(UserError, match="give --allow-network to run it"):
+        workspace_spec(PUBLIC, image=Image(), toolchain=None)
+    spec = workspace_spec(PUBLIC, image=Image(), toolchain=None, allow_network=True)
+    assert (spec.network, spec.notes) == ("host", ())
+
+
+@pytest.mark.parametrize("flags", [{}, {"allow_network": True}, {"accept_whole_network": True}], ids=str)
+def test_a_list_of_hosts_is_refused_where_it_cannot_be_held(flags: dict[str, bool]) -> None:
+    with pytest.raises(UserError, match=r"example.com, 192.*give --allow-network --accept-whole-network"):
+        workspace_spec(LISTED, image=Image(), toolchain=None, **flags)
+
+
+def test_the_whole_network_in_place_of_a_list_is_noted() -> None:
+    flags = {"allow_network": True, "accept_whole_network": True}
+    spec = workspace_spec(LISTED, image=Image(), toolchain=None, **flags)
     assert spec.network == "host"
-    assert bool(spec.image.notes) == (mode == "allowlist")
+    assert ProcessBackend().isolation(spec).notes[-1].endswith("which nothing held: the whole network was open")
+
+
+def test_an_empty_list_of_hosts_is_no_network() -> None:
+    given = {"network_mode": "allowlist"}
+    assert workspace_spec(given, image=Image(), toolchain=None, allow_network=True).network == "none"
 
 
 def test_allowed_network_that_nobody_asks_for_stays_closed() -> None:

@@ -11,8 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from assay.environments.interface import WorkspaceSpec
+import pytest
+
+from assay.environments.interface import Mount, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.errors import EnvironmentFailure
 
 HOST = """
 import asyncio, sys
@@ -134,3 +137,40 @@ async def test_many_at_once(backend: NamespacesBackend) -> None:
 
     said = await asyncio.gather(*(one(index) for index in range(24)))
     assert said == [f"{index}\n" for index in range(24)]
+
+
+async def test_a_killed_launcher_costs_what_was_open_and_no_more() -> None:
+    backend = NamespacesBackend()
+    try:
+        box = await backend.open(WorkspaceSpec())
+        await box.exec("echo 1 > a")
+        state = await box.snapshot()
+        os.kill((await backend.launcher())._pid, signal.SIGKILL)
+        await asyncio.sleep(0.1)
+        for act in (box.digest, box.snapshot, lambda: box.exec("true")):
+            with pytest.raises(EnvironmentFailure, match="launcher is gone"):
+                await act()
+        again = await backend.open(WorkspaceSpec())
+        assert (await again.exec("ls; touch b")).stdout == ""
+        assert (await again.snapshot()).layers != state.layers
+        with pytest.raises(EnvironmentFailure, match="no longer"):
+            await backend.open(WorkspaceSpec(), state=state)
+        await box.close()
+        assert (await again.exec("ls")).stdout == "b\n"
+    finally:
+        await backend.close()
+
+
+async def test_a_mount_is_made_once_however_many_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = NamespacesBackend()
+    try:
+        launcher, asked = await backend.launcher(), []
+        ask = launcher.ask
+        monkeypatch.setattr(
+            launcher, "ask", lambda message, *more: (asked.append(message.get("kind")), ask(message, *more))[1]
+        )
+        spec = WorkspaceSpec(mounts=(Mount(str(tmp_path), "/m"),))
+        await asyncio.gather(*(backend.open(spec) for _ in range(6)))
+        assert asked.count("mount") == 1
+    finally:
+        await backend.close()

@@ -99,8 +99,8 @@ class FakeWorkspace(Workspace):
             if file.is_file():
                 self.files[str(PurePosixPath(target) / file.relative_to(source).as_posix())] = file.read_bytes()
 
-    async def download(self, source: str, target: Path) -> None:
-        """See `Files.download`."""
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
+        """See `Files.download`; `limit` is not held here."""
         for path, data in self.files.items():
             inside = PurePosixPath(path)
             if path == source:

@@ -302,6 +302,16 @@ async def downloads_bring_no_way_out(backend: Backend, spec: WorkspaceSpec) -> N
             _expect((Path(name) / "single").read_text() == "x\n", "a single file comes")
 
 
+async def downloads_are_bounded(backend: Backend, spec: WorkspaceSpec) -> None:
+    async with _Opened(backend, spec) as box:
+        await box.exec("mkdir d; echo x > d/a; truncate -s 100M d/b")
+        with tempfile.TemporaryDirectory() as name:
+            target = Path(name) / "got"
+            await _raises(ValueError, box.download(_at(spec, "d"), target, limit=1000), "fetching more than the limit")
+            got = sorted(p.name for p in target.rglob("*"))
+            _expect(got == ["a"], "what came before stays, and nothing of what was too much", got)
+
+
 async def digest_depends_on_the_state_alone(backend: Backend, spec: WorkspaceSpec) -> None:
     async with _Opened(backend, spec) as one, _Opened(backend, spec) as two:
         _expect(await one.digest() == await two.digest(), "fresh sandboxes agree")
@@ -474,6 +484,7 @@ PROPERTIES: tuple[Property, ...] = (
     links_lead_where_the_sandbox_sees_them,
     folders_are_uploaded_with_modes_and_links,
     downloads_bring_no_way_out,
+    downloads_are_bounded,
     digest_depends_on_the_state_alone,
     digest_after_each_step_is_the_digest_from_scratch,
     diff_names_what_changed_and_how,

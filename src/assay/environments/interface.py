@@ -100,6 +100,8 @@ class WorkspaceSpec(msgspec.Struct, frozen=True):
     tmpfs: tuple[str, ...] = ()
     """Folders that start empty in this sandbox, are owned by its user, and are no part of its state."""
     hostname: str = "assay"
+    notes: tuple[str, ...] = ()
+    """What its isolation record must say beside the limits, for example that more is open than a task asks for."""
 
 
 class ExecResult(msgspec.Struct, frozen=True):
@@ -256,9 +258,10 @@ class Files(Protocol):
         `ValueError`; modes are kept, owners are not."""
         ...
 
-    async def download(self, source: str, target: Path) -> None:
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
         """Copies a file or folder out. Links are written as links only where they stay inside `target`, else
-        skipped; devices and sockets are skipped. Never follows a link to a host path."""
+        skipped; devices and sockets are skipped. Never follows a link to a host path. Raises `ValueError` where the
+        files claim more than `limit` bytes, holes included; what came before stays at `target`."""
         ...
 
 

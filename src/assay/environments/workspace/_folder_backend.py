@@ -331,9 +331,9 @@ class FolderWorkspace:
         """See `interface.Files.upload`."""
         await self.live().upload(source, self._map(target, write=True))
 
-    async def download(self, source: str, target: Path) -> None:
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
         """See `interface.Files.download`."""
-        await self.live().download(self._map(source), target)
+        await self.live().download(self._map(source), target, limit=limit)
 
     async def _changes(self) -> tuple[Change, ...]:
         return await asyncio.to_thread(self._tree.changes)

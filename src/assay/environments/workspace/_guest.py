@@ -91,6 +91,10 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
         said = await _ended(process)
         message = f"the sandbox could not be started: {said or exc}"
         raise EnvironmentFailure(message) from exc
+    except BaseException:  # cancelled: what was started must not outlive us
+        session.close()
+        await asyncio.shield(_ended(process))
+        raise
 
     async def end() -> None:
         session.close()

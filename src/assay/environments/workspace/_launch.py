@@ -97,8 +97,8 @@ class Launcher:
         self.facts = LauncherFacts(hello["separate"], hello["tmpfs"], hello["cgroup"], controllers, owner)
 
     @classmethod
-    async def start(cls, run_as: int | None, scratch_parent: Path | None = None) -> Launcher:
-        """Starts one. Raises `EnvironmentFailure` saying what the kernel refused."""
+    async def start(cls, run_as: int | None, scratch_parent: Path | None = None, generation: int = 0) -> Launcher:
+        """Starts one; `generation` counts those before it. Raises `EnvironmentFailure` saying what was refused."""
         parent = scratch_parent or Path(tempfile.gettempdir())
         _remove_stale(parent)
         prefix = f"assay-sandboxes-{os.getpid()}-{_start_time(os.getpid())}-"
@@ -107,7 +107,7 @@ class Launcher:
             os.chown(scratch, run_as, run_as)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            pid = _spawn(theirs.fileno(), scratch, run_as)
+            pid = _spawn(theirs.fileno(), scratch, run_as, generation)
         finally:
             theirs.close()
         channel = Channel(ours, "the sandbox launcher")
@@ -119,6 +119,11 @@ class Launcher:
             await asyncio.to_thread(os.waitpid, pid, 0)
             raise
         return cls(pid, channel, scratch, greeting)
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has died, and can make nothing any more."""
+        return self._channel.ended
 
     async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> Answer:
         """Sends a request. What the launcher could not do raises `EnvironmentFailure`."""
@@ -153,10 +158,10 @@ def _greeting(answer: Answer) -> Answer:
     return answer
 
 
-def _spawn(fd: int, scratch: Path, run_as: int | None) -> int:
+def _spawn(fd: int, scratch: Path, run_as: int | None, generation: int) -> int:
     """Starts the launcher with its socket as descriptor 3 and nothing else of ours."""
     argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(_FOLDER), "3", str(scratch)]
-    argv.append(str(-1 if run_as is None else run_as))
+    argv += [str(-1 if run_as is None else run_as), str(generation)]
     actions = [
         (os.POSIX_SPAWN_DUP2, fd, 3),
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),

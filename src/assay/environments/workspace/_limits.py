@@ -99,5 +99,5 @@ def isolation_of(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> I
         limits=tuple(rows),
         network="none" if spec.network == "none" else "host",
         users="separate" if facts.separate_users else "same",
-        notes=(_WHOLE_ROOT,) if spec.image.root else (),
+        notes=(*spec.notes, _WHOLE_ROOT) if spec.image.root else spec.notes,
     )

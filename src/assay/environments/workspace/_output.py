@@ -10,14 +10,22 @@ import struct
 import tempfile
 import termios
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from assay.environments.interface import SpillTarget
+from assay.errors import EnvironmentFailure
 
-__all__ = ["Output"]
+__all__ = ["Output", "write_all"]
 
 CHUNK = 64 * 1024
+
+
+def write_all(fd: int, data: bytes | bytearray) -> None:
+    """Writes all of it. Blocking."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 class Output:
@@ -38,8 +46,10 @@ class Output:
         self._head = bytearray()
         self._tail = bytearray()
         self._spill = spill
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._path = ""
+        self._unkept: OSError | None = None
+        """Why the whole could not be kept."""
         self._grown = grown
         self.total = 0
         self._open = True
@@ -65,12 +75,8 @@ class Output:
     def _take(self, data: bytes) -> None:
         size = len(data)
         self.total += size
-        if self._file is None and self._spill and self.total > self._show:
-            fd, self._path = tempfile.mkstemp(prefix="assay-output-")
-            self._file = os.fdopen(fd, "wb")
-            self._file.write(self._head + self._tail)
-        if self._file is not None:
-            self._file.write(data)
+        if self._spill and self._unkept is None and (self._file is not None or self.total > self._show):
+            self._keep(data)
         room = self._half - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -80,6 +86,17 @@ class Output:
             keep = self._half if self.total > self._show else self._show
             del self._tail[:-keep]
         self._grown(size)
+
+    def _keep(self, data: bytes) -> None:
+        """Writes to the file; where the host's disk is full the command goes on, and `store` says it."""
+        try:
+            if self._file is None:
+                fd, self._path = tempfile.mkstemp(prefix="assay-output-")
+                self._file = os.fdopen(fd, "wb", buffering=0)
+                write_all(self._file.fileno(), self._head + self._tail)
+            write_all(self._file.fileno(), data)
+        except OSError as exc:
+            self._unkept = exc
 
     def pause(self) -> None:
         """Reads no more for now: the writer blocks, and memory stays bounded while it is being killed."""
@@ -118,20 +135,25 @@ class Output:
         return f"{head}\n... {cut} bytes cut ...\n{tail.decode(errors='replace')}"
 
     def store(self, target: SpillTarget | None) -> str | None:
-        """Hands the whole over, if there is more than is shown; returns its content address."""
-        if self._file is None:
-            return None
-        self._file.close()
+        """Hands the whole over, if there is more than is shown; returns its content address.
+
+        Raises:
+            EnvironmentFailure: It could not be kept whole; nothing that is cut is ever handed over as the whole.
+        """
         path = Path(self._path)
-        self._file = None
-        digest = None
         try:
-            if target is not None:
-                digest = target.put_file(path)
+            if self._file is not None:
+                self._file.close()
+            if target is not None and self._unkept is not None:
+                place = Path(tempfile.gettempdir())
+                message = f"a command's output could not be kept whole in {place}: {self._unkept}; free space there"
+                raise EnvironmentFailure(message) from self._unkept
+            return target.put_file(path) if target is not None and self._file is not None else None
         finally:
-            with contextlib.suppress(OSError):
-                path.unlink()
-        return digest
+            if self._file is not None:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            self._file = None
 
     def discard(self) -> None:
         """Stops and removes the file, where an exec ended in an exception."""

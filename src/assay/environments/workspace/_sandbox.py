@@ -165,7 +165,7 @@ class NamespacesWorkspace:
 
     async def start(self, place: str | None = None) -> None:
         """Starts a sandbox over the present layers, with a new writable layer or the one at `place`."""
-        launcher = await self._backend.launcher()
+        launcher = self._home = await self._backend.launcher()
         request = await self._backend.request_for(self.spec, self._layers)
         request.message["place"] = place
         sandbox = await start_sandbox(launcher, request)
@@ -200,6 +200,9 @@ class NamespacesWorkspace:
         if self._closed:
             text = "the workspace is closed"
             raise EnvironmentFailure(text)
+        if self._home.gone:
+            text = "the sandbox launcher is gone, and what the sandbox stood on with it"
+            raise EnvironmentFailure(text)
         return self._session
 
     async def _awake(self) -> InitSession:
@@ -211,6 +214,7 @@ class NamespacesWorkspace:
 
     async def _start_again(self) -> None:
         if self._asleep and not self._closed:
+            self._live()
             await self.start()
 
     # Session
@@ -243,7 +247,7 @@ class NamespacesWorkspace:
     async def _revived(self, session: InitSession) -> bool:
         """Whether the sandbox died of its memory limit, and goes on now: a command's doing, not the machine's."""
         async with self._changing:
-            if self._closed or self._asleep or not session.channel.ended:
+            if self._closed or self._asleep or self._home.gone or not session.channel.ended:
                 return False
             if session is not self._session:
                 return True
@@ -285,10 +289,12 @@ class NamespacesWorkspace:
             self._watchdog.cancel()
         self._backend.forget(self)
         if not self._asleep:  # else its layer is a snapshot's
-            await self._sandbox.end()
-            os.close(self._sandbox.upper)
-            launcher = await self._backend.launcher()
-            await launcher.ask({"op": "drop", "places": [self._sandbox.place]})
+            try:
+                await self._sandbox.end()
+            finally:
+                os.close(self._sandbox.upper)
+            if not self._home.gone:
+                await self._home.ask({"op": "drop", "places": [self._sandbox.place]})
         await self._backend.drop_unused()
 
     # Files
@@ -305,9 +311,9 @@ class NamespacesWorkspace:
         """See `interface.Files.upload`."""
         await (await self._awake()).upload(source, target)
 
-    async def download(self, source: str, target: Path) -> None:
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
         """See `interface.Files.download`."""
-        await (await self._awake()).download(source, target)
+        await (await self._awake()).download(source, target, limit=limit)
 
     # State
 

@@ -174,4 +174,6 @@ class BubblewrapBackend(FolderBackend):
         """See `FolderBackend.isolation`."""
         network = "none" if spec.network == "none" else "host"
         note = f"commands ran as user {FOREIGN if self.owner else os.geteuid()} of the host, without rights"
-        return Isolation("bubblewrap", folder_limits(spec.limits), network=network, users="same", notes=(note,))
+        return Isolation(
+            "bubblewrap", folder_limits(spec.limits), network=network, users="same", notes=(note, *spec.notes)
+        )

@@ -105,6 +105,9 @@ class _EngineBackend(FolderBackend):
                 await self._remove(name)
                 message = f"the container did not start: {said or exc}"
                 raise EnvironmentFailure(message) from exc
+            except BaseException:  # cancelled: the container would outlive us
+                await asyncio.shield(self._remove(name))
+                raise
         (meeting / "s").unlink()
 
         async def end() -> None:
@@ -272,7 +275,7 @@ class _EngineBackend(FolderBackend):
             for row in folder_limits(spec.limits)
         ]
         network = "none" if spec.network == "none" else "host"
-        return Isolation(self.isolated_by, tuple(rows), network=network, users="same")
+        return Isolation(self.isolated_by, tuple(rows), network=network, users="same", notes=spec.notes)
 
 
 class PodmanBackend(_EngineBackend):

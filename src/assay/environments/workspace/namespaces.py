@@ -60,8 +60,11 @@ class NamespacesBackend:
         self._writable = writable
         self._scratch = scratch
         self._launcher: Launcher | None = None
+        self._dead: list[Launcher] = []
+        self._left_open: list[int] = []
         self._starting = asyncio.Lock()
         self._layering = asyncio.Lock()
+        self._mounting = asyncio.Lock()
         self._unpacking = 0
         self._cache = HashCache()
         self._images: dict[str, tuple[str, int]] = {}
@@ -71,11 +74,21 @@ class NamespacesBackend:
         self._open: weakref.WeakSet[NamespacesWorkspace] = weakref.WeakSet()
 
     async def launcher(self) -> Launcher:
-        """The launcher, started at the first need."""
+        """The launcher, started at the first need, and anew where it was killed."""
         async with self._starting:
+            if self._launcher is not None and self._launcher.gone:
+                self._mourn(self._launcher)
             if self._launcher is None:
-                self._launcher = await Launcher.start(self._run_as, self._scratch)
+                self._launcher = await Launcher.start(self._run_as, self._scratch, len(self._dead))
             return self._launcher
+
+    def _mourn(self, launcher: Launcher) -> None:
+        """With a launcher go all layers and mounts of it. Descriptors stay open: somebody may be reading yet."""
+        self._dead.append(launcher)
+        self._left_open += [*self._sealed.values(), *(top for _, top in self._images.values())]
+        for held in (self._sealed, self._images, self._mounts, self._snapshots):
+            held.clear()
+        self._launcher = None
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> NamespacesWorkspace:
         """See `interface.Backend.open`."""
@@ -121,12 +134,13 @@ class NamespacesBackend:
 
     async def _mount(self, source: str) -> str:
         key, real = _identity(source)
-        if key not in self._mounts:
-            launcher = await self.launcher()
-            answer = await launcher.ask({"op": "layer", "source": real, "kind": "mount"})
-            self._mounts[key] = answer.body["place"]
-        self._mounts[key] = self._mounts.pop(key)
-        return self._mounts[key]
+        async with self._mounting:  # many sandboxes ask for one mount at once
+            if key not in self._mounts:
+                launcher = await self.launcher()
+                answer = await launcher.ask({"op": "layer", "source": real, "kind": "mount"})
+                self._mounts[key] = answer.body["place"]
+            self._mounts[key] = self._mounts.pop(key)
+            return self._mounts[key]
 
     async def _forget_old(self) -> None:
         """Lets go of layers and mounts that were not used for long: each costs every later sandbox a little."""
@@ -244,7 +258,7 @@ class NamespacesBackend:
         used = {place for layers in self._snapshots for place in layers}
         used |= {place for workspace in self._open for place in workspace.sealed_places}
         unused = [place for place in self._sealed if place not in used]
-        if not unused or self._launcher is None:
+        if not unused or self._launcher is None or self._launcher.gone:
             return
         for place in unused:
             os.close(self._sealed.pop(place))
@@ -259,13 +273,15 @@ class NamespacesBackend:
         for workspace in list(self._open):
             await workspace.close()
         self._snapshots.clear()
-        for top in (*self._sealed.values(), *(top for _, top in self._images.values())):
+        for top in (*self._sealed.values(), *(top for _, top in self._images.values()), *self._left_open):
             os.close(top)
+        self._left_open.clear()
         self._sealed.clear()
         self._images.clear()
         self._mounts.clear()
-        launcher, self._launcher = self._launcher, None
-        if launcher is not None:
+        launchers = [*self._dead, *([self._launcher] if self._launcher is not None else [])]
+        self._dead, self._launcher = [], None
+        for launcher in launchers:
             await launcher.close()
 
 

@@ -3,6 +3,8 @@
 For machines without any sandbox, and for trusted tasks: `choose_backend` opens it only when it is allowed by name, and
 every record says `none`.
 
+Attempts in it are recorded and not judged: their checks of files and tests end in `error`, marked `not_isolated`.
+
 Covered: a private folder for each workspace, separate streams, exit codes, timeouts that kill every descendant (also
 those that changed session), limits on file size and open files.
 Not covered: everything else. Commands can read and write whatever the user can, reach the network and the machine's
@@ -76,7 +78,7 @@ class ProcessBackend(FolderBackend):
             LimitHold("output", "hard", limits.output_mib, "MiB", "the reader stops the command"),
         ]
         note = "no isolation: commands could do whatever the user could"
-        return Isolation("none", tuple(kept), network="host", users="same", notes=(note,))
+        return Isolation("none", tuple(kept), network="host", users="same", notes=(note, *spec.notes))
 
     def map(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
         """See `FolderBackend.map`."""

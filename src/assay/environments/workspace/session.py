@@ -20,14 +20,14 @@ import msgspec
 
 from assay.environments.interface import ExecResult, ProcessInfo, SpillTarget
 from assay.environments.workspace._channel import Answer, Channel
-from assay.environments.workspace._output import Output
+from assay.environments.workspace._output import Output, write_all
 from assay.environments.workspace._transfer import receive_path, send_path
 from assay.errors import EnvironmentFailure
 
-__all__ = ["ExecDefaults", "InitSession"]
+__all__ = ["ExecDefaults", "InitSession", "answered"]
 
 STDIN_BYTES = 16 * 1024 * 1024
-KILL_S = 15.0
+KILL_S, STREAM_S = 15.0, 60.0
 
 
 class ExecDefaults(msgspec.Struct, frozen=True):
@@ -116,19 +116,18 @@ class InitSession:
         except OSError as exc:
             _raise_for(exc, path)
         with os.fdopen(answer.fds[0], "wb", buffering=0) as handle:
-            await asyncio.to_thread(_write_all, handle.fileno(), data)
+            await asyncio.to_thread(write_all, handle.fileno(), data)
 
     async def upload(self, source: Path, target: str) -> None:
         """See `interface.Files.upload`."""
         read, write = os.pipe2(os.O_CLOEXEC)
         await self._stream(target, read, write, write=True, work=lambda: send_path(source, write))
 
-    async def download(self, source: str, target: Path) -> None:
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
         """See `interface.Files.download`."""
+        most = self._defaults.download_bytes if limit is None else min(limit, self._defaults.download_bytes)
         read, write = os.pipe2(os.O_CLOEXEC)
-        await self._stream(
-            source, write, read, write=False, work=lambda: receive_path(read, target, self._defaults.download_bytes)
-        )
+        await self._stream(source, write, read, write=False, work=lambda: receive_path(read, target, most))
 
     async def _stream(self, path: str, given: int, own: int, *, write: bool, work: Callable[[], None]) -> None:
         """Runs the other half of a tree's move in a thread; `given` goes to the sandbox, `work` owns `own`."""
@@ -146,7 +145,7 @@ class InitSession:
         except EOFError as exc:
             problem = f"the copy of {path} ended early"
             raise OSError(5, problem) from exc
-        answer = await asyncio.wait_for(future, 60.0)
+        answer = await answered(future, STREAM_S)
         number = answer.body.get("exit", answer.body.get("errno", 5))
         if number:
             code = abs(int(number))
@@ -234,7 +233,7 @@ class _Call:
             self._err.close_write_end()
         number = self._session.channel.last_id
         reason = await self._wait(future, number, timeout_s)
-        answer = await asyncio.wait_for(future, KILL_S)
+        answer = await answered(future, KILL_S)
         duration = time.monotonic() - started
         self._out.drain()
         self._err.drain()
@@ -286,6 +285,15 @@ class _Call:
         self._err.discard()
 
 
+async def answered(future: asyncio.Future[Answer], timeout_s: float) -> Answer:
+    """The answer that must come now. Raises `EnvironmentFailure` where it does not: the sandbox is stuck."""
+    try:
+        return await asyncio.wait_for(future, timeout_s)
+    except TimeoutError as exc:
+        problem = f"the sandbox's first process did not answer within {timeout_s:g} s"
+        raise EnvironmentFailure(problem) from exc
+
+
 def _name(request: dict[str, Any]) -> str:
     argv = request["argv"]
     return repr(argv[0])[:200] if isinstance(argv, list) else "?"
@@ -300,16 +308,10 @@ def _stdin(data: bytes) -> int:
         raise ValueError(problem)
     fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
     try:
-        _write_all(fd, data)
+        write_all(fd, data)
         return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(fd)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _raise_for(exc: OSError, path: str) -> NoReturn:

@@ -4,8 +4,8 @@ The keys mirror the `[environment]` table of a task folder, with ours beside the
 a negative limit or a network that nobody allowed is a `UserError` that names the key or the flag. What a sandbox does
 not hold itself (`healthcheck`, `mcp_servers`, `skills_dir`) is checked for its shape here and used by others.
 
-Not covered: an allow-list of hosts is not enforced by the local backends. It needs the same flag as the whole network,
-and the image's notes say what was really open.
+Not covered: no local backend can hold a list of allowed hosts. A task that asks for one is refused, unless the whole
+network was accepted for it by name; then the isolation record says what was really open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.errors import UserError
 __all__ = ["WorkspaceParameters", "environment", "workspace_parameters", "workspace_spec"]
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NOTE_LIST = "the task asks for a list of allowed hosts; the whole network was open"
+_NOTE_LIST = "the task asks for a list of allowed hosts, which nothing held: the whole network was open"
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 _Amount = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -89,6 +89,7 @@ def workspace_spec(
     toolchain: ToolLayer | None,
     user: Literal["agent", "verifier"] = "agent",
     allow_network: bool = False,
+    accept_whole_network: bool = False,
 ) -> WorkspaceSpec:
     """The sandbox that a task asks for.
 
@@ -98,14 +99,14 @@ def workspace_spec(
         toolchain: The tool layer, seen at `/opt/assay`; None leaves it out.
         user: Who runs inside.
         allow_network: Whether the person who runs it allowed the task its network.
+        accept_whole_network: Whether that is to be the whole network where the task asks for a list of hosts.
 
     Raises:
         UserError: A parameter is wrong, the network is not allowed, or the tool layer lacks a package.
     """
     given = workspace_parameters(parameters)
-    network = _network(given, allow_network=allow_network)
-    if given.network_mode == "allowlist" and network == "host":
-        image = msgspec.structs.replace(image, notes=(*image.notes, _NOTE_LIST))
+    network = _network(given, allow_network=allow_network, accept_whole_network=accept_whole_network)
+    widened = given.network_mode == "allowlist" and network == "host"
     _check_packages(given, toolchain)
     return WorkspaceSpec(
         image=image,
@@ -116,20 +117,24 @@ def workspace_spec(
         user=user,
         mounts=(toolchain.mount(),) if toolchain is not None else (),
         masks=given.masks,
+        notes=(_NOTE_LIST,) if widened else (),
     )
 
 
-def _network(given: WorkspaceParameters, *, allow_network: bool) -> Literal["none", "host"]:
-    if given.network_mode == "no-network":
+def _network(given: WorkspaceParameters, *, allow_network: bool, accept_whole_network: bool) -> Literal["none", "host"]:
+    listed = given.network_mode == "allowlist"
+    if given.network_mode == "no-network" or (listed and not given.allowed_hosts):
         return "none"
-    if not allow_network:
-        asked = "the public network" if given.network_mode == "public" else "the network, for some hosts"
-        message = (
-            f'environment: network_mode = "{given.network_mode}": the task asks for {asked}, which nobody allowed: '
-            'give --allow-network to allow it, or set network_mode = "no-network" in the task'
-        )
-        raise UserError(message)
-    return "host"
+    if allow_network and (accept_whole_network or not listed):
+        return "host"
+    asked = f"some hosts alone ({', '.join(given.allowed_hosts)[:200]})" if listed else "the public network"
+    why = "a local sandbox has the whole network or none" if listed else "nobody allowed it"
+    flags = "--allow-network --accept-whole-network" if listed else "--allow-network"
+    message = (
+        f'environment: network_mode = "{given.network_mode}": the task asks for {asked}, and {why}: give {flags} to '
+        'run it with the whole network, or set network_mode = "no-network" in the task'
+    )
+    raise UserError(message)
 
 
 def _check_packages(given: WorkspaceParameters, toolchain: ToolLayer | None) -> None:

@@ -148,7 +148,7 @@ def _enter_namespaces(run_as: int) -> bool:
 
 def main() -> None:
     """Sets up and serves; on failure the host is told why."""
-    fd, scratch, run_as = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    fd, scratch, run_as, generation = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     host = socket.socket(fileno=fd)
     host.set_inheritable(False)
     os.closerange(fd + 1, 65536)
@@ -159,7 +159,7 @@ def main() -> None:
             raise OSError(38, f"no system call table for {sys_.MACHINE}")
         separate = _enter_namespaces(run_as)
         take_root()
-        boxes = Boxes(scratch, separate=separate)
+        boxes = Boxes(scratch, separate=separate, generation=generation)
     except OSError as exc:
         send(host, {"error": str(exc), "errno": exc.errno})
         os._exit(1)

@@ -23,6 +23,7 @@ from .points import UNCHANGED, Owner
 from .protocol import send
 
 FIRST_ID, IDS = 100_000, 65_536
+PLACES = 10_000_000
 AGENT, ROOT = Owner(1000, 1000), Owner(0, 0)
 SPACES = sys_.NEWUSER | sys_.NEWNS | sys_.NEWPID | sys_.NEWIPC | sys_.NEWUTS | sys_.NEWCGROUP
 
@@ -60,7 +61,7 @@ def take_root(work: str = "/tmp") -> None:
 class Boxes:
     """Everything the launcher holds."""
 
-    def __init__(self, scratch: str, *, separate: bool) -> None:
+    def __init__(self, scratch: str, *, separate: bool, generation: int = 0) -> None:
         self.separate = separate
         """Whether many ids are mapped (the launcher is root)."""
         self.control = Control("/host/sys/fs/cgroup", delegated=not separate)
@@ -68,7 +69,7 @@ class Boxes:
         self.fates: dict[int, int] = {}
         """For sandboxes that have ended: how many of their processes the kernel killed for memory."""
         self._copies: dict[str, str] = {}
-        self._count = 0
+        self._count = generation * PLACES  # a place of a launcher that died is never one of the next
         self._map: int | None = None
         self._filter = seccomp.program()
         write_skeleton("/s", "/host")
