@@ -40,13 +40,23 @@ def solution(tmp_path: Path) -> Path:
     return tmp_path
 
 
+class Seen(FakeWorkspace):
+    """Keeps the variables of the last command."""
+
+    env: Any = None
+
+    async def exec(self, command: Any, *, env: Any = None, **more: Any) -> ExecResult:
+        self.env = env
+        return await super().exec(command, **more)
+
+
 async def test_oracle_runs_the_solution_with_its_variables(solution: Path) -> None:
-    workspace = FakeWorkspace()
+    workspace = Seen()
     task = fake_task(oracle=Oracle(("bash", "/solution/solve.sh"), "solution", {"A": "1 2", "B": "x"}))
     attempt = FakeAttempt(task=task, workspace=workspace, solution=solution)
     await OracleAgent().run(attempt)
     assert workspace.files == {"/solution/solve.sh": b"echo solved", "/solution/lib/part.txt": b"part"}
-    assert workspace.commands == [["env", "A=1 2", "B=x", "bash", "/solution/solve.sh"]]
+    assert (workspace.commands, workspace.env) == ([["bash", "/solution/solve.sh"]], {"A": "1 2", "B": "x"})
     assert attempt.ended == "ran the reference solution"
 
 
@@ -103,6 +113,16 @@ async def test_replay_does_the_recorded_calls_in_order() -> None:
     assert [step.message for step in attempt.steps] == ["step 0", "hm", "step 3"]
     assert attempt.evidence[0].data["first"] == [{"step": 3, "call": 0, "differs": ["content"]}]
     assert attempt.ended == "replayed 3 steps; 1 of 2 observations differ"
+
+
+async def test_replay_says_what_was_tried_in_a_fork_and_does_not_do_it() -> None:
+    workspace = FakeWorkspace()
+    before = FakeAttempt(workspace=workspace)
+    await before.shell("make", message="try", fork=await workspace.fork())
+    assert workspace.commands == []
+    again = FakeAttempt(workspace=FakeWorkspace(), prior=tuple(before.steps))
+    await ReplayAgent().run(again)
+    assert (again.workspace.commands, [step.message for step in again.steps]) == ([], ["try"])  # type: ignore[union-attr]
 
 
 async def test_replay_does_not_execute_what_was_malformed() -> None:

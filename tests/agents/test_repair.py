@@ -156,3 +156,27 @@ def test_order_is_by_suspicion_and_seed() -> None:
     first = [edits(ranked, texts, set(), random.Random(seed)) for seed in (1, 1, 2)]
     assert first[0] == first[1]
     assert first[0] != first[2]
+
+
+MESSY = (
+    TESTS
+    + """
+
+def test_leaves_traces():
+    import pathlib
+    pathlib.Path(f"trace-{clamp(5, 0, 10)}-{total([1])}").write_text("x")
+    pathlib.Path.home().joinpath("trace").write_text("x")
+"""
+)
+
+
+async def test_what_was_tried_leaves_no_trace(workspace: Workspace) -> None:
+    files = {"pkg/__init__.py": "", "pkg/parts.py": TWO, "tests/test_parts.py": MESSY}
+    for name, content in files.items():
+        await workspace.write(f"/workspace/{name}", content.encode())
+    before = {change.path for change in await workspace.diff()}
+    attempt = FakeAttempt(task=fake_task(INSTRUCTION), workspace=workspace)
+    await RepairAgent(budget=200).run(attempt)
+    assert (attempt.ended or "").startswith("all visible tests pass")
+    assert {change.path for change in await workspace.diff()} == before
+    assert await text_of(workspace) == RIGHT

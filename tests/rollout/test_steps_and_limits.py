@@ -63,6 +63,17 @@ def test_unknown_step_leaves_the_whole_unknown() -> None:
     assert (found.status, found.score) == ("unknown", None)
 
 
+@pytest.mark.parametrize("status", ["error", "unknown"])
+@pytest.mark.parametrize("strategy", ["mean", "final"])
+def test_steps_after_one_that_could_not_be_judged_were_not_observed(status: str, strategy: str) -> None:
+    found = combined([[verdict(status, None)]], 3, strategy)
+    assert (found.status, found.score) == (status, None)
+
+
+def test_steps_after_one_without_any_verdict_were_not_observed() -> None:
+    assert combined([[]], 2, "final").status == "unknown"
+
+
 def test_a_missing_reward_is_below_everything() -> None:
     assert falls_short([verdict("pass", 1.0, lines=0.4)], {"lines": 0.5})
     assert falls_short([verdict("pass", 1.0)], {"other": 0.0})

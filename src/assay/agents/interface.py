@@ -6,7 +6,7 @@ when it is done; the loop around it holds the limits, records, stops what it lef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -16,7 +16,10 @@ from assay.environments.interface import ExecResult, Mount, Tools, Workspace, Wo
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, Task, ToolCall
 
-__all__ = ["Agent", "Attempt", "Endpoint", "Needs", "PlacedAgent", "placed"]
+__all__ = ["FORK_SHELL", "Agent", "Attempt", "Endpoint", "Needs", "PlacedAgent", "placed"]
+
+FORK_SHELL = "shell in a fork"
+"""The tool call of a step that ran in a fork: no part of what is judged, and not done again by a replay."""
 
 
 class Endpoint(NamedTuple):
@@ -47,9 +50,24 @@ class Attempt(Protocol):
     """Recorded steps to replay, for the replay agent alone."""
 
     async def shell(
-        self, command: str | Sequence[str], *, message: str | None = None, timeout_s: float | None = None
+        self,
+        command: str | Sequence[str],
+        *,
+        message: str | None = None,
+        timeout_s: float | None = None,
+        fork: Workspace | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """Runs a command as one recorded step of the agent (tool call, observation, state digest)."""
+        """Runs a command as one recorded step of the agent (tool call, observation, state digest).
+
+        Args:
+            command: As in `Session.exec`.
+            message: What the agent says of it.
+            timeout_s: As in `Session.exec`.
+            fork: Where to run it instead of the workspace: a fork of it (`workspace.fork()`), to try what shall leave
+                no trace. The step's state is the workspace's own all the same.
+            env: Variables for this command alone; their names are recorded, their values are not.
+        """
         ...
 
     async def act(

@@ -21,6 +21,7 @@ SOLUTION = "/solution"
 
 class OracleAgent:
     """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder.
+    The variables are not recorded: they may be secrets that the run was given by name.
 
     An argument of the command that names a file of the solution folder is given as its path under `/solution`.
     """
@@ -37,7 +38,8 @@ class OracleAgent:
         oracle, workspace = _required(attempt)
         if attempt.solution is not None:
             await workspace.upload(attempt.solution, SOLUTION)
-        result = await attempt.shell(_argv(oracle, attempt.solution), message="run the reference solution")
+        argv = _argv(oracle, attempt.solution)
+        result = await attempt.shell(argv, message="run the reference solution", env=oracle.env)
         if result.exit_code == 0:
             attempt.finish("ran the reference solution")
         else:
@@ -64,8 +66,7 @@ def _argv(oracle: Oracle, solution: Path | None) -> list[str]:
         arguments = [_inside(solution, argument) for argument in arguments]
         if not arguments or "/" in program:
             program = _inside(solution, program)
-    variables = [f"{key}={value}" for key, value in oracle.env.items()]
-    return ["env", *variables, program, *arguments] if variables else [program, *arguments]
+    return [program, *arguments]
 
 
 def _inside(solution: Path, argument: str) -> str:

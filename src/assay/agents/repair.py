@@ -4,6 +4,9 @@ It runs the visible tests that the instruction names, ranks the lines that they 
 mutation operators there in batches, keeps a change that makes fewer tests fail and none newly, and stops when all pass
 or its budget is spent. The budget counts evaluations, never seconds: one seed gives one outcome.
 
+All that is tried runs in a fork of the workspace, so that what tests leave behind, those of a wrong change above all,
+is no part of the final state: kept changes are all that is ever made to the workspace itself.
+
 It shares its alphabet with the mutation operators that tasks are made with, so its rate on such tasks is a self-check
 of the plumbing, not a score. It cannot write what is missing (a feature, a dropped statement).
 """
@@ -21,7 +24,7 @@ import msgspec
 from assay.code.batches import RUNNER, Batch, Job, JobResult, RunOutcome, read_reply, write_request
 from assay.code.operators import apply
 from assay.environments.interface import Workspace
-from assay.errors import TaskError
+from assay.errors import AgentError, TaskError
 from assay.records import Task
 
 from ._options import read_options
@@ -67,7 +70,11 @@ class RepairAgent:
         if attempt.workspace is None:
             message = f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell"
             raise TaskError(message)
-        await _Search(attempt, attempt.workspace, self._options).run()
+        fork = await attempt.workspace.fork()
+        try:
+            await _Search(attempt, fork, self._options).run()
+        finally:
+            await fork.close()
 
 
 def visible_tests(task: Task) -> tuple[str, ...]:
@@ -85,21 +92,20 @@ def visible_tests(task: Task) -> tuple[str, ...]:
 
 
 class _Search:
-    """One attempt's search."""
+    """One attempt's search. `fork` is where everything is tried."""
 
-    def __init__(self, attempt: Attempt, workspace: Workspace, options: _Options) -> None:
+    def __init__(self, attempt: Attempt, fork: Workspace, options: _Options) -> None:
         self._attempt = attempt
-        self._workspace = workspace
+        self._fork = fork
         self._options = options
         self._rng = random.Random(attempt.seed)
         self._left = options.budget
-        self._root = workspace.spec.workdir
+        self._root = fork.spec.workdir
         self._tests: tuple[str, ...] = ()
 
     async def run(self) -> None:
         """Searches until the visible tests pass or the budget is spent."""
-        await self._workspace.write(f"{HOME}/runner.py", RUNNER.read_bytes())
-        await self._workspace.write(f"{HOME}/edit.py", EDIT.encode())
+        await self._fork.write(f"{HOME}/runner.py", RUNNER.read_bytes())
         self._tests = visible_tests(self._attempt.task) or await self._find_tests()
         state = await self._measure("run the visible tests and note which lines they run")
         tried: set[tuple[str, str]] = set()
@@ -121,7 +127,7 @@ class _Search:
         return f"the visible tests cannot be run: {(*state.result.problems, state.result.ended)[0][-300:]}"
 
     async def _find_tests(self) -> tuple[str, ...]:
-        found = await self._attempt.shell(["sh", "-c", FIND], message="look for tests")
+        found = await self._attempt.shell(["sh", "-c", FIND], message="look for tests", fork=self._fork)
         return tuple(line.removeprefix("./") for line in found.stdout.splitlines() if line.endswith(".py"))
 
     async def _measure(self, message: str) -> State:
@@ -182,23 +188,30 @@ class _Search:
         )
 
     async def _keep(self, edit: Edit, before: State) -> State | None:
-        """Makes a change for good; takes it back, and returns None, if a fresh process does not find that it helps."""
-        await self._write(edit, edit.site.before, edit.site.text, f"keep a change: {edit.describe()}")
-        state = await self._measure("run the visible tests again")
+        """Makes a change in the fork and, if a fresh process finds that it helps, for good; else None."""
+        await self._fork.exec(self._command(edit, edit.site.before, edit.site.text))
+        state = await self._measure(f"run the visible tests again with {edit.describe()}")
         if state.passed >= before.passed and len(state.failed) < len(before.failed):
-            return state
-        await self._write(edit, edit.site.text, edit.site.before, f"take it back: {edit.describe()}")
+            return await self._make(edit, state)
+        await self._fork.exec(self._command(edit, edit.site.text, edit.site.before))
         return None
 
-    async def _write(self, edit: Edit, before: str, after: str, message: str) -> None:
-        path, start = f"{self._root}/{edit.path}", str(edit.site.start)
-        await self._attempt.shell(["python3", f"{HOME}/edit.py", path, start, before, after], message=message)
+    async def _make(self, edit: Edit, state: State) -> State:
+        command = self._command(edit, edit.site.before, edit.site.text)
+        done = await self._attempt.shell(command, message=f"keep a change: {edit.describe()}")
+        if done.exit_code != 0:
+            message = f"a change that helps could not be written to {edit.path}: {done.stderr.strip()[-300:]}"
+            raise AgentError(message)
+        return state
+
+    def _command(self, edit: Edit, before: str, after: str) -> list[str]:
+        return ["python3", "-I", "-c", EDIT, f"{self._root}/{edit.path}", str(edit.site.start), before, after]
 
     async def _read(self, paths: set[str]) -> dict[str, str]:
         texts: dict[str, str] = {}
         for path in sorted(paths):
             try:
-                texts[path] = (await self._workspace.read(f"{self._root}/{path}", limit=2_000_000)).decode()
+                texts[path] = (await self._fork.read(f"{self._root}/{path}", limit=2_000_000)).decode()
             except (OSError, ValueError):
                 continue
         return texts
@@ -213,14 +226,17 @@ class _Search:
             stop_when_green=warm,
             warm=warm,
         )
-        await self._workspace.write(f"{HOME}/request.json", write_request(batch))
+        await self._fork.write(f"{HOME}/request.json", write_request(batch))
         command = ["env", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "python3", f"{HOME}/runner.py"]
         limit = sum(job.cpu_s for job in jobs) * 3 + 120
         await self._attempt.shell(
-            [*command, f"{HOME}/request.json", f"{HOME}/reply.json"], message=message, timeout_s=limit
+            [*command, f"{HOME}/request.json", f"{HOME}/reply.json"],
+            message=message,
+            timeout_s=limit,
+            fork=self._fork,
         )
         try:
-            found = read_reply(await self._workspace.read(f"{HOME}/reply.json", limit=128 * 1024 * 1024))
+            found = read_reply(await self._fork.read(f"{HOME}/reply.json", limit=128 * 1024 * 1024))
         except (OSError, ValueError):
             found = ()
         return found or tuple(JobResult(job.id, "died") for job in jobs)

@@ -3,7 +3,8 @@
 It asks no model. What came out differently from the record is noted as evidence, so that an environment that is not
 deterministic is seen; it is no failure of the replay.
 
-Not replayed: what an agent did to `attempt.workspace` beside its steps, such as the oracle's upload of the solution.
+Not replayed: what an agent did to `attempt.workspace` beside its steps, such as the oracle's upload of the solution;
+what it tried in forks, which left no trace.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from assay.errors import UserError
 from assay.records import Evidence, Observation, Step
 
-from .interface import Attempt
+from .interface import FORK_SHELL, Attempt
 
 __all__ = ["ReplayAgent"]
 
@@ -38,7 +39,7 @@ class ReplayAgent:
             raise UserError(message)
         compared, different = 0, []
         for step in steps:
-            if not step.tool_calls:
+            if not step.tool_calls or all(call.name == FORK_SHELL for call in step.tool_calls):
                 attempt.say(step.message or "", reasoning=step.reasoning)
                 continue
             seen = await _again(attempt, step)

@@ -11,7 +11,7 @@ isolation or the record needs the real ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
 from assay.records import EnvironmentSpec, Evidence, ModelCall, Observation, Step, Task, ToolCall, canonical_bytes
 
 from ._fake_workspace import FakeWorkspace
-from .interface import Attempt, Endpoint
+from .interface import FORK_SHELL, Attempt, Endpoint
 
 __all__ = ["FakeAttempt", "FakeTools", "FakeWorkspace", "fake_task"]
 
@@ -99,16 +99,23 @@ class FakeAttempt(Attempt):
         self._cost_usd = 0.0
 
     async def shell(
-        self, command: str | Sequence[str], *, message: str | None = None, timeout_s: float | None = None
+        self,
+        command: str | Sequence[str],
+        *,
+        message: str | None = None,
+        timeout_s: float | None = None,
+        fork: Workspace | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         """See `Attempt.shell`."""
         if self.workspace is None:
             text = "this attempt has no shell: give FakeAttempt a workspace"
             raise UserError(text)
         self._turn()
-        result = await self.workspace.exec(command, timeout_s=timeout_s)
+        result = await (fork or self.workspace).exec(command, timeout_s=timeout_s, env=env)
         arguments = {"command": command if isinstance(command, str) else list(command)}
-        call = ToolCall(f"t{len(self.steps)}", "shell", canonical_bytes(arguments).decode(), arguments)
+        name = "shell" if fork is None else FORK_SHELL
+        call = ToolCall(f"t{len(self.steps)}", name, canonical_bytes(arguments).decode(), arguments)
         seen = Observation(
             content=result.stdout,
             call_id=call.id,

@@ -481,7 +481,7 @@ def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
     wall = {"id": "", "cpu_s": sum(float(job.get("cpu_s", 30.0)) for job in batch["jobs"])}
     in_child(batch, wall, aside.with_suffix(".session"), work)
     results: dict[str, dict[str, Any]] = {}
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # the session may have been ended in the middle of a line
         for line in found.read_text(encoding="utf-8").splitlines():
             result = json.loads(line)
             if result["ended"] != "cold":

@@ -79,16 +79,18 @@ async def keep_artifacts(
     for entry in entries:
         source = entry["source"]
         with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as temporary:
-            target = Path(temporary) / "kept"
+            target, cut = Path(temporary) / "kept", ""
             try:
-                await workspace.download(source, target)
-            except (OSError, ValueError) as exc:
+                await workspace.download(source, target, limit=left)
+            except ValueError as exc:  # what came before it was too much is kept
+                cut = f": {exc}"
+            except OSError as exc:
                 states[source] = f"missing: {exc}"
                 continue
             found = await asyncio.to_thread(_store_files, target, source, entry.get("exclude") or (), blobs, left)
         left -= sum(found.sizes)
         kept |= found.digests
-        states[source] = "too large" if found.cut else ("kept" if found.digests else "empty")
+        states[source] = f"too large{cut}" if found.cut or cut else ("kept" if found.digests else "empty")
     if entries:
         recorder.evidence("state", "artifacts", {"states": states, "files": kept}, tuple(kept.values()))
     return kept
@@ -103,6 +105,8 @@ class _Found:
 
 def _store_files(target: Path, source: str, exclude: Sequence[str], blobs: BlobStore, allowed: int) -> _Found:
     found = _Found()
+    if not target.exists():
+        return found
     for path in [target] if target.is_file() else sorted(target.rglob("*")):
         status = path.lstat()
         name = source if path == target else f"{source.rstrip('/')}/{path.relative_to(target).as_posix()}"

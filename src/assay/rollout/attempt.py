@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.agents.interface import Attempt
+from assay.agents.interface import FORK_SHELL, Attempt
 from assay.environments.interface import ExecResult, Tools, Workspace
 from assay.errors import ProviderError, UserError
 from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
@@ -62,7 +62,13 @@ class LiveAttempt(Attempt):
         self._last_call: str | None = None
 
     async def shell(
-        self, command: str | Sequence[str], *, message: str | None = None, timeout_s: float | None = None
+        self,
+        command: str | Sequence[str],
+        *,
+        message: str | None = None,
+        timeout_s: float | None = None,
+        fork: Workspace | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         """See `Attempt.shell`."""
         if self.workspace is None:
@@ -70,9 +76,15 @@ class LiveAttempt(Attempt):
             raise UserError(text)
         self._meter.turn()
         started = time.time()
-        result = await self.workspace.exec(command, timeout_s=timeout_s)
         arguments = {"command": command if isinstance(command, str) else list(command)}
-        call = ToolCall(f"t{self._recorder.steps}", "shell", canonical_bytes(arguments).decode(), arguments)
+        name = "shell" if fork is None else FORK_SHELL
+        call = ToolCall(f"t{self._recorder.steps}", name, canonical_bytes(arguments).decode(), arguments)
+        try:
+            result = await (fork or self.workspace).exec(command, timeout_s=timeout_s, env=env)
+        except BaseException:
+            # Cut by a limit, or the sandbox broke: what was begun stays on record.
+            self._record(message, None, (call,), (), Moment(started))
+            raise
         seen = Observation(
             content=result.stdout,
             call_id=call.id,

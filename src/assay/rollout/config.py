@@ -46,6 +46,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Allow the `process` backend, which isolates nothing. Marked in every record."""
     allow_network: bool = False
     """Allow the network to tasks whose own policy asks for it. Without it such a task is refused."""
+    accept_whole_network: bool = False
+    """With `allow_network`: tasks that ask for a list of hosts get the whole network, as no list can be held here.
+    Without it such a task is refused. Noted in the record's isolation."""
     base: dict[str, str] = {}
     """What stands in for a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
     pass_env: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ Invariant: the agent's sandbox is closed before anything is judged, and judging 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
@@ -109,6 +109,7 @@ class WorkspacePlace:
         self._blobs = keeping.blobs
         self._keeping = keeping
         self._workspace: Workspace | None = None
+        self._given: RecordedWorkspace | None = None
         self._state: Snapshot | None = None
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
@@ -117,7 +118,7 @@ class WorkspacePlace:
         own = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
         self._workspace = await self._backend.open(own)
         self.isolation = self._workspace.isolation
-        recorded = RecordedWorkspace(self._workspace, recorder, self._blobs)
+        recorded = self._given = RecordedWorkspace(self._workspace, recorder, self._blobs)
         attempt.workspace = recorded
         attempt.tools = WorkspaceTools(recorded)
 
@@ -139,6 +140,8 @@ class WorkspacePlace:
     async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
         """See `Place.settle`. What was still running is recorded, then killed."""
         workspace = self._open()
+        if self._given is not None:
+            await self._given.close_forks()
         commands = step.collect if step is not None else self._parameters.get("collect") or ()
         await collect(RecordedWorkspace(workspace, recorder, self._blobs), commands, recorder)
         left = await workspace.processes()
@@ -184,12 +187,18 @@ class WorkspacePlace:
         return await verify_outcome(request)
 
     async def close(self) -> None:
-        """See `Place.close`."""
-        if self._workspace is not None:
-            await self._workspace.close()
-        if self._state is not None:
-            await self._backend.release(self._state)
-            self._state = None
+        """See `Place.close`. One thing that cannot be released keeps no other."""
+        try:
+            if self._given is not None:
+                await self._given.close_forks()
+        finally:
+            try:
+                if self._workspace is not None:
+                    await self._workspace.close()
+            finally:
+                state, self._state = self._state, None
+                if state is not None:
+                    await self._backend.release(state)
 
     def _open(self) -> Workspace:
         if self._workspace is None:
@@ -199,16 +208,24 @@ class WorkspacePlace:
 
 
 class WorldPlace:
-    """An in-process world: no agent code runs, so there is nothing to isolate."""
+    """An in-process world: no agent code runs, so there is nothing to isolate. `make` makes it, at `open`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, make: Callable[[], World]) -> None:
         self.isolation: Isolation | None = NOT_NEEDED
         self.artifacts: dict[str, str] = {}
-        self._world = world
+        self._make = make
+        self._made: World | None = None
+
+    @property
+    def _world(self) -> World:
+        if self._made is None:
+            message = "the world is not open"
+            raise EnvironmentFailure(message)
+        return self._made
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
-        attempt.tools = self._world
+        attempt.tools = self._made = self._make()
 
     def resolved(self, task: Task) -> Task:
         """See `Place.resolved`."""
@@ -227,7 +244,8 @@ class WorldPlace:
 
     async def close(self) -> None:
         """See `Place.close`."""
-        await self._world.close()
+        if self._made is not None:
+            await self._made.close()
 
 
 async def keep_state(backend: Backend, state: Snapshot, blobs: BlobStore) -> tuple[str, tuple[str, ...]] | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from types import NoneType
 from typing import Any
 
 from assay.environments.interface import Backend, WorkspaceSpec
@@ -36,10 +38,14 @@ class Preparer:
             UserError: The task asks for something that is not to be had here; the message says what and how.
             EnvironmentFailure: The sandbox that builds its image broke.
         """
-        key = loaded.task.digest
-        if key not in self._made:
-            self._made[key] = asyncio.create_task(self._prepare(loaded))
-        return await asyncio.shield(self._made[key])
+        return await self._once(loaded.task.digest, lambda: self._prepare(loaded))
+
+    async def _once(self, key: str, make: Callable[[], Coroutine[Any, Any, WorkspaceSpec]]) -> WorkspaceSpec:
+        """What `make` gives, made once; after trouble that may pass it is made anew by whoever asks next."""
+        known = self._made.get(key)
+        if known is None or _may_pass(known):
+            known = self._made[key] = asyncio.create_task(make())
+        return await asyncio.shield(known)
 
     def resolved(self, task: Task) -> Task:
         """The task with its templates filled in from the variables that were passed; for acting, never for storing.
@@ -62,13 +68,12 @@ class Preparer:
         own = next((c.parameters["environment"] for c in task.checks if c.parameters.get("environment")), None)
         if own is None:
             return None
-        key = digest_record([task.digest, own])
-        if key not in self._made:
-            self._made[key] = asyncio.create_task(self._make(own, loaded))
-        return await asyncio.shield(self._made[key])
+        return await self._once(digest_record([task.digest, own]), lambda: self._make(own, loaded))
 
     async def _prepare(self, loaded: LoadedTask) -> WorkspaceSpec:
-        return await self._make(self.resolved(loaded.task).environment.parameters, loaded)
+        given = self.resolved(loaded.task).environment.parameters
+        _refuse_a_step_without_network(loaded, given)
+        return await self._make(given, loaded)
 
     async def _make(self, given: dict[str, Any], loaded: LoadedTask) -> WorkspaceSpec:
         _refuse_devices(loaded.task.id, given)
@@ -84,7 +89,13 @@ class Preparer:
         image = await task_image(given, loaded.folder, options, backend=self.backend)
         known = {k: v for k, v in given.items() if k in WorkspaceParameters.__struct_fields__}
         known["layers"] = layers
-        return workspace_spec(known, image=image, toolchain=toolchain, allow_network=self._config.allow_network)
+        return workspace_spec(
+            known,
+            image=image,
+            toolchain=toolchain,
+            allow_network=self._config.allow_network,
+            accept_whole_network=self._config.accept_whole_network,
+        )
 
 
 def requirements_of(loaded: LoadedTask) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -93,6 +104,24 @@ def requirements_of(loaded: LoadedTask) -> tuple[tuple[str, ...], tuple[str, ...
     pinned = (*(given.get("layers") or ()), *(given.get("requirements") or ()))
     masked = tuple(given.get("masked_packages") or ())
     return tuple(dict.fromkeys(pinned)), masked
+
+
+def _may_pass(made: asyncio.Task[WorkspaceSpec]) -> bool:
+    """Whether making it failed for a cause that does not lie in the task or the configuration."""
+    return made.done() and (made.cancelled() or not isinstance(made.exception(), UserError | NoneType))
+
+
+def _refuse_a_step_without_network(loaded: LoadedTask, given: dict[str, Any]) -> None:
+    """One sandbox serves all steps: it cannot have a network for one and none for another."""
+    if given.get("network_mode", "no-network") == "no-network":
+        return
+    for step in loaded.steps:
+        if step.name and step.network.get("network_mode") == "no-network":
+            message = (
+                f"task {loaded.task.id!r} has network_mode {given['network_mode']!r} and its step {step.name!r} "
+                "'no-network': one sandbox serves all steps, so write the same for all of them"
+            )
+            raise UserError(message)
 
 
 def _refuse_devices(task: str, given: dict[str, Any]) -> None:

@@ -23,12 +23,21 @@ __all__ = ["RecordedWorkspace"]
 
 
 class RecordedWorkspace:
-    """Passes everything on, and records each exec, write and upload as evidence of the audit channel."""
+    """Passes everything on, and records each exec, write and upload as evidence of the audit channel.
 
-    def __init__(self, inner: Workspace, recorder: Recorder, spill: SpillTarget) -> None:
+    Args:
+        inner: The workspace itself.
+        recorder: Of the try.
+        spill: Where long output is kept whole.
+        fork: Of a fork its name, which stands in its evidence; it is no part of the state that is judged.
+    """
+
+    def __init__(self, inner: Workspace, recorder: Recorder, spill: SpillTarget, fork: str | None = None) -> None:
         self._inner = inner
         self._recorder = recorder
         self._spill = spill
+        self._where: dict[str, object] = {} if fork is None else {"fork": fork}
+        self._forks: list[RecordedWorkspace] = []
         self.spec: WorkspaceSpec = inner.spec
         self.isolation: Isolation = inner.isolation
 
@@ -44,18 +53,27 @@ class RecordedWorkspace:
         spill: SpillTarget | None = None,
     ) -> ExecResult:
         """See `Session.exec`. Output that is cut is kept whole in the blob store."""
-        result = await self._inner.exec(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            timeout_s=timeout_s,
-            show_bytes=show_bytes,
-            spill=spill or self._spill,
-        )
-        data: dict[str, object] = {
+        begun: dict[str, object] = {
             "argv": command if isinstance(command, str) else list(command),
             "cwd": cwd or self.spec.workdir,
+            **({"env": sorted(env)} if env else {}),
+            **self._where,
+        }
+        try:
+            result = await self._inner.exec(
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                timeout_s=timeout_s,
+                show_bytes=show_bytes,
+                spill=spill or self._spill,
+            )
+        except BaseException as exc:  # cut by a limit or a cancellation, or the sandbox broke under it
+            self._recorder.evidence("audit", "execution_cut", {**begun, "cause": type(exc).__name__})
+            raise
+        data: dict[str, object] = {
+            **begun,
             "exit_code": result.exit_code,
             "stdout": result.stdout,
             "stderr": result.stderr,
@@ -83,7 +101,13 @@ class RecordedWorkspace:
 
     async def close(self) -> None:
         """See `Session.close`."""
+        await self.close_forks()
         await self._inner.close()
+
+    async def close_forks(self) -> None:
+        """Closes what was forked from it and is still open: nothing of an agent outlives its acting."""
+        while self._forks:
+            await self._forks.pop().close()
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
         """See `Files.read`."""
@@ -92,16 +116,16 @@ class RecordedWorkspace:
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """See `Files.write`."""
         await self._inner.write(path, data, mode=mode)
-        self._recorder.evidence("audit", "write", {"path": path, "size": len(data), "mode": mode})
+        self._recorder.evidence("audit", "write", {"path": path, "size": len(data), "mode": mode, **self._where})
 
     async def upload(self, source: Path, target: str) -> None:
         """See `Files.upload`."""
         await self._inner.upload(source, target)
-        self._recorder.evidence("audit", "upload", {"name": source.name, "target": target})
+        self._recorder.evidence("audit", "upload", {"name": source.name, "target": target, **self._where})
 
-    async def download(self, source: str, target: Path) -> None:
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
         """See `Files.download`."""
-        await self._inner.download(source, target)
+        await self._inner.download(source, target, limit=limit)
 
     async def digest(self) -> str:
         """See `State.digest`."""
@@ -114,9 +138,14 @@ class RecordedWorkspace:
     async def snapshot(self) -> Snapshot:
         """See `State.snapshot`."""
         taken = await self._inner.snapshot()
-        self._recorder.evidence("state", "snapshot", {"digest": taken.digest, "changes": len(taken.changes)})
+        self._recorder.evidence(
+            "state", "snapshot", {"digest": taken.digest, "changes": len(taken.changes), **self._where}
+        )
         return taken
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
-        """See `State.fork`. What happens in the fork is recorded in the same chain."""
-        return RecordedWorkspace(await self._inner.fork(spec), self._recorder, self._spill)
+        """See `State.fork`. What happens in the fork is recorded in the same chain, under the fork's name."""
+        name = ".".join([*([str(self._where["fork"])] if self._where else []), str(len(self._forks) + 1)])
+        made = RecordedWorkspace(await self._inner.fork(spec), self._recorder, self._spill, name)
+        self._forks.append(made)
+        return made

@@ -1,13 +1,16 @@
 """Writes what happens in one try to its chain, in small batches.
 
-Invariant: everything recorded before a model call is committed before the call is made, and everything is committed
-when the try ends; a killed runner loses at most the batch under way.
+Invariant: everything recorded before a model call is committed before the call is made, everything is committed a
+moment after it was recorded, and all of it when the try ends; a killed runner loses at most that moment.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 
+from assay.errors import StoreError
 from assay.records import (
     Body,
     Channel,
@@ -28,7 +31,7 @@ __all__ = ["Recorder"]
 BATCH = 16
 """Events a transaction, at most."""
 PATIENCE_S = 0.02
-"""How long an event waits for others; a killed runner loses no more than this, or a batch."""
+"""How long an event waits for others, whatever the agent does meanwhile: a killed runner loses no more than this."""
 
 
 class Recorder:
@@ -42,15 +45,26 @@ class Recorder:
         self._calls = 0
         self._pending: list[Body] = []
         self._flushed = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     def add(self, body: Body) -> None:
-        """Adds an event; commits when a batch is full."""
+        """Adds an event; commits when a batch is full. Called on the event loop."""
         self._pending.append(body)
         if len(self._pending) >= BATCH or time.monotonic() - self._flushed > PATIENCE_S:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        with contextlib.suppress(StoreError):  # it stays pending, and the next to add or flush is told
             self.flush()
 
     def flush(self) -> None:
         """Commits what is pending. Raises `StoreError`; what was pending stays pending then."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._pending:
             self.store.append(self.chain, self._pending)
             self._pending = []

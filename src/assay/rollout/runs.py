@@ -152,6 +152,8 @@ class _Means(NamedTuple):
 async def _opened(
     config: RunConfig, settings: Settings, tasks: Sequence[LoadedTask], agent: Agent
 ) -> AsyncIterator[_Means]:
+    for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
+        load("environments", kind)  # one that is not there ends the run before it begins
     async with _model(config, settings, agent) as model, _backend(config, tasks) as backend:
         yield _Means(config, agent, model, Preparer(backend, config, settings) if backend else None)
 
@@ -176,7 +178,7 @@ class _Places:
     def __call__(self, planned: PlannedAttempt) -> Place:
         loaded, preparer = planned.loaded, self._preparer
         if loaded.task.environment.kind != "workspace":
-            return WorldPlace(self._make_world(loaded))
+            return WorldPlace(lambda: self._make_world(loaded))
         if preparer is None:
             message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
             raise UserError(message)

@@ -52,13 +52,15 @@ def combined(steps: Sequence[Sequence[Verdict]], planned: int, strategy: str) ->
 
     Args:
         steps: The outcome verdicts of each step that ran.
-        planned: How many steps there are; those that did not run failed.
+        planned: How many steps there are; those that did not run failed, unless they did not because the one before
+            could not be judged: then they were not observed either.
         strategy: `mean` (over all steps) or `final` (the last step that was planned).
     """
     scores = [[v.score for v in verdicts if v.score is not None] for verdicts in steps]
-    each = [min(s) if s else None for s in scores] + [0.0] * (planned - len(steps))
     found: list[VerdictStatus] = [_worst([v.status for v in verdicts]) for verdicts in steps]
-    found += ["fail"] * (planned - len(steps))
+    unjudged = bool(found) and found[-1] in ("error", "unknown")
+    each = [min(s) if s else None for s in scores] + [None if unjudged else 0.0] * (planned - len(steps))
+    found += [found[-1] if unjudged else "fail"] * (planned - len(steps))
     counted, deciding = (each[-1:], found[-1:]) if strategy == "final" else (each, found)
     status = _worst(deciding)
     known = [s for s in counted if s is not None]

@@ -107,7 +107,7 @@ async def run_try(services: Services, planned: PlannedAttempt, retry: int, *, ma
         this.cut("cancelled")
         raise
     finally:
-        await asyncio.shield(this.place.close())
+        await asyncio.shield(this.close())
     return this.end(may_retry=may_retry)
 
 
@@ -125,6 +125,7 @@ class _Try:
         self.place = services.place(planned)
         self.how = _How()
         self.verdicts: list[list[Verdict]] = []
+        self.began = False
 
     async def open(self) -> None:
         """Makes the place, then starts the chain, so that its first event names the isolation."""
@@ -135,6 +136,7 @@ class _Try:
             self.how.failed(exc)
         except UserError as exc:
             self.how.failed(TaskError(str(exc)))
+        self.began = True
         self.recorder.add(self._started())
         self.recorder.flush()
 
@@ -246,9 +248,21 @@ class _Try:
         return [r.verdict for r in results]
 
     def cut(self, why: str) -> None:
-        """Leaves the chain open, with a note: a later resume keeps it and tries again."""
+        """Leaves the chain open, with a note: a later resume keeps it and tries again. A try that was cut before its
+        chain began leaves nothing."""
+        if not self.began:
+            return
         self.recorder.note("interrupted", {"cause": why})
         self.recorder.flush()
+
+    async def close(self) -> None:
+        """Releases the place. What cannot be released is noted, and is no reason to stop the run or doubt a verdict."""
+        try:
+            with boundary(EnvironmentFailure, "closing the place"):
+                await self.place.close()
+        except BoundaryError as exc:
+            if self.began:
+                self.recorder.note("not released", {"broke": exc.name, "error": str(exc)[:500]})
 
     def end(self, *, may_retry: bool) -> TryResult:
         """Closes the chain and says how the try went."""
