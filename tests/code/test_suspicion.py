@@ -87,7 +87,8 @@ def test_an_encoding_that_hides_code_is_told() -> None:
 
 def test_what_does_not_parse_is_said_to() -> None:
     assert [s.name for s in suspicions(None, "def (")] == ["unreadable"]
-    assert "unreadable" not in UNTRUSTWORTHY
+    assert suspicions("def [", "def (") == ()
+    assert "unreadable" in UNTRUSTWORTHY
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

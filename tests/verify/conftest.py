@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -38,6 +38,7 @@ class Bench:
         self.given: dict[str, str] = {}
         self.environment: dict[str, Any] = {}
         self.repetitions = 1
+        self.network: Literal["none", "host"] = "none"
         self.blobs = BlobStore(place / "blobs")
         self._place = place
         self._layer = layer
@@ -48,7 +49,7 @@ class Bench:
         write(layer, self.given)
         limits = ResourceLimits(memory_mib=512, processes=64, disk_mib=32, tmp_mib=16)
         image = Image(layers=(str(layer),), digest="blake3:bench")
-        return WorkspaceSpec(image=image, limits=limits, mounts=(self._layer.mount(),))
+        return WorkspaceSpec(image=image, limits=limits, mounts=(self._layer.mount(),), network=self.network)
 
     async def judge(self, command: str, kind: str, **parameters: Any) -> Outcome:
         write(self.folder, self.files)

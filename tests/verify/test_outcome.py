@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from assay.environments.interface import Image, Snapshot, WorkspaceSpec
+from assay.environments.workspace.process import ProcessBackend
 from assay.records import Check, EnvironmentSpec, Task
-from assay.verify import JudgeRequest, verify_outcome
+from assay.verify import JudgeRequest, judge_facts, verify_outcome
 
 pytestmark = pytest.mark.quick
 
@@ -65,3 +66,21 @@ async def test_agreeing_repetitions_keep_the_verdict(tmp_path: Path) -> None:
     assert result.verdict.status == "pass"
     assert result.verdict.reason.endswith("(3 repetitions agree)")
     assert len(result.verdict.evidence) == len(set(result.verdict.evidence)) == 3
+
+
+@pytest.mark.parametrize("kind", ["pytest", "script"])
+async def test_nothing_is_judged_where_nothing_is_isolated(kind: str) -> None:
+    backend: Any = ProcessBackend()
+    task = Task("t", "", EnvironmentSpec("workspace"), (Check("c", kind, {}),), "blake3:t")
+    request = JudgeRequest(task, None, backend, WorkspaceSpec(), Snapshot("blake3:s", Image()), backend)
+    ((verdict, evidence),) = await verify_outcome(request)
+    assert (verdict.status, verdict.score, verdict.marks, evidence) == ("error", None, ("not_isolated",), ())
+    assert "Run again with --backend namespaces, bubblewrap, podman or docker" in verdict.reason
+
+
+@pytest.mark.parametrize("parameters", [{}, {"expected": {}}, {"expected": []}])
+def test_a_check_that_names_no_fact_is_an_error(parameters: dict[str, Any]) -> None:
+    task = Task("t", "", EnvironmentSpec("world"), (Check("c", "facts", parameters),), "blake3:t")
+    ((verdict, _),) = judge_facts(task, {"value": 1})
+    assert (verdict.status, verdict.score) == ("error", None)
+    assert "names no fact" in verdict.reason

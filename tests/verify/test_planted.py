@@ -35,6 +35,21 @@ CASES = {
 }
 
 
+REMOVED = {
+    "/workspace/conftest.py": ("conftest", "restore"),
+    "/workspace/pytest.ini": ("pytest_configuration", "restore"),
+    "/workspace/setup.cfg": ("pytest_configuration", "compare"),
+    "/workspace/json.py": None,
+    "/logs/verifier/reward.txt": None,
+}
+
+
+@pytest.mark.parametrize("path", REMOVED)
+def test_configuration_of_the_image_that_was_removed_comes_back(path: str) -> None:
+    found = [(p.mark, p.action) for p in find_planted([Change(path, "removed")], ROOTS)]
+    assert found == ([] if REMOVED[path] is None else [REMOVED[path]])
+
+
 @pytest.mark.parametrize("path", CASES)
 def test_each_kind(path: str) -> None:
     kind, mark, action = CASES[path]
@@ -50,10 +65,6 @@ def test_what_the_task_expects_is_kept() -> None:
 def test_a_package_is_undone_once_and_whole() -> None:
     changes = [Change("/workspace/json/__init__.py", "added"), Change("/workspace/json/__init__.pyc", "added")]
     assert [p.path for p in find_planted(changes, ROOTS)] == ["/workspace/json"]
-
-
-def test_removed_files_are_not_restored() -> None:
-    assert find_planted([Change("/workspace/conftest.py", "removed")], ROOTS) == ()
 
 
 PROJECT = '[project]\nname = "x"\n[tool.pytest.ini_options]\naddopts = "-q"\n[tool.other]\na = 1\n'

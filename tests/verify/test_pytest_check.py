@@ -84,3 +84,42 @@ async def test_wrong_parameters_are_an_error_of_the_task(bench: Any, parameters:
     outcome = await bench.judge("true", "pytest", **parameters)
     assert outcome.verdict.status == "error"
     assert outcome.verdict.reason.startswith("task: ")
+
+
+SILENT = {
+    "cannot be imported": "from b import y\n\n\ndef test_b():\n    assert y\n",
+    "leaves itself out": "import pytest\n\nb = pytest.importorskip('b')\n\n\ndef test_b():\n    assert b.y\n",
+}
+
+
+@pytest.mark.parametrize("silent", SILENT)
+async def test_a_file_without_a_word_is_no_file_that_passed(bench: Any, silent: str) -> None:
+    bench.files = {"tests/test_a.py": TEST, "tests/test_b.py": SILENT[silent]}
+    without = await bench.judge("echo x=1 > a.py", "pytest", tests=["tests"])
+    whole = await bench.judge("echo x=1 > a.py; echo y=1 > b.py", "pytest", tests=["tests"])
+    named = await bench.judge("echo x=1 > a.py", "pytest", **NAMED)
+    assert [o.verdict.status for o in (without, whole, named)] == ["fail", "pass", "pass"]
+    assert "not collected: tests/test_b.py" in without.verdict.reason
+
+
+async def test_a_link_hides_no_source(bench: Any) -> None:
+    bench.files = {"tests/test_a.py": TEST}
+    outcome = await bench.judge(f"cat > a.txt <<'X'\n{HONEST_REACH}X\nln -s a.txt a.py\n", "pytest", **NAMED)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("frames",))
+
+
+async def test_a_linked_source_too_long_to_be_read_is_doubted(bench: Any) -> None:
+    bench.files = {"tests/test_a.py": TEST}
+    long = "(echo x=1; head -c 600000 /dev/zero | tr '\\0' '#') > a.txt; ln -s a.txt a.py"
+    outcome = await bench.judge(long, "pytest", **NAMED)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unread_files",))
+
+
+async def test_a_source_that_only_the_sandbox_can_parse_is_doubted(bench: Any) -> None:
+    bench.files = {"tests/test_a.py": TEST}
+    deep = "python3 -c \"print('if 0: y = ' + '+'.join(['z'] * 9000))\" >> b.py"
+    command = (
+        f"printf 'import sys\\nsys.setrecursionlimit(100000)\\nfrom b import x\\n' > a.py; echo x=1 > b.py; {deep}"
+    )
+    outcome = await bench.judge(command, "pytest", **NAMED)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unreadable",))

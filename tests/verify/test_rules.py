@@ -137,6 +137,10 @@ PYTEST: dict[str, tuple[str, dict[str, object]]] = {
     "b xpassed": ("fail", {"report": report(TestResult("a", "passed"), TestResult("b", "xpassed"))}),
     "did not run: b": ("fail", {"report": report(TestResult("a", "passed"))}),
     "not collected": ("fail", {"report": report(), "broken_files": ("x.py",)}),
+    "1 of the wanted tests": (
+        "fail",
+        {"report": report(TestResult("a", "failed"), TestResult("a", "passed"), TestResult("b", "passed"))},
+    ),
     "not whole": ("unknown", {"problems": ("a was told of twice",)}),
     "time limit": ("unknown", {"timed_out": True, "problems": ("the time limit was met",)}),
     "outlived": ("unknown", {"left_running": 1}),
@@ -164,3 +168,5 @@ def test_without_names_every_test_is_wanted() -> None:
     facts = FACTS._replace(expected=(), also=())
     assert pytest_rule(facts).status == "pass"
     assert pytest_rule(facts._replace(report=report())).status == "fail"
+    assert pytest_rule(facts._replace(broken_files=("x.py",))).status == "fail"
+    assert pytest_rule(FACTS._replace(broken_files=("x.py",))).status == "pass"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,3 +125,45 @@ async def test_pytest_below_a_script_is_recorded(bench: Any) -> None:
     outcome = await bench.judge("echo 'x = 1' > a.py", "script", script=SCRIPT)
     assert outcome.verdict.status == "pass"
     assert [r["source"] for r in outcome.of_kind("test_report")] == ["recorder", "junit", "pytest"]
+
+
+STRICT = """import pathlib
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    yield
+    assert pathlib.Path('/workspace/done').exists()
+"""
+
+
+async def test_configuration_that_was_removed_is_brought_back(bench: Any) -> None:
+    bench.given = {"workspace/conftest.py": STRICT, "workspace/setup.cfg": "[metadata]\nname = x\n"}
+    bench.given["workspace/test_a.py"] = "def test_a():\n    pass\n"
+    bench.files = {SCRIPT: "cd /workspace && pytest test_a.py && echo 1 > /logs/verifier/reward.txt\n"}
+    left = await bench.judge("rm conftest.py setup.cfg", "script", script=SCRIPT)
+    honest = await bench.judge("rm setup.cfg; touch done", "script", script=SCRIPT)
+    assert (left.verdict.status, left.verdict.marks) == ("fail", ("conftest",))
+    assert (honest.verdict.status, honest.verdict.marks) == ("pass", ())
+
+
+@pytest.mark.parametrize(("mode", "interfaces"), [("no-network", "1"), ("allowlist", "1"), ("public", "all")])
+async def test_a_verifier_has_no_network_that_its_own_policy_does_not_give(
+    bench: Any, mode: str, interfaces: str
+) -> None:
+    bench.network = "host"
+    bench.files = {SCRIPT: "tail -n +3 /proc/net/dev | wc -l\necho 1 > /logs/verifier/reward.txt\n"}
+    outcome = await bench.judge("true", "script", script=SCRIPT, network_mode=mode)
+    seen = outcome.of_kind("execution")[0]["stdout"].strip()
+    here = str(len(Path("/proc/net/dev").read_text().splitlines()) - 2)
+    assert seen == (here if interfaces == "all" else interfaces)
+
+
+async def test_an_artifact_that_claims_too_much_is_not_brought_and_told(bench: Any) -> None:
+    bench.environment = {"artifacts": [{"source": "/workspace/out"}]}
+    bench.files = {SCRIPT: "ls /workspace/out || echo 0 > /logs/verifier/reward.txt\n"}
+    holes = "mkdir out; for i in $(seq 40); do truncate -s 32M out/$i; done"
+    outcome = await bench.judge(holes, "script", script=SCRIPT, mode="separate")
+    assert outcome.verdict.status == "fail"
+    assert "more than" in outcome.of_kind("artifacts")[0]["left_out"]["/workspace/out"]

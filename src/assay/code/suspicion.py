@@ -26,7 +26,7 @@ MOST_TEXT = 512 * 1024
 UNTRUSTWORTHY = frozenset({
     "test_runner", "process_exit", "exit_hook", "tracing", "garbage_collector", "foreign_functions", "frames",
     "verifier_paths", "process_memory", "daemon", "builtins_changed", "dynamic_code", "assertion_changed",
-    "import_hook", "native_code", "byte_code", "test_files", "too_large", "unread_files",
+    "import_hook", "native_code", "byte_code", "test_files", "too_large", "unread_files", "unreadable",
 })  # fmt: skip
 """With one of these newly added, a pass is not believed without being told to."""
 
@@ -113,17 +113,21 @@ class Suspicion(msgspec.Struct, frozen=True):
         return self.name in UNTRUSTWORTHY
 
 
+_UNREADABLE = Suspicion("unreadable", "it does not parse as Python", 1)
+
+
 def suspicions(before: str | None, after: str) -> tuple[Suspicion, ...]:
     """What `after` reaches for more often than `before` (None: a new file) did, in the order of lines.
 
-    Text that does not parse as Python has none but `unreadable`, text that is too long none but `too_large`.
+    Text that does not parse as Python has none but `unreadable` (an interpreter that allows deeper nesting may still
+    run it), unless it did not before either; text that is too long none but `too_large`.
     """
     if len(after) > MOST_TEXT:
         return (Suspicion("too_large", f"{len(after)} characters", 1),)
     try:
         found = list(_find(after))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return (Suspicion("unreadable", "it does not parse as Python", 1),)
+        return () if before is not None and _is_unreadable(before) else (_UNREADABLE,)
     known: Counter[tuple[str, str]] = Counter()
     if before is not None and len(before) <= MOST_TEXT:
         try:
@@ -138,6 +142,14 @@ def suspicions(before: str | None, after: str) -> tuple[Suspicion, ...]:
         else:
             new.append(suspicion)
     return tuple(new)
+
+
+def _is_unreadable(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    return False
 
 
 def decode_source(data: bytes) -> tuple[str, tuple[Suspicion, ...]]:

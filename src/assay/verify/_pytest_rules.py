@@ -1,6 +1,7 @@
 """From a recorded run of tests to a status: pure rules, each with its reason in words.
 
-Invariant: `pass` needs every wanted test told of once as passed, by a run that reached its end, whose canaries failed.
+Invariant: `pass` needs every wanted test told of once as passed, by a run that reached its end, whose canaries failed;
+where no test is named, every test of every file is wanted, so that a file without a word is no file that passed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class PytestFacts(NamedTuple):
     problems: tuple[str, ...]
     always_equal: tuple[str, ...]
     broken_files: tuple[str, ...]
+    """Files whose tests were not collected: they could not be imported, or left themselves out."""
     canaries: int
     """How many tests that must fail did."""
     forged: bool
@@ -60,7 +62,7 @@ def rule(facts: PytestFacts) -> PytestRuling:
         return PytestRuling("fail", score if missing == [] else 0.0, f"{len(bad)} of the wanted tests: {bad[0]}")
     if facts.timed_out:
         return PytestRuling("unknown", None, f"the tests met their time limit with {len(missing)} not yet run")
-    if facts.broken_files and missing:
+    if facts.broken_files and (missing or not (facts.expected or facts.also)):
         return PytestRuling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}")
     if facts.problems:
         return PytestRuling("unknown", None, f"not whole: {'; '.join(facts.problems)[:500]}", ("not_whole",))
@@ -82,7 +84,10 @@ def _doubted(facts: PytestFacts, passed: int) -> PytestRuling:
 
 def _sort(facts: PytestFacts, report: TestReport) -> tuple[list[str], list[str], list[str]]:
     """Wanted tests that did not pass (with how), that were not told of, and that passed."""
-    statuses = {test.id: test.status for test in report.tests}
+    statuses: dict[str, str] = {}
+    for test in report.tests:  # of two tests under one (cut) name, the one that did not pass counts
+        if statuses.get(test.id, "passed") == "passed":
+            statuses[test.id] = test.status
     unfinished = {test.id for test in report.tests if test.message == "missing"}
     wanted = dict.fromkeys((*facts.expected, *facts.also)) or dict.fromkeys(statuses)
     bad, missing, good = [], [], []

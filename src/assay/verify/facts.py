@@ -22,8 +22,11 @@ def judge_facts(task: Task, facts: dict[str, Any]) -> tuple[CheckResult, ...]:
 def _judge(check: Check, facts: dict[str, Any], evidence_id: str) -> CheckResult:
     verifier = digest_record(check)
     expected = check.parameters.get("expected")
-    if check.kind != "facts" or not isinstance(expected, dict):
-        reason = f"a check of kind {check.kind!r} cannot judge an in-process world: use kind 'facts' with 'expected'"
+    if check.kind != "facts" or not isinstance(expected, dict) or not expected:
+        what = "names no fact in 'expected'" if check.kind == "facts" else "cannot judge an in-process world"
+        reason = (
+            f"a check of kind {check.kind!r} {what}: use kind 'facts' with 'expected', a table of facts that must hold"
+        )
         return CheckResult(Verdict(check.name, "outcome", "error", None, reason, verifier=verifier), ())
     seen = {key: facts[key] for key in expected if key in facts}
     evidence = Evidence(evidence_id, "state", "facts", {"expected": expected, "observed": seen})

@@ -15,6 +15,7 @@ from assay.environments.interface import Backend, Snapshot, SpillTarget, Workspa
 from assay.errors import AssayError, BoundaryError, VerifierError, boundary
 from assay.records import Check, Task, Verdict, digest_record
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
+from assay.verify.sanitise import NotIsolated
 
 __all__ = ["JudgeRequest", "verify_outcome"]
 
@@ -71,7 +72,8 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
     except AssayError as exc:
         where = exc.name if isinstance(exc, BoundaryError) else "verifier"
         reason = f"{where}: {str(exc)[:1000]}"
-        verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check))
+        marks = exc.marks if isinstance(exc, NotIsolated) else ()
+        verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check), marks=marks)
         return CheckResult(verdict, ())
 
 

@@ -4,7 +4,9 @@ Pure: it looks at the list of changes and says what to undo in the fork that jud
 
 Covered: files that pytest, Python's start-up, the dynamic loader or a shell read by themselves, programs and libraries
 of the image that were changed, modules at import roots that would go before the standard library's or the runner's.
-Not covered: what the task's own script chooses to read or run from the workspace.
+Configuration of the image that was removed is brought back like configuration that was changed.
+Not covered: what the task's own script chooses to read or run from the workspace; configuration in a folder that was
+removed whole.
 """
 
 from __future__ import annotations
@@ -58,16 +60,18 @@ def find_planted(changes: Sequence[Change], roots: Sequence[str], keep: Sequence
     """
     found: dict[str, Planted] = {}
     for change in changes:
-        if change.kind == "removed" or any(fnmatchcase(change.path, pattern) for pattern in keep):
+        if any(fnmatchcase(change.path, pattern) for pattern in keep):
             continue
-        planted = _configuration(change) or _system(change) or _stand_in(change, roots) or _verifier(change)
+        planted = _configuration(change)
+        if change.kind != "removed":
+            planted = planted or _system(change) or _stand_in(change, roots) or _verifier(change)
         if planted is not None:
             found.setdefault(planted.path, planted)
     return tuple(found.values())
 
 
 def _undo(change: Change) -> Literal["remove", "restore"]:
-    return "restore" if change.kind == "changed" else "remove"
+    return "remove" if change.kind == "added" else "restore"
 
 
 def _configuration(change: Change) -> Planted | None:

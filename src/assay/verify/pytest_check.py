@@ -224,7 +224,7 @@ def _facts(plan: _Plan, run: _Run, untrusted: Sequence[str]) -> PytestFacts:
         report=None if report is None else recorded(report),
         problems=tuple(str(p) for p in report["problems"]) if report else (),
         always_equal=tuple(str(p) for p in report["always_equal"]) if report else (),
-        broken_files=tuple(str(p) for p in report["broken_files"]) if report else (),
+        broken_files=_uncollected(report) if report else (),
         canaries=int(report["canaries"]["failed"]) if report else 0,
         forged=bool(report and _passed_canaries(report)),
         timed_out=run.result.timed_out or bool(report and report["timed_out"]),
@@ -232,6 +232,11 @@ def _facts(plan: _Plan, run: _Run, untrusted: Sequence[str]) -> PytestFacts:
         left_running=len(run.alive),
         untrusted=tuple(untrusted),
     )
+
+
+def _uncollected(report: dict[str, Any]) -> tuple[str, ...]:
+    skipped = [f"{name} left itself out" for name in report["skipped_files"]]
+    return (*(str(name) for name in report["broken_files"]), *skipped)
 
 
 def _passed_canaries(report: dict[str, Any]) -> int:
@@ -246,7 +251,7 @@ def _cite(cited: Cited, run: _Run) -> None:
     cited.execution([PYTHON, f"{GUARD}/runner.py", "check"], "", shown)
     if report is not None:
         told: TestReport = recorded(report)
-        extra = ("problems", "always_equal", "broken_files", "canaries", "exit", "timed_out")
+        extra = ("problems", "always_equal", "broken_files", "skipped_files", "canaries", "exit", "timed_out")
         cited.report(told, **{name: report[name] for name in extra})
     if run.alive:
         cited.processes("tests ended", run.alive)

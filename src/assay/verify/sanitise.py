@@ -27,7 +27,8 @@ __all__ = [
     "RECORDS",
     "REWARDS",
     "Findings",
-    "Suspect",
+    "NotIsolated",
+    "SuspectFile",
     "Undoing",
     "clean",
     "left_running",
@@ -60,7 +61,12 @@ for path in json.load(sys.stdin):
 """
 
 
-class Suspect(NamedTuple):
+_NATIVE, _BYTE_CODE = (".so", ".pyd"), (".pyc", ".pyo")
+_ODD = "\ufffd"
+"""In a path of a change: bytes that are no text."""
+
+
+class SuspectFile(NamedTuple):
     """What one changed file newly reaches for."""
 
     path: str
@@ -71,7 +77,7 @@ class Findings(NamedTuple):
     """What was undone and what looks wrong."""
 
     planted: tuple[Planted, ...]
-    suspects: tuple[Suspect, ...]
+    suspects: tuple[SuspectFile, ...]
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -89,11 +95,22 @@ def tools_in(spec: WorkspaceSpec) -> bool:
     return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
 
 
+class NotIsolated(VerifierError):
+    """Nothing can be judged where nothing is isolated: tests cannot be shown to the verifier alone, and what the agent
+    left cannot be kept away from them. The verdict is an `error` with these marks, never a guess."""
+
+    marks = ("not_isolated",)
+
+
 def require_mounts(backend: Backend) -> None:
-    """Raises `VerifierError` where a backend has no file system of its own to show tests in."""
+    """Raises `NotIsolated` where a backend has no file system of its own to show tests in."""
     if backend.name == "process":
-        message = "the backend 'process' isolates nothing, so nothing can be judged in it: use namespaces or bubblewrap"
-        raise VerifierError(message)
+        message = (
+            "not judged: the backend 'process' isolates nothing, so the tests would run among what the agent left, on "
+            "the machine itself. Run again with --backend namespaces, bubblewrap, podman or docker; `assay doctor` "
+            "says which works here and what the others need"
+        )
+        raise NotIsolated(message)
 
 
 def guard_folder() -> Path:
@@ -206,8 +223,12 @@ def _caches(changes: Sequence[Change]) -> list[str]:
 
 
 async def _tables_changed(workspace: Workspace, pristine: _Pristine, path: str) -> bool:
-    now, before = await _read(workspace, path, MOST_TEXT), await pristine.read(path)
-    if now is None:
+    before = await pristine.read(path)
+    try:
+        now = await workspace.read(path, limit=MOST_TEXT)
+    except FileNotFoundError:
+        now = b""
+    except (OSError, ValueError):
         return True
     texts = [(data or b"").decode(errors="replace") for data in (now, before)]
     return pytest_tables(texts[0]) != pytest_tables(texts[1])
@@ -236,35 +257,44 @@ def _is_test(path: str) -> bool:
 
 async def _suspects(
     workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...], gone: frozenset[str]
-) -> tuple[Suspect, ...]:
+) -> tuple[SuspectFile, ...]:
     """What changed files newly reach for. Files that are undone are left out."""
-    found: list[Suspect] = []
-    files = [c for c in changes if c.type == "file" and c.kind != "removed" and c.path not in gone]
+    found: list[SuspectFile] = []
+    files = [c for c in changes if _may_hold_code(c) and c.kind != "removed" and c.path not in gone]
     sources = [c for c in files if c.path.endswith(".py")]
     others = [c for c in files if not c.path.endswith(".py")]
     for change in (*sources[:MOST_SOURCES], *others[:MOST_OTHERS]):
         named = await _suspicions_of(workspace, pristine, change)
         if named:
-            found.append(Suspect(change.path, named))
+            found.append(SuspectFile(change.path, named))
     if len(sources) > MOST_SOURCES:
         told = f"{len(sources) - MOST_SOURCES} more changed source files"
-        found.append(Suspect("", (Suspicion("unread_files", told, 1),)))
+        found.append(SuspectFile("", (Suspicion("unread_files", told, 1),)))
     return tuple(found)
+
+
+def _may_hold_code(change: Change) -> bool:
+    """A file, or a link by whose name something is imported: what it leads to may have any other name."""
+    linked = change.type == "symlink" and change.path.endswith((".py", *_NATIVE, *_BYTE_CODE))
+    return change.type == "file" or linked
 
 
 async def _suspicions_of(workspace: Workspace, pristine: _Pristine, change: Change) -> tuple[Suspicion, ...]:
     path = change.path
     if "/__pycache__/" in path:
         return ()
-    for endings, name in (((".so", ".pyd"), "native_code"), ((".pyc", ".pyo"), "byte_code")):
+    for endings, name in ((_NATIVE, "native_code"), (_BYTE_CODE, "byte_code")):
         if path.endswith(endings):
             return (Suspicion(name, path, 1),)
     source = path.endswith(".py")
     if change.size is not None and change.size > MOST_TEXT:
         return (Suspicion("too_large", f"{change.size} bytes", 1),) if source else ()
-    data = await _read(workspace, path, MOST_TEXT)
-    if data is None:
-        return ()
+    try:
+        data = await workspace.read(path, limit=MOST_TEXT)
+    except FileNotFoundError:  # a mount stands there, or a link leads nowhere; of an odd name nobody can say
+        return (Suspicion("unread_files", path, 1),) if source and _ODD in path else ()
+    except (OSError, ValueError) as exc:
+        return (Suspicion("unread_files", f"{path}: {exc}"[:200], 1),) if source else ()
     if not source:
         names = [name for name in (b"/logs/verifier", b"reward.txt", b"reward.json") if name in data]
         return tuple(Suspicion("verifier_paths", name.decode(), 1) for name in names)

@@ -25,7 +25,7 @@ import msgspec
 
 from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
-from assay.environments.interface import Change, ExecResult, Mount, Workspace
+from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import TaskError
 from assay.records import Verdict
 from assay.verify._evidence import Cited, verifier_digest
@@ -39,6 +39,8 @@ __all__ = ["ScriptCheck", "ScriptParameters"]
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
+MOST_BROUGHT = 1 << 30
+"""Bytes of one declared artifact, holes included."""
 _RUNNER = re.compile(rb"\bpy\.?test\b")
 
 
@@ -51,6 +53,9 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     timeout_s: float = DEFAULT_TIMEOUT_S
     env: dict[str, str] = {}
     mode: str = "shared"
+    network_mode: str | None = None
+    """The verifier's own policy: with `no-network`, or with a list that nobody can hold here, it has no network,
+    whatever the agent had; else what the agent had."""
     literal: bool = False
     """The reward file alone decides, as in Harbor; the verdict is marked."""
     evidence: Demand | None = None
@@ -127,40 +132,50 @@ def _without_comments(data: bytes) -> bytes:
 _Ran = tuple[ScriptFacts, tuple[str, ...], Left]
 
 
+def _closed(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceSpec:
+    """The verifier's spec without a network that its own policy does not give it."""
+    own = parameters.network_mode in (None, "public")
+    return spec if own else msgspec.structs.replace(spec, network="none")
+
+
 async def _shared(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
-    spec = verifier_spec(given.spec, mounts, parameters.env)
+    spec = _closed(verifier_spec(given.spec, mounts, parameters.env), parameters)
     async with opened(given.backend, spec, given.state) as workspace:
         return await _run(workspace, given, parameters, cited, given.changes)
 
 
 async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     """Only what the task declared goes from the final state into a fresh image."""
-    spec = verifier_spec(given.separate or given.spec, mounts, parameters.env)
+    spec = _closed(verifier_spec(given.separate or given.spec, mounts, parameters.env), parameters)
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
-        brought = await _bring_out(given, Path(folder))
+        brought, left_out = await _bring_out(given, Path(folder))
         async with opened(given.backend, spec) as workspace:
             for source, copy in brought.items():
                 await workspace.upload(copy, source)
-            cited.add("state", "artifacts", {"brought": sorted(brought), "image": spec.image.digest})
+            told = {"brought": sorted(brought), "left_out": left_out, "image": spec.image.digest}
+            cited.add("state", "artifacts", told)
             inside = tuple(c for c in given.changes if any((c.path + "/").startswith(s + "/") for s in brought))
             return await _run(workspace, given, parameters, cited, inside)
 
 
-async def _bring_out(given: CheckInput, folder: Path) -> dict[str, Path]:
-    """Copies the declared artifacts out of a fork; what is not there is not brought."""
+async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """Copies the declared artifacts out of a fork: what was brought, and what was not there or too large."""
     declared = given.task.environment.parameters.get("artifacts") or []
     sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
     spec = msgspec.structs.replace(given.spec, user="verifier")
     brought: dict[str, Path] = {}
+    left_out: dict[str, str] = {}
     async with opened(given.backend, spec, given.state) as workspace:
         for index, source in enumerate(dict.fromkeys([*sources, "/logs/artifacts"])):
             try:
-                await workspace.download(source, folder / str(index))
-            except (OSError, ValueError):
+                await workspace.download(source, folder / str(index), limit=MOST_BROUGHT)
+            except (OSError, ValueError) as exc:
+                if source in sources:
+                    left_out[source] = str(exc)[:300]
                 continue
             if (folder / str(index)).exists() and not (folder / str(index)).is_symlink():
                 brought[source] = folder / str(index)
-    return brought
+    return brought, left_out
 
 
 async def _run(

@@ -144,6 +144,8 @@ class Recorder:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self._tell("broken", id=report.nodeid or "the session")
+        elif report.skipped:
+            self._tell("skipped", id=report.nodeid)
 
     def pytest_internalerror(self, excrepr: object) -> None:
         self._tell("broken", id=f"pytest itself: {str(excrepr)[-500:]}")

@@ -146,6 +146,7 @@ class Account:
         self._messages: dict[str, str] = {}
         self._collected: list[str] = []
         self.broken_files: list[str] = []
+        self.skipped_files: list[str] = []
         self.equal: list[str] = []
         self.canaries = {"planted": 0, "failed": 0, "unsure": 0}
         self.finished: int | None = None
@@ -186,6 +187,8 @@ class Account:
             self.canaries["unsure"] += message["outcome"] == "unsure"
         elif kind == "broken":
             self.broken_files.append(str(message["id"]))
+        elif kind == "skipped":
+            self.skipped_files.append(str(message["id"]))
         elif kind == "equal":
             self.equal.append(str(message["where"]))
         elif kind == "finished":
@@ -238,6 +241,7 @@ class Account:
             "problems": self.problems[:50],
             "always_equal": self.equal[:50],
             "broken_files": self.broken_files[:50],
+            "skipped_files": self.skipped_files[:50],
             "canaries": self.canaries,
             "finished": self.finished,
         }
