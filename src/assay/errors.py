@@ -107,7 +107,8 @@ class LimitReached(AssayError):
     """A limit of the attempt was met.
 
     Args:
-        limit: Which one, as named in `records.Limits` (`turns`, `tokens`, `cost_usd`, `wall_s`, `working_s`).
+        limit: Which one, as named in `records.Limits` (`turns`, `calls`, `tokens`, `cost_usd`, `wall_s`,
+            `working_s`).
         value: What had been used when it was met.
         allowed: The limit.
     """

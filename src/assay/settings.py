@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -46,6 +47,14 @@ class Settings(msgspec.Struct, frozen=True):
     def named(names: Iterable[str]) -> dict[str, str]:
         """Values of the named variables of the process; those that are not set are absent."""
         return {name: os.environ[name] for name in names if name in os.environ}
+
+    def secrets(self) -> dict[str, str]:
+        """Credentials by the names of their variables: no record, error or log may hold one."""
+        found = {name.upper(): getattr(self, name) for name in self.__struct_fields__ if name.endswith("_key")}
+        for name in (n for n in self.__struct_fields__ if n.endswith("_base_url") and getattr(self, n)):
+            for key, value in parse_qsl(urlsplit(getattr(self, name)).query):
+                found[f"{name.upper()}?{key}"] = value
+        return {name: value for name, value in found.items() if value}
 
     def __repr__(self) -> str:
         """Shows paths, never credentials."""

@@ -196,7 +196,7 @@ def _limit_parameters() -> list[inspect.Parameter]:
     for name in Limits.__struct_fields__:
         option = typer.Option(f"--max-{name.replace('_', '-')}", help=_LIMIT_HELP + docs[name], show_default=False)
         whole, real = Annotated[int | None, option], Annotated[float | None, option]
-        made.append(_parameter(f"max_{name}", whole if name in ("turns", "tokens") else real))
+        made.append(_parameter(f"max_{name}", whole if name in ("turns", "calls", "tokens") else real))
     return made
 
 

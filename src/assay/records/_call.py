@@ -32,7 +32,7 @@ class RawBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The exact bytes of a request or a reply, after redaction.
 
     They are the first `prefix` and the last `suffix` bytes of the body of `base` (the same side of that call) around
-    what is held here: `text` where that is UTF-8 and short, else the blob at `blob`.
+    what is held here: `text` where that is UTF-8 and short, else, as a zlib stream, the blob at `blob`.
     """
 
     digest: str
@@ -68,6 +68,7 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True):
     request: dict[str, Any]
     """The canonical request (Chat Completions shape); its `messages` begin after the first `shared_messages`."""
     response: dict[str, Any] | None
+    """The answer, its message at `choices[0].message`; None where none came."""
     usage: Usage = Usage()
     cost_usd: float | None = None
     """None where the price is unknown; never 0 for unknown."""
@@ -86,6 +87,8 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many leading messages are those of the parent's request and its answer."""
     shared_tokens: int = 0
     """How many leading prompt tokens are the parent's prompt and sampled tokens."""
+    shared_fields: tuple[str, ...] = ()
+    """Fields of the request beside `messages` that are the parent's, and left out here: `tools`."""
     branch: str | None = None
     """The line of calls that this one belongs to: within it, each call extends the one before."""
     cause: BranchCause | None = None
@@ -103,5 +106,7 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """False where the client was gone before it got the whole answer."""
     lineage: dict[str, str] = {}
     """What the client said about itself: ids of its session, thread, agent and parent."""
+    redactions: tuple[str, ...] = ()
+    """What was taken out of request, response, error and lineage before anything was stored, as in `RawBody`."""
     weight_version: str | None = None
     """Which weights answered, where the backend says."""

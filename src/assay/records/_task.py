@@ -26,6 +26,8 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Seconds without the time spent waiting for model servers and for a place in the queue."""
     turns: int | None = None
     """Steps of the agent."""
+    calls: int | None = None
+    """Calls of models, those that failed included."""
     tokens: int | None = None
     """Tokens of all model calls, prompt and completion."""
     cost_usd: float | None = None

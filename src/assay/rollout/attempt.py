@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.agents.interface import FORK_SHELL, Attempt
+from assay.agents.interface import FORK_SHELL, Attempt, Endpoint
 from assay.environments.interface import ExecResult, Tools, Workspace
-from assay.errors import ProviderError, UserError
-from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
+from assay.errors import AssayError, LimitReached, ProviderError, UserError
+from assay.gateway.forest import Placement
+from assay.gateway.interface import Delta, Exchange, ModelBackend, ModelReply, ModelRequest
+from assay.gateway.model import Answered, Model, PlainModel, model_of
 from assay.records import (
     Evidence,
     EvidenceAdded,
-    ModelCall,
     Observation,
     Step,
     Task,
@@ -24,6 +25,8 @@ from assay.records import (
     canonical_bytes,
 )
 
+from .calls import Conversation
+from .endpoint import GRACE_S, GatewayDoor, Served, Traffic, WatchedModel, serve
 from .meter import Meter
 from .recorder import Recorder
 
@@ -35,6 +38,11 @@ class ModelAccess(NamedTuple):
 
     backend: ModelBackend
     places: asyncio.Semaphore
+    door: GatewayDoor
+
+    def open(self) -> Model:
+        """What one conversation asks; it remembers the conversation where the model needs that."""
+        return model_of(self.backend)
 
 
 class Moment(NamedTuple):
@@ -43,6 +51,23 @@ class Moment(NamedTuple):
     started: float
     state: str | None = None
     call: str | None = None
+
+
+class _Serving(NamedTuple):
+    served: Served
+    traffic: Traffic
+    model: WatchedModel
+
+
+class _Ended(NamedTuple):
+    """A call that has ended. `request` is a copy that the agent cannot change."""
+
+    id: str
+    request: ModelRequest
+    placement: Placement
+    started: float
+    answered: Answered | None = None
+    error: str | None = None
 
 
 class LiveAttempt(Attempt):
@@ -59,7 +84,10 @@ class LiveAttempt(Attempt):
         self._recorder = recorder
         self._meter = meter
         self._model = model
-        self._last_call: str | None = None
+        self._asked: Model | None = None
+        self._conversation = Conversation()
+        self._serving: _Serving | None = None
+        self._leash: asyncio.Timeout | None = None
 
     async def shell(
         self,
@@ -166,50 +194,100 @@ class LiveAttempt(Attempt):
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
         """See `Attempt.ask`."""
+        model = self._need_model()
+        if self._asked is None:
+            self._asked = model.open()
+        self._meter.begin_call()
+        kept, placement = self._conversation.place(request)
+        parent = placement.parent.id if placement.parent is not None else None
+        call_id, started = self._recorder.begin_call(parent), time.time()
+        with self._meter.waiting():
+            async with model.places:
+                try:
+                    answered = await self._answer(call_id, request, placement)
+                except ProviderError as exc:
+                    self._record_call(_Ended(call_id, kept, placement, started, error=str(exc)))
+                    raise
+        self._record_call(_Ended(call_id, kept, placement, started, answered))
+        self._meter.charge(answered.reply.usage, answered.reply.cost_usd)
+        return call_id, answered.reply
+
+    async def _answer(self, call_id: str, request: ModelRequest, placement: Placement) -> Answered:
+        """A plain model is not asked to stream: nobody here would see the pieces."""
+        if self._asked is None or isinstance(self._asked, PlainModel):
+            reply = await self._need_model().backend.complete(request)
+            return Answered(reply, placement.cause, placement.differs_at)
+        return await self._asked.ask(call_id, request, placement, _unseen)
+
+    def _record_call(self, ended: _Ended) -> None:
+        answered, placement = ended.answered, ended.placement
+        reply = answered.reply if answered else None
+        self._recorder.end_call(
+            Exchange(
+                id=ended.id,
+                request=ended.request,
+                reply=reply,
+                error=ended.error,
+                model=self._need_model().backend.name,
+                raw_request=b"",
+                raw_response=b"",
+                started=ended.started,
+                ended=time.time(),
+                delivered=True,
+                parent=placement.parent.id if placement.parent is not None else None,
+                branch=self._conversation.add(ended.id, placement, ended.request, reply),
+                cause=answered.cause if answered else placement.cause,
+                differs_at=answered.differs_at if answered else placement.differs_at,
+                shared_messages=placement.shared_messages,
+                shared_tokens=answered.shared_tokens if answered else 0,
+                certificate=answered.certificate if answered else None,
+                lineage={},
+            )
+        )
+
+    def _need_model(self) -> ModelAccess:
         if self._model is None:
             text = "this agent asks a model, and the run names none: add --model (for example openai:NAME)"
             raise UserError(text)
-        self._meter.check_time()
-        self._recorder.flush()
-        call_id, started = self._recorder.call_id(), time.time()
-        with self._meter.waiting():
-            async with self._model.places:
-                try:
-                    reply = await self._model.backend.complete(request)
-                except ProviderError as exc:
-                    self._recorder.call(self._failed_call(call_id, request, exc, started))
-                    raise
-        self._recorder.call(self._call(call_id, request, reply, started))
-        self._last_call = call_id
-        self._meter.charge(reply.usage, reply.cost_usd)
-        return call_id, reply
+        return self._model
 
-    def _call(self, call_id: str, request: ModelRequest, reply: ModelReply, started: float) -> ModelCall:
-        return ModelCall(
-            id=call_id,
-            dialect="openai-chat",
-            model=reply.model,
-            request=reply.request,
-            response=reply.raw,
-            usage=reply.usage,
-            cost_usd=reply.cost_usd,
-            prompt_token_ids=reply.prompt_token_ids,
-            completion_token_ids=reply.completion_token_ids,
-            logprobs=reply.logprobs,
-            sampling=request.sampling,
-            tries=reply.tries,
-            started=started,
-            ended=time.time(),
-        )
+    async def endpoint(self) -> Endpoint:
+        """See `Attempt.endpoint`."""
+        if self._serving is None:
+            access = self._need_model()
+            if self.workspace is None:
+                text = f"the environment {self.task.environment.kind!r} has no sandbox that programs could run in"
+                raise UserError(text)
+            model = WatchedModel(access.open(), access.places, self._meter)
+            traffic = Traffic(self._recorder, self._meter, self.workspace.digest, self._stop)
+            gateway = await access.door.open()
+            served = await serve(gateway, model, traffic, await self.workspace.listen(0))
+            self._serving = _Serving(served, traffic, model)
+        return self._serving.served.endpoint
 
-    def _failed_call(self, call_id: str, request: ModelRequest, exc: ProviderError, started: float) -> ModelCall:
-        name = self._model.backend.name if self._model is not None else "none"
-        body = {"messages": request.messages, "tools": request.tools, **request.sampling}
-        return ModelCall(call_id, "openai-chat", name, body, None, error=str(exc), started=started, ended=time.time())
+    def hold(self, leash: asyncio.Timeout) -> None:
+        """The agent acts under this; it is pulled where what the agent's programs ask must end the attempt."""
+        self._leash = leash
+
+    def _stop(self, cause: AssayError) -> None:
+        """A program that was told of a spent limit gets a moment to end by itself."""
+        if self._leash is not None and not self._leash.expired():
+            grace_s = GRACE_S if isinstance(cause, LimitReached) else 0.0
+            self._leash.reschedule(asyncio.get_running_loop().time() + grace_s)
+
+    async def leave(self) -> AssayError | None:
+        """Ends the endpoint, if there is one. What ended the attempt from there, whatever the agent made of it."""
+        serving, self._serving = self._serving, None
+        self._leash = None
+        return None if serving is None else await serving.served.finish(serving.traffic, serving.model)
 
     def finish(self, message: str) -> None:
         """See `Attempt.finish`."""
         self.ended = message
+
+
+async def _unseen(_: Sequence[Delta]) -> None:
+    """Pieces of an answer that is taken whole."""
 
 
 def _cut(length: int, digest: str | None, result: ExecResult) -> Truncation | None:

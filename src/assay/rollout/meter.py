@@ -18,11 +18,16 @@ class Meter:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.turns = 0
+        self.begun = 0
+        """Calls that were begun, however they ended."""
         self.calls = 0
+        """Calls that were answered."""
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cost_usd: float | None = 0.0
         self.waited_s = 0.0
+        self._waiting = 0
+        self._since = 0.0
         self._started = time.monotonic()
 
     def turn(self) -> None:
@@ -39,12 +44,28 @@ class Meter:
         if allowed is not None and self.working_s >= allowed:
             raise _met(limit="working_s", used=self.working_s, allowed=allowed)
 
+    def begin_call(self) -> None:
+        """Charges a call before it is made. Raises `LimitReached` when none is left, or working time is spent."""
+        allowed = self.limits.calls
+        if allowed is not None and self.begun >= allowed:
+            raise _met(limit="calls", used=self.begun, allowed=allowed)
+        self.check_time()
+        self.begun += 1
+
     def charge(self, usage: Usage, cost_usd: float | None) -> None:
         """Charges a model call after it was recorded. Raises `LimitReached` where it went over."""
+        self.count(usage, cost_usd)
+        self.check_use()
+
+    def count(self, usage: Usage, cost_usd: float | None) -> None:
+        """Adds what a call used; `check_use` says whether that was too much."""
         self.calls += 1
         self.prompt_tokens += usage.prompt_tokens or 0
         self.completion_tokens += usage.completion_tokens or 0
         self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+
+    def check_use(self) -> None:
+        """Raises `LimitReached` when tokens or money are spent."""
         tokens, cost = self.limits.tokens, self.limits.cost_usd
         used = self.prompt_tokens + self.completion_tokens
         if tokens is not None and used >= tokens:
@@ -52,14 +73,26 @@ class Meter:
         if cost is not None and (self.cost_usd is None or self.cost_usd >= cost):
             raise _met(limit="cost_usd", used=-1.0 if self.cost_usd is None else self.cost_usd, allowed=cost)
 
+    def check_turns(self) -> None:
+        """Raises `LimitReached` when no turn is left, or wall time is spent."""
+        turns, wall_s = self.limits.turns, self.limits.wall_s
+        if turns is not None and self.turns >= turns:
+            raise _met(limit="turns", used=self.turns, allowed=turns)
+        if wall_s is not None and self.wall_s >= wall_s:
+            raise _met(limit="wall_s", used=self.wall_s, allowed=wall_s)
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Time inside is waiting, not working."""
-        before = time.monotonic()
+        """Time inside is waiting, not working; time that several wait at once counts once."""
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting += 1
         try:
             yield
         finally:
-            self.waited_s += time.monotonic() - before
+            self._waiting -= 1
+            if not self._waiting:
+                self.waited_s += time.monotonic() - self._since
 
     @property
     def wall_s(self) -> float:

@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
+from assay.agents.interface import Agent, placed
 from assay.environments.interface import (
     Backend,
     PackedState,
@@ -60,6 +61,7 @@ class Keeping(NamedTuple):
 
     blobs: BlobStore
     repetitions: int
+    agent: Agent
     own: tuple[str, ...] = ()
     """Folders of the agent's own that are no part of the state: the oracle's solution."""
 
@@ -108,6 +110,8 @@ class WorkspacePlace:
         self._parameters = loaded.task.environment.parameters
         self._blobs = keeping.blobs
         self._keeping = keeping
+        self._spec = WorkspaceSpec()
+        """The task's own; the agent's sandbox may have more in it."""
         self._workspace: Workspace | None = None
         self._given: RecordedWorkspace | None = None
         self._state: Snapshot | None = None
@@ -115,8 +119,8 @@ class WorkspacePlace:
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
         spec = await self._prepared.spec(self._loaded)
-        own = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
-        self._workspace = await self._backend.open(own)
+        self._spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
+        self._workspace = await self._backend.open(placed(self._spec, self._keeping.agent))
         self.isolation = self._workspace.isolation
         recorded = self._given = RecordedWorkspace(self._workspace, recorder, self._blobs)
         attempt.workspace = recorded
@@ -178,7 +182,7 @@ class WorkspacePlace:
             task=resolved,
             folder=self._loaded.folder,
             backend=self._backend,
-            spec=self._open().spec,
+            spec=self._spec,
             state=self._state,
             blobs=self._blobs,
             repetitions=self._keeping.repetitions,

@@ -11,6 +11,7 @@ import contextlib
 import time
 
 from assay.errors import StoreError
+from assay.gateway.interface import Exchange
 from assay.records import (
     Body,
     Channel,
@@ -26,20 +27,33 @@ from assay.records import (
 )
 from assay.store import RunStore
 
-__all__ = ["Recorder"]
+from .calls import CallKeeper
+from .redact import Redactor
+
+__all__ = ["CALL_BEGUN", "Recorder"]
 
 BATCH = 16
 """Events a transaction, at most."""
+CALL_BEGUN = "call begun"
 PATIENCE_S = 0.02
 """How long an event waits for others, whatever the agent does meanwhile: a killed runner loses no more than this."""
 
 
 class Recorder:
-    """The record of one try."""
+    """The record of one try.
 
-    def __init__(self, store: RunStore, chain: str) -> None:
+    Args:
+        store: The run.
+        chain: The try's chain.
+        redactor: Takes out what must not be stored; default: what has the shape of a key, in what models say and are
+            told.
+    """
+
+    def __init__(self, store: RunStore, chain: str, redactor: Redactor | None = None) -> None:
         self.store = store
         self.chain = chain
+        self.redactor = redactor or Redactor()
+        self._keeper = CallKeeper(store.blobs, self.redactor)
         self.steps = 0
         self._evidence = 0
         self._calls = 0
@@ -86,15 +100,24 @@ class Recorder:
         self._evidence += 1
         return f"e{self._evidence}"
 
-    def call_id(self) -> str:
-        """A fresh id of a model call, unique in the chain."""
-        self._calls += 1
-        return f"c{self._calls}"
+    def begin_call(self, parent: str | None = None, state: str | None = None) -> str:
+        """Notes that a call is about to be made, commits everything up to it, and returns its id.
 
-    def call(self, call: ModelCall) -> None:
-        """Adds a model call and commits."""
+        A chain that was cut says by this which calls were under way: those that are noted and not recorded.
+        """
+        self._calls += 1
+        call_id = f"c{self._calls}"
+        data: dict[str, object] = {"call": call_id, "parent": parent, "state": state}
+        self.note(CALL_BEGUN, {name: value for name, value in data.items() if value is not None})
+        self.flush()
+        return call_id
+
+    def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:
+        """Adds a model call that has ended, without secrets and without what its parent has, and commits."""
+        call = self._keeper.keep(exchange, state)
         self.add(ModelCalled(call))
         self.flush()
+        return call
 
     def verdict(self, verdict: Verdict) -> None:
         """Adds a judgement."""

@@ -23,6 +23,7 @@ from assay.tasks import LoadedTask, find_tasks
 
 from .attempt import ModelAccess
 from .config import RunConfig
+from .endpoint import GatewayDoor
 from .place import Keeping, Place, WorkspacePlace, WorldPlace
 from .plan import PlannedAttempt, plan
 from .prepare import Preparer
@@ -146,6 +147,7 @@ class _Means(NamedTuple):
     agent: Agent
     model: ModelAccess | None
     preparer: Preparer | None
+    secrets: dict[str, str]
 
 
 @asynccontextmanager
@@ -155,14 +157,16 @@ async def _opened(
     for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
         load("environments", kind)  # one that is not there ends the run before it begins
     async with _model(config, settings, agent) as model, _backend(config, tasks) as backend:
-        yield _Means(config, agent, model, Preparer(backend, config, settings) if backend else None)
+        secrets = {**settings.secrets(), **settings.named(config.pass_env)}
+        yield _Means(config, agent, model, Preparer(backend, config, settings) if backend else None, secrets)
 
 
 async def _run(store: RunStore, means: _Means, tasks: Sequence[LoadedTask], progress: Progress) -> None:
     config, agent = means.config, means.agent
     planned = plan(tasks, agent.name, config.attempts, seed=config.seed, limits=config.limits)
     places = _Places(means.preparer, store, agent, config.repetitions)
-    await run_plan(Services(config, store.run, store, store.blobs, agent, means.model, places), planned, progress)
+    services = Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets)
+    await run_plan(services, planned, progress)
 
 
 class _Places:
@@ -172,7 +176,7 @@ class _Places:
         self._preparer = preparer
         # The reference solution is no part of the state that it leads to.
         own = ("/solution",) if agent.name == "oracle" else ()
-        self._keeping = Keeping(store.blobs, repetitions, own)
+        self._keeping = Keeping(store.blobs, repetitions, agent, own)
         self._worlds: dict[str, Callable[[dict[str, Any], int], World]] = {}
 
     def __call__(self, planned: PlannedAttempt) -> Place:
@@ -212,10 +216,11 @@ async def _model(config: RunConfig, settings: Settings, agent: Agent) -> AsyncIt
     if config.model is None or not agent.needs_model:
         yield None
         return
-    backend = open_backend(config.model, settings)
+    backend, door = open_backend(config.model, settings), GatewayDoor()
     try:
-        yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency))
+        yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), door)
     finally:
+        await door.close()
         await backend.close()
 
 

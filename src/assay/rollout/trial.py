@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from .meter import Meter
 from .place import Place
 from .plan import PlannedAttempt
 from .recorder import Recorder
+from .redact import Redactor
 from .steps import combined, falls_short, of_step, step_tasks
 
 __all__ = ["Services", "TryResult", "run_try"]
@@ -58,6 +59,8 @@ class Services(NamedTuple):
     model: ModelAccess | None
     place: Callable[[PlannedAttempt], Place]
     """Makes the place of one try; cheap, opens nothing."""
+    secrets: Mapping[str, str] = {}
+    """Values that no record may hold, by name."""
 
 
 class TryResult(NamedTuple):
@@ -93,6 +96,11 @@ class _How(msgspec.Struct):
                 self.retryable, self.retry_after_s = exc.retryable, exc.retry_after_s
 
 
+def _wall(allowed: float | None) -> LimitReached:
+    limit, used = "wall_s", allowed or 0.0
+    return LimitReached(limit, used, used)
+
+
 async def run_try(services: Services, planned: PlannedAttempt, retry: int, *, may_retry: bool) -> TryResult:
     """Runs one try and records it whole.
 
@@ -118,7 +126,7 @@ class _Try:
         self.services = services
         self.planned = planned
         self.retry = retry
-        self.recorder = Recorder(services.store, planned.chain(retry))
+        self.recorder = Recorder(services.store, planned.chain(retry), Redactor(services.secrets))
         self.meter = Meter(planned.limits)
         self.task = planned.loaded.task
         self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
@@ -210,23 +218,35 @@ class _Try:
 
     async def act(self) -> None:
         """Lets the agent act, under the limits."""
-        wall = asyncio.timeout(self.planned.limits.wall_s)
+        problem = await self._act_under_limits()
+        # What its model calls met goes before what its program made of that.
+        cause = await self.attempt.leave() or problem
+        if isinstance(cause, LimitReached):
+            self.how.stopped = cause.limit
+        elif isinstance(cause, BoundaryError):
+            self.how.failed(cause)
+        else:
+            self.how.ended = self.attempt.ended
+
+    async def _act_under_limits(self) -> AssayError | None:
+        """What ended the act, if it was not the agent's own will."""
+        allowed = self.planned.limits.wall_s
+        wall, leash = asyncio.timeout(allowed), asyncio.timeout(None)
         try:
-            async with wall:
+            async with wall, leash:
+                self.attempt.hold(leash)
                 with boundary(AgentError, f"agent {self.services.agent.name}"):
                     await self.services.agent.run(self.attempt)
-            self.how.ended = self.attempt.ended
         except TimeoutError:
-            self.how.stopped = "wall_s"
+            return _wall(allowed) if wall.expired() else None
         except LimitReached as exc:
-            self.how.stopped = exc.limit
+            return exc
         except BoundaryError as exc:
-            if wall.expired():  # the cancelled act failed on its way out; the limit is the cause
-                self.how.stopped = "wall_s"
-            else:
-                self.how.failed(exc)
+            # A cancelled act may fail on its way out; the limit is the cause.
+            return _wall(allowed) if wall.expired() else exc
         except AssayError as exc:
-            self.how.failed(AgentError(str(exc)))
+            return AgentError(str(exc))
+        return None
 
     async def settle_and_judge(self, step: TaskStep | None, task: Task, *, last: bool) -> list[Verdict]:
         """Stops what the agent left, seals the state, judges it. Verdicts on one of several steps do not decide."""
@@ -246,6 +266,11 @@ class _Try:
                 self.recorder.add(EvidenceAdded(found))
             self.recorder.verdict(result.verdict)
         return [r.verdict for r in results]
+
+    async def close(self) -> None:
+        """Releases everything. Idempotent."""
+        await self.attempt.leave()
+        await self.place.close()
 
     def cut(self, why: str) -> None:
         """Leaves the chain open, with a note: a later resume keeps it and tries again. A try that was cut before its

@@ -3,6 +3,7 @@
 from .addenda import Addendum, addenda, append_addendum
 from .audit import audit
 from .blobs import BlobStore
+from .calls import BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
 from .chain import BrokenLink, Link, link, verify_chain, verify_links
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
@@ -17,8 +18,10 @@ __all__ = [
     "Addendum",
     "AttemptRow",
     "BlobStore",
+    "BodyKeeper",
     "Bounds",
     "BrokenLink",
+    "Cleaned",
     "GcReport",
     "Hit",
     "Layout",
@@ -28,13 +31,18 @@ __all__ = [
     "RunStore",
     "SealReport",
     "addenda",
+    "answer_of",
     "append_addendum",
     "audit",
     "gc",
     "link",
     "list_runs",
+    "messages_of",
     "newest_run",
+    "prompt_ids_of",
     "query",
+    "rebuild",
+    "request_of",
     "seal",
     "search",
     "verify_chain",

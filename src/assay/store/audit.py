@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, StepTaken
+from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, ModelCalled, StepTaken
 
 from .addenda import addendum_links
 from .chain import Link, event_of, heads_digest, verify_links
@@ -156,6 +156,9 @@ def _references(body: Body) -> set[str]:
         case StepTaken(step):
             cuts = [cut for o in step.observations for cut in (o.truncated, o.stderr_truncated) if cut is not None]
             return {cut.digest for cut in cuts}
+        case ModelCalled(call):
+            sides = (call.raw_request, call.raw_response)
+            return {side.blob for side in sides if side is not None and side.blob is not None}
         case EvidenceAdded(evidence):
             return set(evidence.blobs)
         case AttemptEnded():

@@ -28,6 +28,8 @@ class LimitsTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     """`[metadata.assay.limits]`: limits of one attempt; wall time is `[agent].timeout_sec`."""
 
     turns: Count | None = None
+    calls: Count | None = None
+    """Calls of models, those that failed included."""
     tokens: Count | None = None
     cost_usd: Annotated[float, Meta(gt=0, examples=["0.5"])] | None = None
     working_s: Annotated[float, Meta(gt=0, examples=["300.0"])] | None = None

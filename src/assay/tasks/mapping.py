@@ -92,6 +92,7 @@ def limits_of(agent: AgentTable, assay: AssayTable) -> Limits:
         wall_s=agent.timeout_sec,
         working_s=ours.working_s,
         turns=ours.turns,
+        calls=ours.calls,
         tokens=ours.tokens,
         cost_usd=ours.cost_usd,
     )

@@ -1,0 +1,181 @@
+"""From a finished exchange with a model to the record of a call, without what its parent has and without secrets.
+
+Also where a call that is made in this process stands among those before it; what a client asks through the gateway is
+placed by its session.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from assay.gateway.forest import Forest, Placement
+from assay.gateway.interface import Exchange, ModelReply, ModelRequest
+from assay.records import ModelCall, RawBody, Usage
+from assay.store import BlobStore, BodyKeeper
+
+from .redact import Redactor
+
+__all__ = ["CallKeeper", "Conversation"]
+
+_SHARED = ("tools", "passthrough")
+_ENCODE, _DECODE = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+
+
+class _Parts(NamedTuple):
+    """What of an exchange is kept beside its raw bodies, and what was taken out of it."""
+
+    request: dict[str, Any]
+    response: dict[str, Any] | None
+    error: str | None
+    lineage: dict[str, str]
+    names: tuple[str, ...] = ()
+
+
+class CallKeeper:
+    """Makes the records of one chain's calls, in the order in which they end."""
+
+    def __init__(self, blobs: BlobStore, redactor: Redactor) -> None:
+        self._bodies = BodyKeeper(blobs, redactor.clean, redactor.margin)
+        self._redactor = redactor
+        self._fields: dict[str, dict[str, Any]] = {}
+        """Of each call, what its children may share; equal values are one object."""
+
+    def keep(self, exchange: Exchange, state: str | None = None) -> ModelCall:
+        """The record of an exchange; `state` is the environment's digest just before it."""
+        reply = exchange.reply
+        own, shared = self._own_fields(exchange)
+        parts = self._cleaned(exchange, own)
+        raw_request, raw_response = self._raw(exchange, parts.names)
+        return ModelCall(
+            id=exchange.id,
+            dialect=exchange.request.dialect,
+            model=reply.model if reply else exchange.model,
+            request=parts.request,
+            response=parts.response,
+            usage=reply.usage if reply else Usage(),
+            cost_usd=reply.cost_usd if reply else None,
+            prompt_token_ids=_after(reply.prompt_token_ids, exchange.shared_tokens) if reply else None,
+            completion_token_ids=reply.completion_token_ids if reply else None,
+            logprobs=reply.logprobs if reply else None,
+            sampling=exchange.request.sampling,
+            parent=exchange.parent,
+            error=parts.error,
+            tries=reply.tries if reply else 1,
+            started=exchange.started,
+            ended=exchange.ended,
+            shared_messages=exchange.shared_messages,
+            shared_tokens=exchange.shared_tokens,
+            shared_fields=shared,
+            branch=exchange.branch,
+            cause=exchange.cause,
+            differs_at=exchange.differs_at,
+            state=state,
+            certificate=exchange.certificate,
+            raw_request=raw_request,
+            raw_response=raw_response,
+            delivered=exchange.delivered,
+            lineage=parts.lineage,
+            redactions=parts.names,
+            weight_version=reply.weight_version if reply else None,
+        )
+
+    def _own_fields(self, exchange: Exchange) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What the call does not share with its parent, and the names of what it does."""
+        request = exchange.request
+        given = {"tools": request.tools, "passthrough": request.passthrough}
+        known = self._fields.get(exchange.parent or "", {})
+        own = {name: known[name] if known.get(name) == given[name] else given[name] for name in _SHARED if given[name]}
+        self._fields[exchange.id] = own
+        shared = tuple(name for name in own if name in known and own[name] is known[name])
+        return {name: value for name, value in own.items() if name not in shared}, shared
+
+    def _cleaned(self, exchange: Exchange, own: dict[str, Any]) -> _Parts:
+        reply = exchange.reply
+        model = reply.model if reply else exchange.model
+        messages = exchange.request.messages[exchange.shared_messages :]
+        request = {**exchange.request.sampling, "model": model, "messages": messages, **own}
+        response = _response(reply) if reply else None
+        names = self._redactor.names_in([request, response, exchange.error, exchange.lineage])
+        if not names:
+            return _Parts(request, response, exchange.error, exchange.lineage)
+        clean = self._redactor.value
+        return _Parts(clean(request), clean(response), clean(exchange.error), clean(exchange.lineage), names)
+
+    def _raw(self, exchange: Exchange, names: tuple[str, ...]) -> tuple[RawBody | None, RawBody | None]:
+        """The raw bodies. A stream that may hold a secret in pieces is not kept."""
+        request = self._raw_request(exchange) if exchange.raw_request else None
+        data = exchange.raw_response
+        if not data:
+            return request, None
+        if names and not data.startswith(b"{"):
+            named = self._redactor.names_in([_response(exchange.reply) if exchange.reply else None, exchange.error])
+            if named:
+                return request, self._bodies.response(_withheld(named), named)
+        return request, self._bodies.response(data)
+
+    def _raw_request(self, exchange: Exchange) -> RawBody:
+        kept = self._bodies.request(exchange.id, exchange.raw_request, exchange.parent)
+        sent = exchange.request.messages[exchange.shared_messages :]
+        if not kept.redactions and (named := self._redactor.names_in(sent)):
+            # It is in what was understood and not in the bytes: it was written in a way that hid it.
+            kept = replace(self._bodies.request(exchange.id, _withheld(named)), redactions=named)
+        return kept
+
+
+def _withheld(names: tuple[str, ...]) -> bytes:
+    return f"[withheld: it held {', '.join(names)} in pieces]".encode()
+
+
+def _after(ids: tuple[int, ...] | None, shared: int) -> tuple[int, ...] | None:
+    return None if ids is None else ids[shared:]
+
+
+def _response(reply: ModelReply) -> dict[str, Any]:
+    """The answer in the one shape that records have, whatever the server's own is."""
+    raw = reply.raw
+    choices = raw.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(first, dict) and first.get("message") == reply.message:
+        known = reply.prompt_token_ids is not None
+        return {key: value for key, value in raw.items() if key != "prompt_token_ids"} if known else raw
+    choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason}
+    return {"choices": [choice], "upstream": raw}
+
+
+class Conversation:
+    """The calls that an agent of this process made, so that each is stored as what is new in it."""
+
+    def __init__(self) -> None:
+        self._forest = Forest()
+
+    def place(self, request: ModelRequest) -> tuple[ModelRequest, Placement]:
+        """Where a request stands, and a copy of it that stays as it is whatever the agent does to its own."""
+        placement = self._forest.place(request)
+        kept: list[dict[str, Any]] = []
+        tools = request.tools
+        if placement.parent is not None:
+            known = placement.parent.request
+            answer = placement.parent.answer
+            kept = [*known.messages, *([answer] if answer is not None else ())][: placement.shared_messages]
+            tools = known.tools if known.tools == tools else tools
+        rest = request.messages[placement.shared_messages :]
+        if tools is request.tools:
+            rest, tools = _copied([rest, tools])
+        else:
+            rest = _copied(rest)
+        return replace(request, messages=[*kept, *rest], tools=tools), placement
+
+    def add(self, call_id: str, placement: Placement, request: ModelRequest, reply: ModelReply | None) -> str:
+        """Adds a call that has ended; returns its branch. `request` is the copy that `place` gave."""
+        return self._forest.add(call_id, placement, request, reply.message if reply else None).branch
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of plain JSON data; what is none is left to the store to refuse."""
+    try:
+        return _DECODE(_ENCODE(value))
+    except (TypeError, ValueError, RecursionError):
+        return value

@@ -1,0 +1,231 @@
+"""Lets programs ask the run's model: sessions of one gateway, whose every call is recorded, limited and observed.
+
+One `Gateway` serves a run, started when the first agent asks for it. Each attempt gets a session of its own, whose key
+is dead when the attempt's agent has ended. What went wrong with a call that was not the agent's doing (a limit, the
+store, the sandbox, the model's server) is kept here and decides how the attempt ended, whatever its program made of
+the error that it was shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from assay.agents.interface import Endpoint
+from assay.errors import AssayError, BoundaryError, LimitReached, ProviderError
+from assay.gateway.forest import Placement
+from assay.gateway.interface import Exchange, ModelRequest, OnDeltas
+from assay.gateway.model import Answered, Model
+from assay.gateway.server import Gateway, GatewayOptions
+from assay.gateway.session import Session
+
+from .meter import Meter
+from .recorder import Recorder
+from .turns import Turns
+
+__all__ = ["GRACE_S", "GatewayDoor", "Served", "Traffic", "WatchedModel", "client_model", "serve"]
+
+PATIENCE_S = 5.0
+"""How long calls under way may take to be recorded once the agent has ended."""
+GRACE_S = 10.0
+"""How long a program that was told of a spent limit may take to end by itself."""
+_CLIENTS_FAULT = {400, 413, 422}
+Observe = Callable[[], Awaitable[str | None]]
+
+
+class GatewayDoor:
+    """The run's gateway, started when it is first needed."""
+
+    def __init__(self, options: GatewayOptions | None = None) -> None:
+        self._options = options
+        self._gateway: Gateway | None = None
+        self._starting = asyncio.Lock()
+
+    async def open(self) -> Gateway:
+        """The gateway, running."""
+        async with self._starting:
+            if self._gateway is None:
+                self._gateway = await Gateway(self._options).__aenter__()
+            return self._gateway
+
+    async def close(self) -> None:
+        """Ends it. Idempotent."""
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            await gateway.__aexit__()
+
+
+class Traffic:
+    """What the gateway tells of one session. See `CallHooks`.
+
+    Args:
+        recorder: The try's record.
+        meter: The try's limits.
+        observe: The environment's digest now; None where it cannot be seen.
+        on_stop: Told of what ends the attempt, once, when it happens.
+    """
+
+    def __init__(
+        self, recorder: Recorder, meter: Meter, observe: Observe, on_stop: Callable[[AssayError], None] | None = None
+    ) -> None:
+        self.cause: AssayError | None = None
+        """What ended the attempt from here, if anything did."""
+        self.recorder = recorder
+        self.meter = meter
+        self._observe = observe
+        self._on_stop = on_stop
+        self._turns = Turns(recorder)
+        self._states: dict[str, str | None] = {}
+        """Of the calls under way, the environment's digest before each."""
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._deaf = False
+
+    async def before(self, request: ModelRequest, parent: str | None) -> str:
+        """See `CallHooks.before`."""
+        with self._stopping():
+            if self.cause is not None:
+                raise self.cause
+            if self._deaf:
+                message = "the attempt has ended"
+                raise AssayError(message)
+            self.meter.check_turns()
+            self.meter.check_use()
+            self.meter.begin_call()
+            state = await self._observe()
+            self._turns.asked(parent, request.messages, state)
+            call_id = self.recorder.begin_call(parent, state)
+        self._states[call_id] = state
+        self._quiet.clear()
+        return call_id
+
+    async def after(self, exchange: Exchange) -> None:
+        """See `CallHooks.after`."""
+        state = self._states.pop(exchange.id, None)
+        if self._deaf:
+            return
+        try:
+            with self._stopping():
+                call = self.recorder.end_call(exchange, state)
+        finally:
+            if not self._states:
+                self._quiet.set()
+        if exchange.reply is not None:
+            self.meter.turns += 1
+            self.meter.count(exchange.reply.usage, exchange.reply.cost_usd)
+            self._turns.answered(call)
+
+    async def close(self) -> None:
+        """Waits a little for calls under way, and closes the turns that are open; afterwards nothing is recorded."""
+        if self._deaf:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._quiet.wait(), PATIENCE_S)
+        self._deaf = True
+        state = None
+        with contextlib.suppress(BoundaryError):
+            state = await self._observe()
+        with self._stopping():
+            self._turns.close(state)
+            self.recorder.flush()
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        try:
+            yield
+        except (LimitReached, BoundaryError) as exc:
+            if self.cause is None:
+                self.cause = exc
+                if self._on_stop is not None:
+                    self._on_stop(exc)
+            raise
+
+
+class WatchedModel:
+    """A session's model, within the run's places for calls; remembers whether its server failed for good."""
+
+    def __init__(self, model: Model, places: asyncio.Semaphore, meter: Meter) -> None:
+        self.name = model.name
+        self.failure: ProviderError | None = None
+        """Of the last call that ended, if the server was the cause."""
+        self._model = model
+        self._places = places
+        self._meter = meter
+        self._under_way: set[asyncio.Timeout] = set()
+
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+        """See `Model.ask`."""
+        leash = asyncio.timeout(None)
+        try:
+            async with leash:
+                self._under_way.add(leash)
+                with self._meter.waiting():
+                    async with self._places:
+                        answered = await self._model.ask(call_id, request, placement, on_deltas)
+        except ProviderError as exc:
+            self.failure = None if exc.status in _CLIENTS_FAULT else exc
+            raise
+        except TimeoutError as exc:
+            if not leash.expired():
+                raise
+            message = "the attempt ended while the model was answering"
+            raise ProviderError(message, retryable=False) from exc
+        finally:
+            self._under_way.discard(leash)
+        self.failure = None
+        return answered
+
+    def end(self) -> None:
+        """Ends the calls under way."""
+        for leash in tuple(self._under_way):
+            leash.reschedule(asyncio.get_running_loop().time())
+
+
+class Served:
+    """An endpoint that is open."""
+
+    def __init__(self, endpoint: Endpoint, session: Session, site: web.BaseSite, closing: Callable[[], None]) -> None:
+        self.endpoint = endpoint
+        self.session = session
+        self._site = site
+        self._closing = closing
+
+    async def finish(self, traffic: Traffic, model: WatchedModel) -> AssayError | None:
+        """Ends the session once its calls are recorded; what ended the attempt from here, if anything did."""
+        self._closing()
+        cause = traffic.cause or model.failure
+        model.end()
+        try:
+            await traffic.close()
+        except (LimitReached, BoundaryError) as exc:
+            cause = cause or exc
+        await self._site.stop()
+        return cause
+
+
+async def serve(gateway: Gateway, model: WatchedModel, traffic: Traffic, listener: socket.socket) -> Served:
+    """Opens a session on a listener, which it takes over."""
+    port = listener.getsockname()[1]
+    session = gateway.open(model, traffic)
+    traffic.recorder.redactor.add("session_key", session.key)
+    try:
+        site = await gateway.listen(listener)
+    except BaseException:
+        gateway.close(session)
+        listener.close()
+        raise
+    endpoint = Endpoint(f"http://127.0.0.1:{port}/s/{session.id}", session.key, client_model(model.name))
+    return Served(endpoint, session, site, lambda: gateway.close(session))
+
+
+def client_model(name: str) -> str:
+    """What a client is told to call the model: its plain name, where the record's has a kind and an address."""
+    plain = name.rpartition("#")[2] if "#" in name else name.partition(":")[2]
+    kept = re.sub(r"[^A-Za-z0-9._/-]", "-", plain or name)[:80]
+    return kept.strip("-") or "model"

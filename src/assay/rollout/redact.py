@@ -1,0 +1,270 @@
+"""Takes secrets out of what is about to be stored: known values, and what has the shape of a key.
+
+Covered: known values wherever they stand as text or JSON, however their characters are escaped, also in JSON inside
+JSON; keys of the usual providers by their shape (`SHAPES`), as text or inside JSON.
+Not covered: a value that is re-coded (base64, reversed, in pieces over several messages); a known value of fewer than 8
+characters, which may be an ordinary word; keys of other shapes that nobody named. What an agent writes to files or
+prints in a sandbox is the agent's own and is looked through for known values alone, in steps; whole outputs in blobs
+are not.
+
+Invariant: what is taken out is named in the record, never silently gone. Cheap where there is nothing to take out: a
+body of 50 KB is looked through in less than 0.1 ms.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.store import Cleaned
+
+__all__ = ["SHAPES", "Redactor", "Shape"]
+
+SHORTEST = 8
+"""Characters below which a known value is not looked for."""
+_PLAIN = re.compile(rb"[A-Za-z0-9._~+=:@,;!*()-]+")
+_ESCAPE = re.compile(rb"""\\+(?:u([0-9a-fA-F]{4})|(["/nrtbf])|)""")
+_ODD_ESCAPE = re.compile(rb"\\u00[2-7]")
+_LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
+_ENCODE = msgspec.json.Encoder().encode
+# A shape begins where no word does; a JSON escape before it ends in a letter or a digit.
+_START = rb"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
+
+
+class Shape(NamedTuple):
+    """What keys of one kind look like."""
+
+    name: str
+    pattern: re.Pattern[bytes]
+    random: bool = False
+    """Whether a hit counts only where it looks random, because ordinary names have the same shape."""
+
+
+class _Group(NamedTuple):
+    """Shapes that are searched for together."""
+
+    sign: re.Pattern[bytes]
+    """A rare character of every such key and what must follow it: found at the speed of `memchr`."""
+    hints: tuple[bytes, ...]
+    """How such a key begins, up to that character."""
+    shapes: tuple[Shape, ...]
+
+
+def _shape(name: str, pattern: bytes, *, random: bool = False) -> Shape:
+    return Shape(name, re.compile(_START + pattern, re.DOTALL), random)
+
+
+_GROUPS = (
+    _Group(
+        re.compile(rb"-(?=[A-Za-z0-9_-]{16}|BEGIN )"),
+        (b"sk-", b"glpat-", b"xoxa-", b"xoxb-", b"xoxe-", b"xoxo-", b"xoxp-", b"xoxr-", b"xoxs-", b"-----"),
+        (
+            _shape("sk_key", rb"sk-[A-Za-z0-9_-]{20,200}", random=True),
+            _shape("gitlab_token", rb"glpat-[A-Za-z0-9_-]{20,64}"),
+            _shape("slack_token", rb"xox[abeoprs]-[A-Za-z0-9-]{16,250}"),
+            _shape(
+                "private_key",
+                rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY-----"
+                rb'(?:[^"]{20,7000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----|[A-Za-z0-9+/=\\\s]{20,7000}(?<!\\))',
+            ),
+        ),
+    ),
+    _Group(
+        re.compile(rb"_(?=[A-Za-z0-9]{16})"),
+        (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"hf_", b"rk_live_", b"sk_live_"),
+        (
+            _shape("github_token", rb"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{40,255})"),
+            _shape("huggingface_token", rb"hf_[A-Za-z0-9]{30,100}"),
+            _shape("stripe_key", rb"[rs]k_live_[A-Za-z0-9]{16,250}"),
+        ),
+    ),
+    _Group(
+        re.compile(rb"A(?=[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{35})"),
+        (b"AKIA", b"ASIA", b"A"),
+        (
+            _shape("aws_access_key", rb"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+            _shape("google_key", rb"AIza[A-Za-z0-9_-]{35}"),
+        ),
+    ),
+    _Group(
+        re.compile(rb"J(?=[A-Za-z0-9_-]{8})"),
+        (b"eyJ",),
+        (_shape("jwt", rb"eyJ[A-Za-z0-9_-]{8,1000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{10,1000}"),),
+    ),
+)
+SHAPES = tuple(shape for group in _GROUPS for shape in group.shapes)
+
+
+class _Known(NamedTuple):
+    name: str
+    value: bytes
+    """As `_unescaped` gives it."""
+    core: bytes
+    """Its longest run of characters that nobody escapes; empty where that is too short to search for."""
+
+
+class _Hit(NamedTuple):
+    start: int
+    end: int
+    name: str
+
+
+class Redactor:
+    """Replaces secrets by `[redacted:NAME]`.
+
+    Args:
+        secrets: Known values by name; those of fewer than 8 characters are not looked for.
+    """
+
+    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+        self._known: list[_Known] = []
+        for name, value in (secrets or {}).items():
+            self.add(name, value)
+
+    def add(self, name: str, value: str) -> None:
+        """Also looks for this value from now on."""
+        if len(value) < SHORTEST:
+            return
+        plain = _Unescaped(value.encode("utf-8", "surrogatepass")).data
+        core = max(_PLAIN.findall(plain), key=len, default=b"")
+        self._known.append(_Known(name, plain, core if len(core) >= 6 else b""))
+        self._known.sort(key=lambda known: -len(known.value))
+
+    @property
+    def margin(self) -> int:
+        """Bytes that a known value takes at most, as JSON inside JSON."""
+        return max((len(known.value) * 8 for known in self._known), default=0)
+
+    @property
+    def knows(self) -> bool:
+        """Whether there are known values."""
+        return bool(self._known)
+
+    def clean(self, data: bytes, *, shapes: bool = True) -> Cleaned:
+        """Bytes of text or JSON without secrets, and the names of those that were in it, sorted."""
+        hits = [*self._known_in(data), *(_shaped(data) if shapes else ())]
+        if not hits:
+            return Cleaned(data, ())
+        pieces, at = [], 0
+        for hit in sorted(hits):
+            if hit.start < at:
+                at = max(at, hit.end)  # a key that overlaps one that is gone already
+                continue
+            pieces += [data[at : hit.start], b"[redacted:" + hit.name.encode() + b"]"]
+            at = hit.end
+        return Cleaned(b"".join([*pieces, data[at:]]), tuple(sorted({hit.name for hit in hits})))
+
+    def text(self, text: str, *, shapes: bool = True) -> str:
+        """A text without secrets."""
+        data = text.encode("utf-8", "surrogatepass")
+        cleaned = self.clean(data, shapes=shapes)
+        return text if not cleaned.names else cleaned.data.decode("utf-8", "surrogatepass")
+
+    def names_in(self, value: Any, *, shapes: bool = True) -> tuple[str, ...]:
+        """Names of the secrets in plain JSON data, or in a record."""
+        return self.clean(_encoded(value), shapes=shapes).names
+
+    def value(self, value: Any, *, shapes: bool = True) -> Any:
+        """Plain JSON data with every text in it, keys included, without secrets."""
+        if isinstance(value, str):
+            return self.text(value, shapes=shapes)
+        if isinstance(value, list | tuple):
+            return type(value)(self.value(item, shapes=shapes) for item in value)
+        if isinstance(value, dict):
+            return {self.value(k, shapes=shapes): self.value(v, shapes=shapes) for k, v in value.items()}
+        return value
+
+    def _known_in(self, data: bytes) -> Iterator[_Hit]:
+        if not self._known:
+            return
+        odd = b"\\u00" in data and _ODD_ESCAPE.search(data) is not None
+        near = [known for known in self._known if odd or known.core in data]
+        if not near:
+            return
+        unescaped = _Unescaped(data)
+        for known in near:
+            at = unescaped.data.find(known.value)
+            while at >= 0:
+                end = at + len(known.value)
+                yield _Hit(unescaped.start(at), unescaped.end(end), known.name)
+                at = unescaped.data.find(known.value, end)
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return _ENCODE(value)
+    except UnicodeEncodeError:  # half a surrogate pair, which the store will refuse
+        return repr(value).encode("utf-8", "replace")
+
+
+def _shaped(data: bytes) -> Iterator[_Hit]:
+    for group in _GROUPS:
+        for sign in group.sign.finditer(data):
+            end = sign.end()
+            if data.endswith(group.hints, max(0, end - 11), end):
+                for hint in group.hints:
+                    if data.endswith(hint, max(0, end - 11), end):
+                        yield from _at(data, end - len(hint), group.shapes)
+
+
+def _at(data: bytes, start: int, shapes: Sequence[Shape]) -> Iterator[_Hit]:
+    for shape in shapes:
+        found = shape.pattern.match(data, start)
+        if found and (not shape.random or _looks_random(found[0])):
+            yield _Hit(found.start(), found.end(), shape.name)
+
+
+def _looks_random(key: bytes) -> bool:
+    """Whether it has a long part with digits and many different characters, which no name of words has."""
+    longest = max(re.split(rb"[-_]", key), key=len)
+    return len(longest) >= 16 and len(set(longest)) >= 10 and any(48 <= c <= 57 for c in longest)
+
+
+class _Unescaped:
+    """Bytes with every JSON escape resolved, however often it was escaped, and where each byte came from."""
+
+    def __init__(self, data: bytes) -> None:
+        pieces: list[bytes] = []
+        self._to: list[int] = []
+        """Where each piece begins in the result."""
+        self._from: list[tuple[int, int, bool]] = []
+        """Where it begins and ends in the original, and whether it is an escape."""
+        at = size = 0
+        for found in _ESCAPE.finditer(data):
+            for start, end, piece in (
+                (at, found.start(), data[at : found.start()]),
+                (found.start(), found.end(), _resolved(found)),
+            ):
+                self._to.append(size)
+                self._from.append((start, end, start == found.start()))
+                pieces.append(piece)
+                size += len(piece)
+            at = found.end()
+        self._to.append(size)
+        self._from.append((at, len(data), False))
+        self.data = b"".join([*pieces, data[at:]])
+
+    def start(self, position: int) -> int:
+        """Where the byte at `position` begins in the original."""
+        which = bisect_right(self._to, position) - 1
+        start, _, escape = self._from[which]
+        return start if escape else start + position - self._to[which]
+
+    def end(self, position: int) -> int:
+        """Where the byte before `position` ends in the original."""
+        which = bisect_right(self._to, position - 1) - 1
+        start, end, escape = self._from[which]
+        return end if escape else start + position - self._to[which]
+
+
+def _resolved(found: re.Match[bytes]) -> bytes:
+    code, letter = found.groups()
+    if code is not None and code.lower() != b"005c":
+        return chr(int(code, 16)).encode("utf-8", "surrogatepass")
+    if letter is not None:
+        return _LETTERS.get(letter, letter)
+    return b""  # how many backslashes one was depends on how deep it lies
