@@ -167,3 +167,24 @@ async def test_tests_that_need_a_package_are_told_so(folder: Path, backend: Back
 def test_configuration_refuses_what_cannot_work(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError):
         SynthesisConfig(source="x", out="y", **wrong)
+
+
+async def test_tests_that_kill_the_runner_take_no_others_with_them(
+    folder: Path, tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    (folder / "tests" / "test_killer.py").write_text("import os\n\ndef test_kill():\n    os.kill(-1, 9)\n")
+    report = await make(folder, tmp_path / "out", backend, cache, count=1)
+    assert "the test runner gave no reply" in report.left_out["tests/test_killer.py"]
+    assert len(report.tasks) == 1
+
+
+async def test_package_that_its_requirements_bring_is_masked(
+    folder: Path, tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    (folder / "PKG-INFO").write_text("Name: six\nVersion: 1.16.0\n\n")
+    report = await make(
+        folder, tmp_path / "out", backend, cache, count=1, requirements=("python-dateutil==2.9.0.post0",)
+    )
+    parameters = load_task(tmp_path / "out" / report.tasks[0].id).task.environment.parameters
+    assert parameters["masked_packages"] == ["six"]
+    assert "/usr/lib/python3/dist-packages/shapes" in parameters["masks"]

@@ -363,7 +363,8 @@ def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work
     if child == 0:
         _be_child(batch, job, reply, work)
     limit = float(job.get("cpu_s", 30.0))
-    ended = _wait(child, limit * 3 + 5)
+    # CPU seconds decide; the wall only ends what waits for ever, or one seed would keep other tasks on a busy machine.
+    ended = _wait(child, limit * 8 + 30)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     try:

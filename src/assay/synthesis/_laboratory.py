@@ -159,7 +159,7 @@ class Laboratory:
         await workspace.exec(["rm", "-rf", "/tmp/reply.json"])
         await workspace.write("/tmp/runner.py", RUNNER.read_bytes())
         await workspace.write("/tmp/request.json", write_request(batch))
-        wall_s = sum(job.cpu_s * 3 + 10 for job in chunk) + 120
+        wall_s = sum(job.cpu_s * 8 + 40 for job in chunk) + 120
         command = [PYTHON, "/tmp/runner.py", "/tmp/request.json", "/tmp/reply.json"]
         result = await workspace.exec(command, env={"PYTHONHASHSEED": str(repetition)}, timeout_s=wall_s)
         await workspace.kill_all()
