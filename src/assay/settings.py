@@ -7,6 +7,8 @@
 | `ASSAY_PRICES` | a TOML file of model prices that go before the built-in ones | none |
 | `OPENAI_BASE_URL` | where `--model openai:NAME` asks | none |
 | `OPENAI_API_KEY` | the credential for it; never recorded | none |
+| `ANTHROPIC_BASE_URL` | where `--model anthropic:NAME` asks, without `/v1` | none |
+| `ANTHROPIC_API_KEY` | the credential for it; never recorded | none |
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ class Settings(msgspec.Struct, frozen=True):
     store: Path
     openai_base_url: str | None = None
     openai_api_key: str | None = None
+    anthropic_base_url: str | None = None
+    anthropic_api_key: str | None = None
     prices: Path | None = None
 
     @classmethod
@@ -40,6 +44,8 @@ class Settings(msgspec.Struct, frozen=True):
             store=Path(given.get("ASSAY_STORE") or ".assay"),
             openai_base_url=given.get("OPENAI_BASE_URL"),
             openai_api_key=given.get("OPENAI_API_KEY") or None,
+            anthropic_base_url=given.get("ANTHROPIC_BASE_URL"),
+            anthropic_api_key=given.get("ANTHROPIC_API_KEY") or None,
             prices=Path(given["ASSAY_PRICES"]) if given.get("ASSAY_PRICES") else None,
         )
 

@@ -53,6 +53,23 @@ def completion(content: str | None = "hello", **extra: Any) -> dict[str, Any]:
     }
 
 
+def streams(*pieces: bytes, cut: bool = False) -> Behaviour:
+    """Server-sent events, each piece in a write of its own."""
+
+    async def behave(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+            await asyncio.sleep(0.01)
+        if cut:
+            assert request.transport is not None
+            request.transport.close()
+        return response
+
+    return behave
+
+
 async def hangs(request: web.Request) -> web.StreamResponse:
     await asyncio.sleep(30)
     return web.Response()
@@ -77,6 +94,7 @@ async def upstream() -> AsyncIterator[Upstream]:
     fake = Upstream()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", fake.handle)
+    app.router.add_post("/v1/messages", fake.handle)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -93,6 +111,6 @@ def kinds() -> Any:
     class Kinds:
         pass
 
-    for item in (says, completion, hangs, hangs_up, floods):
+    for item in (says, completion, streams, hangs, hangs_up, floods):
         setattr(Kinds, item.__name__, staticmethod(item))
     return Kinds

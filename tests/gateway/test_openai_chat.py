@@ -288,7 +288,7 @@ async def test_a_server_that_is_down_is_named() -> None:
 
 
 async def test_streaming_is_refused(client: OpenAIChatBackend) -> None:
-    with pytest.raises(UserError, match="does not stream"):
+    with pytest.raises(UserError, match="no sampling option"):
         await client.complete(msgspec.structs.replace(HELLO, sampling={"stream": True}))
 
 

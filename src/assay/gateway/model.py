@@ -6,14 +6,20 @@ tokens is asked through `assay.gateway.tokens`, which owns the rendering.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from assay.records import BranchCause, Certificate
 
+from .dialects import answerable
 from .forest import Placement
-from .interface import ModelBackend, ModelReply, ModelRequest, OnDeltas
+from .interface import Delta, ModelBackend, ModelReply, ModelRequest, OnDeltas
 
-__all__ = ["Answered", "HasSessions", "Model", "PlainModel", "model_of"]
+__all__ = ["Answered", "HasSessions", "Model", "PlainModel", "model_of", "unheard"]
+
+
+async def unheard(_: Sequence[Delta]) -> None:
+    """Takes pieces for a client that wants its answer whole: nobody need stream for it."""
 
 
 class Answered(NamedTuple):
@@ -33,7 +39,11 @@ class Model(Protocol):
     name: str
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
-        """Asks once. Raises `ProviderError` as `ModelBackend.complete` does."""
+        """Asks once; `on_deltas` is `unheard` where the client wants its answer whole.
+
+        Raises:
+            ProviderError: As `ModelBackend.complete`.
+        """
         ...
 
 
@@ -46,8 +56,8 @@ class PlainModel:
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
         """See `Model.ask`."""
-        reply = await self._backend.complete(request, on_deltas)
-        return Answered(reply, placement.cause, placement.differs_at)
+        reply = await self._backend.complete(request, None if on_deltas is unheard else on_deltas)
+        return Answered(answerable(reply, call_id), placement.cause, placement.differs_at)
 
 
 @runtime_checkable

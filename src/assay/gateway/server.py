@@ -17,7 +17,7 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -26,10 +26,9 @@ from aiohttp import web
 
 from assay.errors import AssayError
 
-from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, Written
-from .dialects._pieces import deltas_of
-from .interface import CallHooks, Delta
-from .model import Model
+from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, Written, deltas_of
+from .interface import CallHooks
+from .model import Model, unheard
 from .outgoing import Outgoing, is_there
 from .session import Refused, Session
 
@@ -181,7 +180,7 @@ class _Call:
 
     async def _answer_whole(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
         begun = await self._session.begin(parsed, raw, lineage)
-        answered = await self._session.ask(begun, _ignored)
+        answered = await self._session.ask(begun, unheard)
         body = self._dialect.reply(parsed, answered.reply, self._reply_id, begun.started)
         await self._session.finish(begun, answered, body, delivered=is_there(self._request))
         return _response(Written(200, body, {}))
@@ -204,10 +203,6 @@ class _Call:
             last = writer.end(answered.reply)
             await self._session.finish(begun, answered, out.whole(last), delivered=is_there(self._request))
         return await out.end(last)
-
-
-async def _ignored(_: Sequence[Delta]) -> None:
-    """For an answer that is given whole."""
 
 
 def _decode(raw: bytes) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 | name | backend |
 |---|---|
 | `openai:NAME` | the server at `OPENAI_BASE_URL`, with `OPENAI_API_KEY` |
+| `anthropic:NAME` | the server at `ANTHROPIC_BASE_URL`, with `ANTHROPIC_API_KEY` |
 | `http://host/v1#NAME` | that server; the credential is sent only where the URL lies under `OPENAI_BASE_URL`'s host |
 | `scripted:PATH` | replies from a JSON, TOML or YAML file |
 | `scripted:module:function`, `scripted:file.py:function` | replies from a function |
@@ -18,9 +19,11 @@ from assay.errors import UserError
 from assay.gateway.interface import ModelBackend
 from assay.settings import Settings
 
+from .pricing import Prices
+
 __all__ = ["open_backend"]
 
-_FORMS = "openai:NAME, http://host/v1#NAME, scripted:PATH or scripted:module:function"
+_FORMS = "openai:NAME, anthropic:NAME, http://host/v1#NAME, scripted:PATH or scripted:module:function"
 
 
 def open_backend(model: str, settings: Settings) -> ModelBackend:
@@ -32,10 +35,16 @@ def open_backend(model: str, settings: Settings) -> ModelBackend:
     kind, _, rest = model.partition(":")
     if kind == "openai" and rest:
         return _openai(rest, settings)
+    if kind == "anthropic" and rest:
+        return _anthropic(rest, settings)
     if kind in {"http", "https"}:
         return _at_url(model, settings)
     if kind == "scripted" and rest:
         return _scripted(rest)
+    if kind in {"local", "vllm", "sglang"} and rest:
+        from ._open_tokens import open_token_backend  # late: it brings the rendering with it
+
+        return open_token_backend(kind, rest, settings)
     message = f"--model {model!r}: no such kind of model; expected {_FORMS}"
     raise UserError(message)
 
@@ -48,16 +57,34 @@ def _openai(name: str, settings: Settings) -> ModelBackend:
             "http://127.0.0.1:8000/v1 or https://api.openai.com/v1; nothing is sent anywhere by default"
         )
         raise UserError(message)
-    parts = _checked(url, "OPENAI_BASE_URL")
+    parts = _checked(url, "OPENAI_BASE_URL", "OPENAI_API_KEY")
     if parts.hostname == "api.openai.com" and not settings.openai_api_key:
         message = f"--model openai:{name}: {parts.hostname} wants a credential: set OPENAI_API_KEY"
         raise UserError(message)
     return _client(f"openai:{name}", url, name, settings, key=settings.openai_api_key)
 
 
+def _anthropic(name: str, settings: Settings) -> ModelBackend:
+    url = settings.anthropic_base_url
+    if not url:
+        message = (
+            f"--model anthropic:{name}: ANTHROPIC_BASE_URL is not set. Set it to the server to ask, for example "
+            "https://api.anthropic.com; nothing is sent anywhere by default"
+        )
+        raise UserError(message)
+    parts = _checked(url, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+    key = settings.anthropic_api_key
+    if parts.hostname == "api.anthropic.com" and not key:
+        message = f"--model anthropic:{name}: {parts.hostname} wants a credential: set ANTHROPIC_API_KEY"
+        raise UserError(message)
+    from .anthropic import AnthropicBackend
+
+    return AnthropicBackend(f"anthropic:{name}", url, key, model=name, prices=_prices(settings))
+
+
 def _at_url(model: str, settings: Settings) -> ModelBackend:
     url, _, name = model.partition("#")
-    parts = _checked(url, "--model")
+    parts = _checked(url, "--model", "OPENAI_API_KEY")
     if not name:
         message = f"--model {url}: which model? Add its name after #, for example {url}#my-model"
         raise UserError(message)
@@ -67,7 +94,7 @@ def _at_url(model: str, settings: Settings) -> ModelBackend:
     return _client(record, url, name, settings, key=settings.openai_api_key if same else None)
 
 
-def _checked(url: str, what: str) -> SplitResult:
+def _checked(url: str, what: str, credential: str) -> SplitResult:
     """A usable address; its text is not repeated where it may hold a credential."""
     try:
         parts = urlsplit(url)
@@ -76,9 +103,7 @@ def _checked(url: str, what: str) -> SplitResult:
         message = f"{what} is no address: {exc}; expected for example http://127.0.0.1:8000/v1"
         raise UserError(message) from exc
     if parts.username is not None or parts.password is not None:
-        message = (
-            f"{what}: no user or password in an address, it would be recorded; put the credential in OPENAI_API_KEY"
-        )
+        message = f"{what}: no user or password in an address, it would be recorded; put the credential in {credential}"
         raise UserError(message)
     if not usable:
         message = f"{what} is no address: {url!r}; expected for example http://127.0.0.1:8000/v1"
@@ -88,10 +113,12 @@ def _checked(url: str, what: str) -> SplitResult:
 
 def _client(record: str, url: str, name: str, settings: Settings, *, key: str | None) -> ModelBackend:
     from .openai_chat import OpenAIChatBackend  # late: a scripted run needs no HTTP client
-    from .pricing import Prices
 
-    prices = Prices.from_file(settings.prices) if settings.prices is not None else None
-    return OpenAIChatBackend(record, url, key, model=name, prices=prices)
+    return OpenAIChatBackend(record, url, key, model=name, prices=_prices(settings))
+
+
+def _prices(settings: Settings) -> Prices | None:
+    return Prices.from_file(settings.prices) if settings.prices is not None else None
 
 
 def _scripted(rest: str) -> ModelBackend:

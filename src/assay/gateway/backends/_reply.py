@@ -16,7 +16,15 @@ from assay.records import Usage
 
 from ._retry import worth_retrying
 
-__all__ = ["CONTEXT_LENGTH", "Completion", "ServerError", "read_completion", "read_error"]
+__all__ = [
+    "CONTEXT_LENGTH",
+    "Completion",
+    "ServerError",
+    "decode_reply",
+    "error_in_reply",
+    "read_completion",
+    "read_error",
+]
 
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -104,9 +112,9 @@ def read_completion(body: bytes, where: str) -> Completion:
     Raises:
         ProviderError: Not JSON, or a field is missing or of the wrong type; not retryable.
     """
-    raw = _decode(body, where)
+    raw = decode_reply(body, where)
     if "choices" not in raw and raw.get("error"):
-        raise _disguised(body, raw, where)
+        raise error_in_reply(body, where)
     try:
         checked = msgspec.convert(raw, _Body)
     except msgspec.ValidationError as exc:
@@ -126,7 +134,8 @@ def read_completion(body: bytes, where: str) -> Completion:
     )
 
 
-def _decode(body: bytes, where: str) -> dict[str, Any]:
+def decode_reply(body: bytes, where: str) -> dict[str, Any]:
+    """The JSON object of a reply, not too deep to be kept. Raises `ProviderError`."""
     try:
         raw = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
@@ -152,10 +161,10 @@ def _wrapped(value: Any) -> Any:
     return value
 
 
-def _disguised(body: bytes, raw: dict[str, Any], where: str) -> ProviderError:
-    """An error that a server or a proxy sent with status 200."""
+def error_in_reply(body: bytes, where: str) -> ProviderError:
+    """An error that a server or a proxy sent with status 200, whole or as an event."""
     error = read_error(400, body)
-    inner = raw["error"].get("code") if isinstance(raw["error"], dict) else None
+    inner = int(error.code) if error.code.isascii() and error.code.isdigit() else None
     status = inner if isinstance(inner, int) and 400 <= inner < 600 else 200
     if error.context_length:
         return ProviderError(f"{CONTEXT_LENGTH}: {where}: {error.text}", status=400, retryable=False)

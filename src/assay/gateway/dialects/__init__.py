@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from ._pieces import answerable, deltas_of
 from .anthropic_messages import AnthropicMessages
 from .gemini import Gemini
 from .interface import BadRequest, Dialect, Parsed, Problem, StreamWriter, Target, Written
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 
-__all__ = ["DIALECTS", "BadRequest", "Dialect", "Parsed", "Problem", "StreamWriter", "Target", "Written"]
+__all__ = [
+    "DIALECTS",
+    "BadRequest",
+    "Dialect",
+    "Parsed",
+    "Problem",
+    "StreamWriter",
+    "Target",
+    "Written",
+    "answerable",
+    "deltas_of",
+]
 
 DIALECTS: tuple[Dialect, ...] = (AnthropicMessages(), OpenAIResponses(), Gemini(), OpenAIChat())
 """In the order in which they are asked whether a request is theirs; the last answers what is nobody's."""

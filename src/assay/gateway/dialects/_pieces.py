@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from assay.errors import ProviderError
 from assay.gateway.interface import Delta, ModelReply
 
 from .interface import BadRequest
 
-__all__ = ["as_object", "deltas_of", "not_too_deep"]
+__all__ = ["answerable", "as_object", "deltas_of", "not_too_deep"]
 
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
@@ -23,11 +24,7 @@ def deltas_of(reply: ModelReply) -> list[Delta]:
     """A whole answer in pieces: reasoning, text, then each tool call in one piece."""
     message = reply.message
     found = _reasoning(message)
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))
-    if isinstance(content, str) and content:
-        found.append(Delta(text=content))
+    found += _text(message.get("content"))
     for index, call in enumerate(message.get("tool_calls") or ()):
         function, extra = call["function"], call.get("extra_content")
         arguments = function.get("arguments") or ""
@@ -35,6 +32,51 @@ def deltas_of(reply: ModelReply) -> list[Delta]:
         found.append(Delta(index=index, id=call.get("id"), name=function["name"], arguments=arguments, sealed=sealed))
     if found and reply.usage.prompt_tokens is not None:
         found[0] = msgspec.structs.replace(found[0], prompt_tokens=reply.usage.prompt_tokens)
+    return found
+
+
+def answerable(reply: ModelReply, call_id: str) -> ModelReply:
+    """The reply with tool calls that every dialect can write: each has an id, a name, and arguments as text.
+
+    Raises:
+        ProviderError: A call has no name, or is no call at all.
+    """
+    calls = reply.message.get("tool_calls") or []
+    if all(_is_call(call) for call in calls):
+        return reply
+    written: list[dict[str, Any]] = []
+    for position, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"]:
+            message = f"the model's server gave a tool call without a name - at `$.message.tool_calls[{position}]`"
+            raise ProviderError(message, status=200, retryable=False)
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):  # some servers give the object itself
+            arguments = _ENCODER.encode({} if arguments is None else arguments).decode()
+        identity = call.get("id")
+        identity = identity if isinstance(identity, str) and identity else f"call_{call_id}_{position}"
+        written.append(call | {"id": identity, "type": "function", "function": function | {"arguments": arguments}})
+    return msgspec.structs.replace(reply, message=reply.message | {"tool_calls": written})
+
+
+def _is_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(call.get("id"), str) or not call["id"]:
+        return False
+    return (
+        isinstance(function.get("name"), str) and bool(function["name"]) and isinstance(function.get("arguments"), str)
+    )
+
+
+def _text(content: Any) -> list[Delta]:
+    if isinstance(content, str):
+        return [Delta(text=content)] if content else []
+    found: list[Delta] = []
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            found += [Delta(text=part["text"])] if part["text"] else []
+        elif isinstance(part, dict) and "type" in part:
+            found.append(Delta(sealed=part))
     return found
 
 

@@ -1,0 +1,149 @@
+"""A canonical request as an Anthropic server takes it.
+
+Tool messages and the user message after them become one user message; reasoning goes back only where it is signed,
+for nothing else is taken; `max_tokens`, which must be said, is 8192 where the request does not. Sampling options that
+the API does not have (`seed`, `logprobs`, penalties) are left out. What a client of the same dialect sent beside the
+canonical call goes along: its own fields, tools of the server, cache marks where they stood.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from assay.gateway.dialects._pieces import as_object
+from assay.gateway.interface import ModelRequest
+
+__all__ = ["anthropic_body"]
+
+_ENCODER = msgspec.json.Encoder()
+_OWN = "anthropic-messages"
+_MAX_TOKENS = 8192
+_SAME = ("temperature", "top_p", "top_k")
+_SET_APART = {"tools", "tool_fields", "cache_marks", "anthropic_beta"}
+_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
+Block = dict[str, Any]
+
+
+def anthropic_body(request: ModelRequest, model: str) -> dict[str, Any]:
+    """The whole body, not streamed."""
+    own = request.dialect == _OWN
+    passed = request.passthrough if own else {}
+    body: dict[str, Any] = {key: value for key, value in passed.items() if key not in _SET_APART}
+    body |= {"model": model, "max_tokens": _max_tokens(request.sampling)}
+    turns = _Turns(own=own, marks=passed.get("cache_marks") or [])
+    for position, message in enumerate(request.messages):
+        turns.add(position, message)
+    if turns.system:
+        body["system"] = turns.system
+    body["messages"] = turns.found
+    tools = [_tool(tool["function"], passed.get("tool_fields") or {}) for tool in request.tools]
+    tools += passed.get("tools") or []
+    if tools:
+        body["tools"] = tools
+    return body | _sampling(request.sampling, tools=bool(tools), own=own)
+
+
+class _Turns:
+    """Messages in Anthropic's form."""
+
+    def __init__(self, *, own: bool, marks: list[dict[str, Any]]) -> None:
+        self.system: list[Block] = []
+        self.found: list[dict[str, Any]] = []
+        self._own = own
+        self._marks: dict[int, list[dict[str, Any]]] = {}
+        for mark in marks:
+            self._marks.setdefault(mark["message"], []).append(mark)
+
+    def add(self, position: int, message: dict[str, Any]) -> None:
+        """The next message; `position` is where cache marks know it."""
+        role = message["role"]
+        blocks = self._blocks(role, message)
+        for mark in self._marks.get(position, ()):
+            if -len(blocks) <= mark["part"] < len(blocks):
+                blocks[mark["part"]] = blocks[mark["part"]] | {"cache_control": mark["cache_control"]}
+        if role in {"system", "developer"} and not self.found:
+            self.system += blocks
+            return
+        if role in {"system", "developer"}:
+            role = "system" if self._own else "user"
+        elif role == "tool":
+            role = "user"
+        if role == "user" and self.found and self.found[-1]["role"] == "user":
+            self.found[-1]["content"] += blocks
+        elif blocks:
+            self.found.append({"role": role, "content": blocks})
+
+    def _blocks(self, role: str, message: dict[str, Any]) -> list[Block]:
+        content = self._content(message.get("content"))
+        if role == "tool":
+            result: Block = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": content}
+            return [result | {"is_error": True} if message.get("is_error") else result]
+        if role != "assistant":
+            return content
+        calls = [
+            {
+                "type": "tool_use",
+                "id": call["id"],
+                "name": call["function"]["name"],
+                "input": as_object(call["function"].get("arguments") or ""),
+            }
+            for call in message.get("tool_calls") or ()
+        ]
+        return [*(message.get("thinking_blocks") or ()), *content, *calls]
+
+    def _content(self, content: Any) -> list[Block]:
+        """Blocks; empty texts are left out, for the API refuses them."""
+        if not isinstance(content, list):
+            return [{"type": "text", "text": content}] if content else []
+        return [self._part(part) for part in content if part["type"] != "text" or part["text"]]
+
+    def _part(self, part: dict[str, Any]) -> Block:
+        if part["type"] == "text":
+            return {"type": "text", "text": part["text"]}
+        if part["type"] == "image_url":
+            return {"type": "image", "source": _source(part["image_url"]["url"])}
+        return part if self._own else {"type": "text", "text": _ENCODER.encode(part).decode()}
+
+
+def _source(url: str) -> dict[str, Any]:
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:") and head.endswith(";base64"):
+        return {"type": "base64", "media_type": head[5:-7], "data": data}
+    return {"type": "url", "url": url}
+
+
+def _tool(function: dict[str, Any], fields: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    tool: dict[str, Any] = {"name": function["name"]}
+    if function.get("description") is not None:
+        tool["description"] = function["description"]
+    tool["input_schema"] = function.get("parameters") or {"type": "object", "properties": {}}
+    return tool | fields.get(function["name"], {})
+
+
+def _max_tokens(sampling: dict[str, Any]) -> Any:
+    return sampling.get("max_tokens") or sampling.get("max_completion_tokens") or _MAX_TOKENS
+
+
+def _sampling(sampling: dict[str, Any], *, tools: bool, own: bool) -> dict[str, Any]:
+    found = {key: sampling[key] for key in _SAME if sampling.get(key) is not None}
+    stop = sampling.get("stop")
+    if stop:
+        found["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    choice = sampling.get("tool_choice")
+    named = choice.get("function") if isinstance(choice, dict) else None
+    chosen: dict[str, Any] = {}
+    if isinstance(named, dict):
+        chosen = {"type": "tool", "name": named.get("name")}
+    elif isinstance(choice, str) and choice in _CHOICES:
+        chosen = {"type": _CHOICES[choice]}
+    if sampling.get("parallel_tool_calls") is False:
+        chosen = (chosen or {"type": "auto"}) | {"disable_parallel_tool_use": True}
+    if chosen and tools:
+        found["tool_choice"] = chosen
+    wanted = sampling.get("response_format")
+    schema = wanted.get("json_schema") if isinstance(wanted, dict) and not own else None
+    if isinstance(schema, dict):  # of the same dialect it stands in the fields passed on
+        found["output_config"] = {"format": {"type": "json_schema", "schema": schema.get("schema")}}
+    return found

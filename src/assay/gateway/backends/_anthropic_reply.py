@@ -1,0 +1,273 @@
+"""Reads what an Anthropic server answered, whole or in events: typed checks, as in `_reply`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NoReturn
+
+import msgspec
+
+from assay.errors import ProviderError
+from assay.gateway.interface import Delta
+from assay.records import Usage
+
+from ._reply import Completion, decode_reply, error_in_reply
+from ._retry import worth_retrying
+
+__all__ = ["MessageStream", "read_message"]
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+_ENCODER = msgspec.json.Encoder()
+_STOPS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+_ERRORS = {"overloaded_error": 529, "api_error": 500, "timeout_error": 504, "rate_limit_error": 429}
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    partial_json: str | None = None
+    """Of a streamed reply: the arguments as they came."""
+
+
+class _Message(msgspec.Struct):
+    content: list[_Block]
+    stop_reason: str | None = None
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+class _EventDelta(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    message: dict[str, Any] | None = None
+    content_block: dict[str, Any] | None = None
+    delta: _EventDelta | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+_DECODER = msgspec.json.Decoder(_Event)
+
+
+def read_message(body: bytes, where: str) -> Completion:
+    """Checks a reply with status 200. Raises `ProviderError` naming the field."""
+    raw = decode_reply(body, where)
+    if "content" not in raw and raw.get("error"):
+        raise error_in_reply(body, where)
+    try:
+        read = msgspec.convert(raw, _Message)
+    except msgspec.ValidationError as exc:
+        message = f"{where} gave a reply that is no message: {exc}"
+        raise ProviderError(message, status=200, retryable=False) from exc
+    usage = read.usage or _Usage()
+    stop = read.stop_reason
+    return Completion(
+        message=_canonical(read.content, raw["content"]),
+        finish_reason=None if stop is None else _STOPS.get(stop, stop),
+        usage=Usage(_prompt_tokens(usage), usage.output_tokens, usage.cache_read_input_tokens),
+        raw=raw,
+        model=read.model,
+        prompt_token_ids=None,
+        completion_token_ids=None,
+        logprobs=None,
+    )
+
+
+def _prompt_tokens(usage: _Usage) -> int | None:
+    """Of the whole prompt; the API counts what its cache holds apart."""
+    if usage.input_tokens is None:
+        return None
+    return usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+
+
+def _canonical(blocks: list[_Block], raw: list[dict[str, Any]]) -> dict[str, Any]:
+    said: list[dict[str, Any]] = []
+    thoughts: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
+    for block, given in zip(blocks, raw, strict=True):
+        if block.type == "thinking":
+            thoughts.append({"type": "thinking", "thinking": block.thinking, "signature": block.signature})
+        elif block.type == "redacted_thinking":
+            thoughts.append(given)
+        elif block.type == "tool_use":
+            arguments = block.partial_json
+            if arguments is None:
+                arguments = _ENCODER.encode({} if block.input is None else block.input).decode()
+            function = {"name": block.name, "arguments": arguments}
+            calls.append({"id": block.id, "type": "function", "function": function})
+        else:
+            said.append({"type": "text", "text": block.text} if block.type == "text" else given)
+    content: Any = said
+    if all(part["type"] == "text" for part in said):
+        content = "".join(part["text"] for part in said)
+    message: dict[str, Any] = {"role": "assistant", "content": content if content or not calls else None}
+    reasoning = "".join(thought.get("thinking", "") for thought in thoughts)
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    if any(thought.get("signature", "sealed") for thought in thoughts):
+        message["thinking_blocks"] = thoughts
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+class MessageStream:
+    """See `ReplyStream`. Blocks come one after the other, each begun, grown and ended."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._message: dict[str, Any] = {}
+        self._content: list[dict[str, Any]] = []
+        self._open: dict[str, Any] | None = None
+        self._grown: list[str] = []
+        self._calls = 0
+        self._prompt_tokens: int | None = None
+        self._stopped = False
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """See `ReplyStream.feed`."""
+        try:
+            event = _DECODER.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            message = f"{self._where} streamed what is no event: {exc}; it starts {data[:80]!r}"
+            raise ProviderError(message, status=200, retryable=False) from exc
+        if event.type == "content_block_delta" and event.delta is not None:
+            return self._grow(event.delta)
+        if event.type == "content_block_start" and event.content_block is not None:
+            return self._begin(event.content_block)
+        if event.type == "content_block_stop":
+            return self._end()
+        if event.type == "message_start" and event.message is not None:
+            self._start(event.message)
+        elif event.type == "message_delta" and event.delta is not None:
+            self._message |= {"stop_reason": event.delta.stop_reason, "stop_sequence": event.delta.stop_sequence}
+            self._count(event.usage)
+        elif event.type == "message_stop":
+            self._stopped = True
+        elif event.type == "error":
+            raise self._failed(data)
+        return []
+
+    def whole(self) -> dict[str, Any]:
+        """See `ReplyStream.whole`."""
+        if not self._stopped or self._open is not None:
+            message = f"{self._where} ended its stream before the answer was complete"
+            raise ProviderError(message, status=200)
+        return self._message | {"content": self._content}
+
+    def _start(self, message: dict[str, Any]) -> None:
+        self._message = {key: value for key, value in message.items() if key not in {"content", "usage"}}
+        usage = message.get("usage")
+        self._count(usage if isinstance(usage, dict) else None)
+        try:
+            self._prompt_tokens = _prompt_tokens(msgspec.convert(usage or {}, _Usage)) or None
+        except msgspec.ValidationError:
+            self._prompt_tokens = None  # said precisely when the whole is read
+
+    def _count(self, usage: dict[str, Any] | None) -> None:
+        known = {key: value for key, value in (usage or {}).items() if value is not None}
+        self._message["usage"] = self._message.get("usage", {}) | known
+
+    def _begin(self, block: dict[str, Any]) -> list[Delta]:
+        if self._open is not None:
+            self._refuse("a block inside another one")
+        self._open, self._grown = dict(block), []
+        if block.get("type") != "tool_use":
+            first = block.get("text") or block.get("thinking")
+            return self._grow(_first(block["type"], first)) if isinstance(first, str) and first else []
+        name, identity = block.get("name"), block.get("id")
+        if not (isinstance(name, str) and name and isinstance(identity, str) and identity):
+            self._refuse("a tool call without a name or an id")
+        self._calls += 1
+        arguments = _ENCODER.encode(block["input"]).decode() if block.get("input") else ""
+        self._grown = [arguments] if arguments else []
+        return self._told(Delta(index=self._calls - 1, id=identity, name=name, arguments=arguments))
+
+    def _grow(self, delta: _EventDelta) -> list[Delta]:
+        block = self._open
+        if block is None:
+            self._refuse("a piece outside of any block")
+        if delta.type == "text_delta" and delta.text:
+            self._grown.append(delta.text)
+            return self._told(Delta(text=delta.text))
+        if delta.type == "input_json_delta" and delta.partial_json:
+            self._grown.append(delta.partial_json)
+            called = block.get("type") == "tool_use"
+            return self._told(Delta(index=self._calls - 1, arguments=delta.partial_json)) if called else []
+        if delta.type == "thinking_delta" and delta.thinking:
+            self._grown.append(delta.thinking)
+            return self._told(Delta(reasoning=delta.thinking))
+        if delta.type == "signature_delta" and delta.signature:
+            block["signature"] = delta.signature
+            return self._told(Delta(sealed={"signature": delta.signature}))
+        return []
+
+    def _end(self) -> list[Delta]:
+        block, self._open = self._open, None
+        if block is None:
+            self._refuse("the end of a block that was not begun")
+        kind, text = block.get("type"), "".join(self._grown)
+        self._content.append(block)
+        if kind in {"text", "thinking"}:
+            block[kind] = text
+            return []
+        if kind == "tool_use":
+            block |= {"partial_json": text or "{}"}
+            block.pop("input", None)
+            return [] if text else [Delta(index=self._calls - 1, arguments="{}")]
+        if text:
+            block["input"] = _decoded(text)
+        return self._told(Delta(sealed=block))
+
+    def _told(self, delta: Delta) -> list[Delta]:
+        if self._prompt_tokens is not None:
+            delta = msgspec.structs.replace(delta, prompt_tokens=self._prompt_tokens)
+            self._prompt_tokens = None
+        return [delta]
+
+    def _refuse(self, what: str) -> NoReturn:
+        message = f"{self._where} streamed {what}"
+        raise ProviderError(message, status=200, retryable=False)
+
+    def _failed(self, data: bytes) -> ProviderError:
+        error = error_in_reply(data, self._where)
+        status = next((status for kind, status in _ERRORS.items() if f'"{kind}"'.encode() in data), error.status or 200)
+        return ProviderError(str(error), status=status, retryable=worth_retrying(status, ""))
+
+
+def _first(kind: str, text: str) -> _EventDelta:
+    return _EventDelta(type=f"{kind}_delta", text=text, thinking=text)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text

@@ -1,0 +1,193 @@
+"""A streamed answer of a Chat Completions server: pieces as they come, and the whole that they make."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from assay.errors import ProviderError
+from assay.gateway.interface import Delta
+
+from ._reply import error_in_reply
+
+__all__ = ["ChatStream"]
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+    extra_content: Any = None
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[Any] | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    id: str | None = None
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    prompt_token_ids: list[int] | None = None
+    error: Any = None
+
+
+class _Growing:
+    """A tool call whose arguments still come."""
+
+    def __init__(self, position: int, key: int | str | None) -> None:
+        self.position = position
+        self.key = key
+        self.id: str | None = None
+        self.name: str | None = None
+        self.arguments: list[str] = []
+        self.extra: Any = None
+        self.told = False
+
+
+_DECODER = msgspec.json.Decoder(_Chunk)
+
+
+class ChatStream:
+    """See `ReplyStream`. Fields that are not read here are not in the whole."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._done = False
+        self._said_since = False
+        """Whether something else came after the last tool call's first piece."""
+        self._finish: str | None = None
+        self._texts: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Growing] = []
+        self._raw: dict[str, Any] = {"object": "chat.completion"}
+        self._choice: dict[str, Any] = {"index": 0}
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """See `ReplyStream.feed`."""
+        if data.strip() == b"[DONE]":
+            self._done = True
+            return []
+        try:
+            chunk = _DECODER.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            message = f"{self._where} streamed what is no chat completion: {exc}; it starts {data[:80]!r}"
+            raise ProviderError(message, status=200, retryable=False) from exc
+        if chunk.error is not None:
+            raise error_in_reply(data, self._where)
+        self._note(chunk)
+        if not chunk.choices:
+            return []
+        choice = chunk.choices[0]
+        if choice.finish_reason is not None:
+            self._finish = choice.finish_reason
+        if choice.token_ids is not None:
+            self._choice.setdefault("token_ids", []).extend(choice.token_ids)
+        if choice.logprobs is not None and choice.logprobs.content is not None:
+            self._choice.setdefault("logprobs", {"content": []})["content"].extend(choice.logprobs.content)
+        return self._pieces(choice.delta) if choice.delta is not None else []
+
+    def _note(self, chunk: _Chunk) -> None:
+        raw = self._raw
+        if chunk.id is not None:
+            raw["id"] = chunk.id
+        if chunk.model is not None:
+            raw["model"] = chunk.model
+        if chunk.usage is not None:
+            raw["usage"] = chunk.usage
+        if chunk.prompt_token_ids is not None:
+            raw["prompt_token_ids"] = chunk.prompt_token_ids
+
+    def _pieces(self, delta: _Delta) -> list[Delta]:
+        found: list[Delta] = []
+        reasoning = delta.reasoning_content or delta.reasoning
+        if reasoning:
+            self._reasoning.append(reasoning)
+            self._said_since = True
+            found.append(Delta(reasoning=reasoning))
+        if delta.content:
+            self._texts.append(delta.content)
+            self._said_since = True
+            found.append(Delta(text=delta.content))
+        for call in delta.tool_calls or ():
+            piece = self._call(call)
+            if piece is not None:
+                found.append(piece)
+        return found
+
+    def _call(self, call: _Call) -> Delta | None:
+        """A piece of a tool call; nothing is told of one before it has a name."""
+        growing = self._calls[-1] if self._calls else None
+        key = call.index if call.index is not None else call.id
+        if growing is None or (key is not None and key != growing.key):
+            if key is not None and any(other.key == key for other in self._calls[-200:]):
+                raise self._mixed()
+            growing = _Growing(len(self._calls), key)
+            self._calls.append(growing)
+            self._said_since = False
+        function = call.function or _Function()
+        growing.id = growing.id or call.id
+        growing.extra = growing.extra or call.extra_content
+        growing.arguments.append(function.arguments or "")
+        if growing.told:
+            if function.arguments and self._said_since:
+                raise self._mixed()
+            return Delta(index=growing.position, arguments=function.arguments) if function.arguments else None
+        growing.name = function.name or None
+        if growing.name is None:
+            return None
+        growing.told = True
+        growing.id = growing.id or f"call_{secrets.token_hex(8)}"
+        sealed = {"extra_content": growing.extra} if growing.extra else None
+        arguments = "".join(growing.arguments)
+        return Delta(index=growing.position, id=growing.id, name=growing.name, arguments=arguments, sealed=sealed)
+
+    def _mixed(self) -> ProviderError:
+        message = f"{self._where} streamed a tool call's pieces between others; each call must end before what follows"
+        return ProviderError(message, status=200, retryable=False)
+
+    def whole(self) -> dict[str, Any]:
+        """See `ReplyStream.whole`."""
+        if not self._done and self._finish is None:
+            message = f"{self._where} ended its stream before the answer was complete"
+            raise ProviderError(message, status=200)
+        if not all(call.told for call in self._calls):
+            message = f"{self._where} streamed a tool call without a name"
+            raise ProviderError(message, status=200, retryable=False)
+        said: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
+        if self._reasoning:
+            said["reasoning_content"] = "".join(self._reasoning)
+        if self._calls:
+            said["tool_calls"] = [_written(call) for call in self._calls]
+        elif said["content"] is None:
+            said["content"] = ""
+        choice = self._choice | {"message": said, "finish_reason": self._finish}
+        return self._raw | {"choices": [choice]}
+
+
+def _written(call: _Growing) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": "".join(call.arguments)}
+    written = {"id": call.id, "type": "function", "function": function}
+    return written | {"extra_content": call.extra} if call.extra else written

@@ -1,0 +1,291 @@
+"""What every client of a model server does: connections, tries, bounds, streams, and keeping the credential to itself.
+
+One connection pool, kept alive; one request, one bounded reply. It does not tokenize and keeps no conversation. Retries
+of model calls live here and nowhere else. A subclass says how a request is written and a reply read.
+
+Covered: credentials are sent in one header and appear in no record and no error text, also when the server echoes
+them; replies are bounded before they are parsed and checked field by field, streamed ones as they grow and once more as
+a whole; redirects are refused, so that a credential cannot be led to another host; compressed replies are refused, so
+that none can unfold.
+Not covered: a server that returns the credential re-coded, for example as base64, or streams it in pieces to the client
+(the record has it taken out); an echoed credential of fewer than 12 characters (such as the `EMPTY` that local servers
+want), which is no secret and may be an ordinary word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from assay.errors import ProviderError, UserError
+from assay.gateway.interface import Delta, ModelReply, ModelRequest, OnDeltas
+
+from ._reply import CONTEXT_LENGTH, Completion, read_error
+from ._retry import ClientOptions, back_off, retry_after, worth_retrying
+from ._sse import Events
+from .pricing import Prices
+
+__all__ = ["ModelClient", "ReplyStream"]
+
+_REDACTED = "[credential]"
+_SHORTEST_SECRET = 12
+_ENCODER = msgspec.json.Encoder()
+
+
+class ReplyStream(Protocol):
+    """A streamed reply as it grows."""
+
+    def feed(self, data: bytes) -> Sequence[Delta]:
+        """Takes the data of one event; the pieces that it brings. Raises `ProviderError` where it is none."""
+        ...
+
+    def whole(self) -> dict[str, Any]:
+        """The reply in the form in which the server gives it whole. Raises `ProviderError` where its end is missing."""
+        ...
+
+
+class _Given:
+    """Passes pieces on, and knows whether there were any: then nothing may be asked again."""
+
+    def __init__(self, on_deltas: OnDeltas) -> None:
+        self.begun = False
+        self._on_deltas = on_deltas
+
+    async def __call__(self, deltas: Sequence[Delta]) -> None:
+        if deltas:
+            self.begun = True
+            await self._on_deltas(deltas)
+
+
+class ModelClient(ABC):
+    """Asks `base_url` + the subclass's path.
+
+    Args:
+        name: What records call the model.
+        base_url: For example `http://127.0.0.1:8000/v1`.
+        api_key: The credential; None sends none.
+        model: What the server calls the model; default `name`.
+        options: Patience and bounds.
+        prices: Where the cost of a call is looked up; an unknown price gives `cost_usd` None.
+    """
+
+    path: ClassVar[str]
+    credential: ClassVar[str]
+    """The environment variable that holds it, for messages."""
+
+    def __init__(
+        self,
+        name: str,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        model: str | None = None,
+        options: ClientOptions | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self.name = name
+        self._model = model or name
+        self._options = options or ClientOptions()
+        parts = urlsplit(base_url)
+        self._where = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+        self._url = parts._replace(path=self._path_at(parts.path.rstrip("/")), fragment="").geturl()
+        self._query = parts.query
+        self._key = api_key = self._usable(api_key)
+        self._secret = api_key if api_key and len(api_key) >= _SHORTEST_SECRET else None
+        self._price = (prices or Prices()).find(self._model)
+        self._jitter = random.Random(self._options.seed)
+        self._session: aiohttp.ClientSession | None = None
+
+    def __repr__(self) -> str:
+        """Shows the model and the server, never the credential."""
+        return f"{type(self).__name__}({self.name!r}, {self._where!r})"
+
+    @abstractmethod
+    def _headers(self) -> dict[str, str]:
+        """Headers of every request, the credential among them."""
+
+    @abstractmethod
+    def _body(self, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
+        """The request as the server wants it."""
+
+    @abstractmethod
+    def _read(self, body: bytes) -> Completion:
+        """Checks a whole reply with status 200. Raises `ProviderError`."""
+
+    @abstractmethod
+    def _reply_stream(self) -> ReplyStream:
+        """Reads one streamed reply."""
+
+    def _extra_headers(self, request: ModelRequest) -> Mapping[str, str]:
+        """Headers of this request alone."""
+        return {}
+
+    def _path_at(self, base: str) -> str:
+        return base + self.path
+
+    async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
+        """Asks, with retries. See `ModelBackend.complete`."""
+        if request.sampling.get("stream"):
+            message = "whether an answer is streamed is no sampling option: take `stream` out of them"
+            raise UserError(message)
+        body = self._body(request, stream=on_deltas is not None)
+        data, headers = _ENCODER.encode(body), self._extra_headers(request)
+        give = _Given(on_deltas) if on_deltas is not None else None
+        started, tries = time.monotonic(), 0
+        while True:
+            tries += 1
+            try:
+                return self._reply(await self._try(data, headers, give), body, tries)
+            except ProviderError as exc:
+                wait_s = self._wait(exc, tries, time.monotonic() - started)
+                if wait_s is None or (give is not None and give.begun):
+                    raise
+            await asyncio.sleep(wait_s)
+
+    async def close(self) -> None:
+        """Closes the connections. Idempotent."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _wait(self, error: ProviderError, tries: int, spent_s: float) -> float | None:
+        """How long to wait before the next try; None to give up."""
+        options, asked = self._options, error.retry_after_s
+        if not error.retryable or tries >= options.max_tries:
+            return None
+        if asked is not None and asked > options.retry_after_max_s:
+            return None
+        wait_s = back_off(options, tries, asked, self._jitter)
+        return wait_s if spent_s + wait_s < options.total_s else None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "assay"}
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+                timeout=aiohttp.ClientTimeout(total=self._options.timeout_s, connect=self._options.connect_s),
+                headers=headers | self._headers(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+        return self._session
+
+    async def _try(self, data: bytes, headers: Mapping[str, str], give: _Given | None) -> Completion:
+        """One try. Whatever the connection does wrong becomes a `ProviderError` without the request's headers."""
+        try:
+            async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False) as response:
+                self._refuse_packed(response)
+                if response.status != 200:
+                    raise self._refusal(response, await self._whole(response))
+                if give is not None and response.content_type == "text/event-stream":
+                    return await self._streamed(response, give)
+                return self._read(await self._whole(response))
+        except TimeoutError as exc:
+            message = (
+                f"{self._where} did not answer in {self._options.timeout_s:g} s (connect {self._options.connect_s:g})"
+            )
+            raise ProviderError(message) from exc
+        except (aiohttp.InvalidURL, aiohttp.ClientSSLError) as exc:
+            message = f"{self._where} cannot be asked: {type(exc).__name__}: {self._hide(str(exc))}"
+            raise ProviderError(message, retryable=False) from exc
+        except (aiohttp.ClientError, OSError) as exc:
+            message = (
+                f"{self._where}: {type(exc).__name__}: {self._hide(str(exc))}; is the server up, and the URL right?"
+            )
+            raise ProviderError(message) from exc
+
+    def _refuse_packed(self, response: aiohttp.ClientResponse) -> None:
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            message = f"{self._where} gave a reply with Content-Encoding {encoding[:40]!r} though none was asked for"
+            raise ProviderError(message, status=response.status, retryable=False)
+
+    def _too_long(self, response: aiohttp.ClientResponse) -> ProviderError:
+        response.close()
+        message = f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes"
+        return ProviderError(message, status=response.status, retryable=False)
+
+    async def _whole(self, response: aiohttp.ClientResponse) -> bytes:
+        size, chunks = 0, []
+        async for chunk in response.content.iter_any():
+            size += len(chunk)
+            if size > self._options.max_reply_bytes:
+                raise self._too_long(response)
+            chunks.append(chunk)
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return self._hide_bytes(body)
+
+    async def _streamed(self, response: aiohttp.ClientResponse, give: _Given) -> Completion:
+        """Reads events as they come, gives their pieces on, and checks what they make together."""
+        size, events, growing = 0, Events(), self._reply_stream()
+        async for chunk in response.content.iter_any():
+            size += len(chunk)
+            if size > self._options.max_reply_bytes:
+                raise self._too_long(response)
+            found: list[Delta] = []
+            for data in events.feed(chunk):
+                found += growing.feed(self._hide_bytes(data))
+            await give(found)
+        return self._read(self._hide_bytes(_ENCODER.encode(growing.whole())))
+
+    def _reply(self, got: Completion, body: dict[str, Any], tries: int) -> ModelReply:
+        return ModelReply(
+            message=got.message,
+            finish_reason=got.finish_reason,
+            usage=got.usage,
+            raw=got.raw,
+            request=body,
+            model=got.model or self._model,
+            tries=tries,
+            cost_usd=None if self._price is None else self._price.cost(got.usage),
+            prompt_token_ids=got.prompt_token_ids,
+            completion_token_ids=got.completion_token_ids,
+            logprobs=got.logprobs,
+        )
+
+    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ProviderError:
+        error, status = read_error(response.status, body), response.status
+        if error.context_length:
+            return ProviderError(f"{CONTEXT_LENGTH}: {self._where}: {error.text}", status=400, retryable=False)
+        hint = ""
+        if 300 <= status < 400:
+            hint = f"; it redirects to {self._hide(response.headers.get('Location', '?'))[:200]}: name that URL instead"
+        elif status in {401, 403}:
+            hint = f"; check {self.credential}" if self._key else f"; it wants a credential: see {self.credential}"
+        elif status == 404:
+            hint = f"; does it serve {self._model!r}{self._address_hint()}?"
+        message = f"{self._where} answered {status}{f' {error.code}' if error.code else ''}: {error.text}{hint}"
+        return ProviderError(
+            message,
+            status=status,
+            retry_after_s=retry_after(response.headers),
+            retryable=worth_retrying(status, error.code),
+        )
+
+    def _address_hint(self) -> str:
+        return ""
+
+    def _hide(self, text: str) -> str:
+        """Takes the credential, and the query of the address, which may hold one, out of a text; bounds it."""
+        for secret in (self._secret, self._query):
+            text = text.replace(secret, _REDACTED) if secret else text
+        return text[:300]
+
+    def _hide_bytes(self, body: bytes) -> bytes:
+        secret = self._secret.encode() if self._secret else b""
+        return body.replace(secret, _REDACTED.encode()) if secret and secret in body else body
+
+    def _usable(self, api_key: str | None) -> str | None:
+        key = (api_key or "").strip()
+        if not (key.isascii() and key.isprintable()):
+            message = f"{self.credential} holds a line break or a character that no header may hold: set it again"
+            raise UserError(message)
+        return key or None

@@ -1,0 +1,34 @@
+"""Server-sent events, read as they arrive."""
+
+from __future__ import annotations
+
+__all__ = ["Events"]
+
+
+class Events:
+    """Cuts a byte stream into the data of its events. Event names and comments are dropped: the data say all.
+
+    Holds one unfinished event; whoever feeds it bounds the whole.
+    """
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that are complete now."""
+        if b"\n" not in chunk:
+            self._rest.append(chunk)
+            return []
+        if self._rest:
+            chunk = b"".join([*self._rest, chunk])
+        *lines, rest = chunk.split(b"\n")
+        self._rest = [rest] if rest else []
+        found: list[bytes] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:])
+            elif self._data and line in {b"", b"\r"}:
+                found.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                self._data = []
+        return found
