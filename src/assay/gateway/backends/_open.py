@@ -5,6 +5,7 @@
 | `openai:NAME` | the server at `OPENAI_BASE_URL`, with `OPENAI_API_KEY` |
 | `anthropic:NAME` | the server at `ANTHROPIC_BASE_URL`, with `ANTHROPIC_API_KEY` |
 | `http://host/v1#NAME` | that server; the credential is sent only where the URL lies under `OPENAI_BASE_URL`'s host |
+| `local:PATH`, `vllm:...`, `sglang:...` | models that take tokens; see `_open_tokens` |
 | `scripted:PATH` | replies from a JSON, TOML or YAML file |
 | `scripted:module:function`, `scripted:file.py:function` | replies from a function |
 """
@@ -23,7 +24,10 @@ from .pricing import Prices
 
 __all__ = ["open_backend"]
 
-_FORMS = "openai:NAME, anthropic:NAME, http://host/v1#NAME, scripted:PATH or scripted:module:function"
+_FORMS = (
+    "openai:NAME, anthropic:NAME, http://host/v1#NAME, local:PATH, vllm:URL#NAME?tokenizer=PATH, "
+    "sglang:URL#NAME?tokenizer=PATH, scripted:PATH or scripted:module:function"
+)
 
 
 def open_backend(model: str, settings: Settings) -> ModelBackend:

@@ -83,8 +83,9 @@ class LibraryRenderer:
     def said(self, message: dict[str, Any]) -> list[int]:
         """The tokens with which the model would say this, its arguments as they are; for steering a test model."""
         question = {"role": "user", "content": "?"}
+        answer = self._guard.value({**message, "content": message.get("content") or ""})
         before = list(self._inner.render_ids([question], add_generation_prompt=True))
-        whole = list(self._inner.render_ids([question, {**message, "content": message.get("content") or ""}]))
+        whole = list(self._inner.render_ids([question, answer]))
         end = max(position for position, token in enumerate(whole) if token in self.stop_ids)
         return whole[len(before) : end + 1]
 

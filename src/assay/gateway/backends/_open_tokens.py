@@ -1,0 +1,123 @@
+"""From the name of a model that takes tokens to its backend, with the renderer that belongs to it.
+
+| name | backend |
+|---|---|
+| `local:PATH` | the built-in engine on a checkpoint's folder |
+| `vllm:http://host:8000#NAME?tokenizer=PATH` | a vLLM server; `route=completions` asks `/v1/completions` instead |
+| `sglang:http://host:30000#NAME?tokenizer=PATH` | an SGLang server |
+
+Options after `?`: `renderer` (the template's name), `thinking` (true or false), `context` (tokens; servers only),
+`device` and `dtype` (`local` only), `steer` (`local` only: a script file for tests), and sampling options that go
+before the client's: `temperature`, `top_p`, `top_k`, `min_p`, `max_tokens`, `seed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from assay.errors import UserError
+from assay.settings import Settings
+
+if TYPE_CHECKING:
+    from assay.gateway.tokens import RenderedBackend
+
+__all__ = ["open_token_backend"]
+
+_SAMPLING: dict[str, Callable[[str], Any]] = {
+    "temperature": float, "top_p": float, "min_p": float, "top_k": int, "max_tokens": int, "seed": int,
+}  # fmt: skip
+_COMMON = {"renderer", "thinking", *_SAMPLING}
+_LOCAL = {*_COMMON, "device", "dtype", "steer"}
+_SERVER = {*_COMMON, "tokenizer", "context", "route"}
+
+
+def open_token_backend(kind: str, rest: str, settings: Settings) -> RenderedBackend:
+    """Opens `local:`, `vllm:` and `sglang:` models. Raises `UserError` naming the option that is wrong or missing."""
+    return _local(rest) if kind == "local" else _server(kind, rest, settings)
+
+
+def _local(rest: str) -> RenderedBackend:
+    from assay.gateway.tokens import RenderedBackend
+
+    from .local import open_local
+
+    folder, _, query = rest.partition("?")
+    name = f"local:{Path(folder).name}"
+    options = _options(f"local:{rest}", query, _LOCAL)
+    renderer = _renderer(Path(folder), options)
+    placed = {key: options[key] for key in ("device", "dtype") if key in options}
+    steer = None
+    if "steer" in options:
+        from .scripted import ScriptedBackend, load_script
+        from .tiny import steer_with
+
+        steer = steer_with(renderer, ScriptedBackend(load_script(Path(options["steer"]))))
+    return RenderedBackend(open_local(Path(folder), name, **placed), renderer, _forced(options), steer)
+
+
+def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
+    from assay.gateway.tokens import RenderedBackend
+
+    from ._open import _checked
+    from .sglang import SGLangBackend
+    from .vllm import VLLMBackend, VLLMCompletions
+
+    whole = f"{kind}:{rest}"
+    url, _, named = rest.partition("#")
+    model, _, query = named.partition("?")
+    parts = _checked(url, f"--model {kind}", "OPENAI_API_KEY")
+    options = _options(whole, query, _SERVER)
+    if not model or "tokenizer" not in options:
+        message = (
+            f"--model {whole}: which model, and where is its tokenizer? "
+            f"For example {kind}:{url}#my-model?tokenizer=/models/my-model"
+        )
+        raise UserError(message)
+    routes = {"generate": VLLMBackend, "completions": VLLMCompletions}
+    route = options.get("route", "generate")
+    if route not in routes or (kind == "sglang" and "route" in options):
+        message = f"--model {whole}: no such route: {route!r}; vllm has {' and '.join(routes)}, sglang one only"
+        raise UserError(message)
+    own = urlsplit(settings.openai_base_url or "")
+    key = settings.openai_api_key if (own.scheme, own.netloc) == (parts.scheme, parts.netloc) else None
+    made = SGLangBackend if kind == "sglang" else routes[route]
+    name = f"{kind}:{parts.scheme}://{parts.netloc}{parts.path}#{model}"
+    context = _number(whole, "context", options, int) if "context" in options else None
+    tokens = made(name, url, key, model=model, context=context)
+    return RenderedBackend(tokens, _renderer(Path(options["tokenizer"]), options), _forced(options))
+
+
+def _options(whole: str, query: str, known: set[str]) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        message = f"--model {whole}: no such option: {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+        raise UserError(message)
+    for key in options.keys() & _SAMPLING.keys():
+        _number(whole, key, options, _SAMPLING[key])
+    if options.get("thinking", "true") not in {"true", "false"}:
+        message = f"--model {whole}: thinking is true or false, not {options['thinking']!r}"
+        raise UserError(message)
+    return options
+
+
+def _number(whole: str, key: str, options: dict[str, str], kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(options[key])
+    except ValueError as exc:
+        message = f"--model {whole}: {key} must be a number, not {options[key]!r}"
+        raise UserError(message) from exc
+
+
+def _forced(options: dict[str, str]) -> dict[str, Any]:
+    return {key: kind(options[key]) for key, kind in _SAMPLING.items() if key in options}
+
+
+def _renderer(folder: Path, options: dict[str, str]) -> Any:
+    from assay.gateway.tokens.library import open_renderer
+
+    thinking = options["thinking"] == "true" if "thinking" in options else None
+    return open_renderer(folder, options.get("renderer"), thinking=thinking)

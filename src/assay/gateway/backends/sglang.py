@@ -1,0 +1,83 @@
+"""SGLang, asked with token prompts: `POST /generate` with `input_ids` and `return_logprob`.
+
+With `top_p` 1 and no `top_k` its log-probabilities are those of the sampling distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.errors import ProviderError
+from assay.gateway.interface import TokenReply
+
+from ._token_client import TokenClient, known_logprobs, read_as
+
+__all__ = ["SGLangBackend"]
+
+Id = Annotated[int, msgspec.Meta(ge=0)]
+_PASSED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
+
+
+class _Finish(msgspec.Struct):
+    type: str
+    matched: int | str | list[int | str] | None = None
+    message: str | None = None
+
+
+class _Meta(msgspec.Struct):
+    finish_reason: _Finish
+    output_token_logprobs: list[tuple[float | None, Id, Any]]
+    prompt_tokens: int | None = None
+    weight_version: str | int | None = None
+
+
+class _Generation(msgspec.Struct):
+    meta_info: _Meta
+    output_ids: list[Id] | None = None
+
+
+class SGLangBackend(TokenClient):
+    """See `TokenClient`. The model is the server's one; its name is not sent."""
+
+    path = "/generate"
+
+    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
+        parameters: dict[str, Any] = {theirs: sampling[own] for own, theirs in _PASSED.items() if own in sampling}
+        if parameters.get("top_k") == 0:
+            parameters["top_k"] = -1
+        if "seed" in sampling:
+            parameters["sampling_seed"] = sampling["seed"]
+        parameters |= {
+            "max_new_tokens": most,
+            "stop_token_ids": list(stop_ids),
+            "skip_special_tokens": False,
+            "no_stop_trim": True,
+        }
+        return {"input_ids": prompt, "sampling_params": parameters, "return_logprob": True, "stream": False}
+
+    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+        whole = read_as(raw, _Generation, self.name)
+        meta = whole.meta_info
+        finish = meta.finish_reason
+        if finish.type not in {"stop", "length"}:
+            message = f"{self.name}: an answer that ended with {finish.type!r}: {(finish.message or '')[:200]}"
+            raise ProviderError(message, status=200)
+        if meta.prompt_tokens is not None and meta.prompt_tokens != len(prompt):
+            message = (
+                f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent"
+            )
+            raise ProviderError(message, status=200, retryable=False)
+        ids: list[int] = [token for _, token, _ in meta.output_token_logprobs]
+        given = [logprob for logprob, _, _ in meta.output_token_logprobs]
+        if whole.output_ids is not None and whole.output_ids != ids[: len(whole.output_ids)]:
+            message = f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens"
+            raise ProviderError(message, status=200, retryable=False)
+        matched = finish.matched if isinstance(finish.matched, int) else None
+        if matched is not None and matched in stop_ids and ids[-1:] != [matched]:
+            ids, given = [*ids, matched], [*given, None]  # trimmed by the server, yet sampled
+        logprobs = known_logprobs(given, len(ids))
+        version = None if meta.weight_version is None else str(meta.weight_version)
+        return TokenReply(tuple(ids), logprobs, finish.type, version)

@@ -1,0 +1,150 @@
+"""vLLM, asked with token prompts: `POST /inference/v1/generate`, or `/v1/completions` for servers without it.
+
+Start it so that log-probabilities are those of the sampling distribution: `vllm serve MODEL --logprobs-mode
+processed_logprobs` (newer servers want `--enable-scale-out` for the first route).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.errors import ProviderError
+from assay.gateway.interface import TokenReply
+
+from ._token_client import TokenClient, known_logprobs, read_as
+
+__all__ = ["VLLMBackend", "VLLMCompletions"]
+
+Id = Annotated[int, msgspec.Meta(ge=0)]
+_PASSED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
+
+
+class _Entry(msgspec.Struct):
+    logprob: float | None = None
+    token_id: int | None = None
+    token: str | None = None
+
+
+class _Content(msgspec.Struct):
+    content: list[_Entry] | None = None
+
+
+class _Generated(msgspec.Struct):
+    token_ids: list[Id]
+    finish_reason: str | None = None
+    logprobs: _Content | None = None
+    weight_versions: Any = None
+
+
+class _Generation(msgspec.Struct):
+    choices: Annotated[list[_Generated], msgspec.Meta(min_length=1, max_length=1)]
+    prompt_token_ids: list[Id] | None = None
+
+
+class _Lists(msgspec.Struct):
+    token_logprobs: list[float | None] | None = None
+
+
+class _Completed(msgspec.Struct):
+    token_ids: list[Id]
+    finish_reason: str | None = None
+    logprobs: _Lists | None = None
+    prompt_token_ids: list[Id] | None = None
+    weight_versions: Any = None
+
+
+class _Completion(msgspec.Struct):
+    choices: Annotated[list[_Completed], msgspec.Meta(min_length=1, max_length=1)]
+
+
+class VLLMBackend(TokenClient):
+    """See `TokenClient`."""
+
+    path = "/inference/v1/generate"
+
+    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
+        parameters = {key: sampling[key] for key in _PASSED if key in sampling}
+        parameters |= {
+            "max_tokens": most,
+            "stop_token_ids": list(stop_ids),
+            "logprobs": 1,
+            "skip_special_tokens": False,
+        }
+        return {"model": self._model, "token_ids": prompt, "sampling_params": parameters}
+
+    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+        whole = read_as(raw, _Generation, self.name)
+        choice = whole.choices[0]
+        _same_prompt(self.name, whole.prompt_token_ids, prompt)
+        entries = (choice.logprobs.content if choice.logprobs is not None else None) or []
+        named = [_id_of(entry) for entry in entries]
+        if any(one is not None and one != other for one, other in zip(named, choice.token_ids, strict=False)):
+            message = f"{self.name}: log-probabilities of other tokens than were sampled (choices[0].logprobs.content)"
+            raise ProviderError(message, status=200, retryable=False)
+        logprobs = known_logprobs([entry.logprob for entry in entries], len(choice.token_ids))
+        finish = _finish(self.name, choice.finish_reason)
+        return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
+
+
+class VLLMCompletions(TokenClient):
+    """The same by way of the completions route, which takes a list of token ids as the prompt."""
+
+    path = "/v1/completions"
+
+    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
+        body = {key: sampling[key] for key in _PASSED if key in sampling}
+        return body | {
+            "model": self._model,
+            "prompt": prompt,
+            "max_tokens": most,
+            "stop_token_ids": list(stop_ids),
+            "logprobs": 1,
+            "return_token_ids": True,
+            "skip_special_tokens": False,
+            "add_special_tokens": False,
+        }
+
+    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+        choice = read_as(raw, _Completion, self.name).choices[0]
+        _same_prompt(self.name, choice.prompt_token_ids, prompt)
+        given = (choice.logprobs.token_logprobs if choice.logprobs is not None else None) or []
+        finish = _finish(self.name, choice.finish_reason)
+        logprobs = known_logprobs(given, len(choice.token_ids))
+        return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
+
+
+def _same_prompt(name: str, told: list[int] | None, sent: list[int]) -> None:
+    if told is not None and told != sent:
+        message = (
+            f"{name}: the server sampled under another prompt than it was sent ({len(told)} tokens, {len(sent)} sent)"
+        )
+        raise ProviderError(message, status=200, retryable=False)
+
+
+def _finish(name: str, reason: str | None) -> str:
+    if reason not in {"stop", "length"}:
+        message = f"{name}: an answer that ended for the reason {reason!r}"
+        raise ProviderError(message, status=200)
+    return reason
+
+
+def _id_of(entry: _Entry) -> int | None:
+    """The token that a log-probability is of, where it says so."""
+    if entry.token_id is not None:
+        return entry.token_id
+    text = (entry.token or "").removeprefix("token_id:")
+    return int(text) if (entry.token or "").startswith("token_id:") and text.isdecimal() and len(text) < 12 else None
+
+
+def _version(given: Any) -> str | None:
+    """One name for the weights: a text, or the texts of a list of spans, each once."""
+    if given is None or isinstance(given, str | int):
+        return None if given is None else str(given)
+    spans = given if isinstance(given, list) else [given]
+    names = [
+        str(span.get("version", span.get("weight_version"))) if isinstance(span, dict) else str(span) for span in spans
+    ]
+    return ",".join(dict.fromkeys(names)) or None
