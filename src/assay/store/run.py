@@ -106,34 +106,42 @@ class RunStore:
             StoreError: Nothing was appended (a full disk, for example); the same call may be made again. Or a body
                 holds what no JSON can: NaN, an infinity, half a surrogate pair.
         """
-        connection = self._writable()
-        builder = self._builders.get(chain) or self._builder(chain)
-        if not bodies:
-            return builder.fields["head"] or GENESIS
-        before = dict(builder.fields)
-        rows, head, length = [], builder.fields["head"] or GENESIS, builder.fields["length"]
-        try:
-            for body in bodies:
-                raw = encoded(body, chain)
-                digest = link_digest(chain, length, head, raw)
-                rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
-                builder.add(body)
-                head, length = digest, length + 1
-            builder.fields["head"], builder.fields["length"] = head, length
-            with store_errors(self.layout.sqlite):
-                self._commit(connection, rows, (chain, canonical_bytes(builder.row())))
-        except BaseException:
-            builder.fields = before
-            raise
-        if builder.fields["finished"] is not None:
-            self._builders.pop(chain, None)  # a finished chain takes no memory
+        (head,) = self.append_all([(chain, bodies)])
         return head
 
-    def _commit(self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], row: tuple[str, bytes]) -> None:
+    def append_all(self, batch: Sequence[tuple[str, Sequence[Body]]]) -> list[str]:
+        """Appends events to several chains, each named once, in one transaction; their new heads.
+
+        Raises:
+            StoreError: As `append`; nothing was appended to any of them.
+        """
+        connection = self._writable()
+        builders = [self._builders.get(chain) or self._builder(chain) for chain, _ in batch]
+        before = [dict(builder.fields) for builder in builders]
+        rows: list[tuple[Any, ...]] = []
+        try:
+            for (chain, bodies), builder in zip(batch, builders, strict=True):
+                rows += _linked(chain, bodies, builder)
+            sums = [(c, canonical_bytes(b.row())) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
+            if rows:
+                with store_errors(self.layout.sqlite):
+                    self._commit(connection, rows, sums)
+        except BaseException:
+            for builder, fields in zip(builders, before, strict=True):
+                builder.fields = fields
+            raise
+        for (chain, _), builder in zip(batch, builders, strict=True):
+            if builder.fields["finished"] is not None:
+                self._builders.pop(chain, None)  # a finished chain takes no memory
+        return [builder.fields["head"] or GENESIS for builder in builders]
+
+    def _commit(
+        self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], sums: list[tuple[str, bytes]]
+    ) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.executemany(_INSERT, rows)
-            connection.execute(_UPSERT, row)
+            connection.executemany(_UPSERT, sums)
             connection.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):  # a full disk has rolled back already
@@ -342,6 +350,21 @@ def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
 def _unlink(*paths: Path) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
+
+
+def _linked(chain: str, bodies: Sequence[Body], builder: RowBuilder) -> list[tuple[Any, ...]]:
+    """The rows that put `bodies` at the chain's end; `builder` takes them into account."""
+    rows: list[tuple[Any, ...]] = []
+    head, length = builder.fields["head"] or GENESIS, builder.fields["length"]
+    for body in bodies:
+        raw = encoded(body, chain)
+        digest = link_digest(chain, length, head, raw)
+        rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
+        builder.add(body)
+        head, length = digest, length + 1
+    if rows:
+        builder.fields["head"], builder.fields["length"] = head, length
+    return rows
 
 
 def encoded(body: Body, chain: str) -> bytes:
