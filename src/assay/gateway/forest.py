@@ -80,8 +80,10 @@ class Forest:
     def place(self, request: ModelRequest, lineage: Mapping[str, str] | None = None) -> Placement:
         """Finds where `request` belongs. Changes nothing."""
         said = dict(lineage or {})
-        keys = _keys(request.messages)
-        tools = hash(repr(request.tools))
+        last = self._nodes.get(self._last or "")
+        keys = _keys(request.messages, _begun(last, request.messages))
+        same_tools = last is not None and last.request.tools == request.tools
+        tools = last.tools if last is not None and same_tools else hash(repr(request.tools))
         again = self._asked.get(hash((keys[-1], tools))) if keys else None
         if again is not None:
             twin = self._nodes[again]
@@ -118,6 +120,17 @@ class Forest:
         self._last = call_id
         return node
 
+    def settle(self, placement: Placement, request: ModelRequest) -> Placement:
+        """The placement of a call that has ended, in view of those that ended while it was under way: a client that
+        lost its patience asks the same again before it got an answer."""
+        if placement.cause not in {None, "root"} or not placement.keys:
+            return placement
+        if hash((placement.keys[-1], placement.tools)) in self._asked:
+            return placement._replace(branch=None, cause="resample", differs_at=len(request.messages))
+        if placement.parent is not None and placement.parent.id in self._extended:
+            return placement._replace(branch=None, cause="rewritten", differs_at=len(placement.parent.keys) + 1)
+        return placement
+
     def _kept(self, placement: Placement, request: ModelRequest) -> ModelRequest:
         """The request with the very objects of the call that it shares messages with, so that each is held once."""
         relative = placement.parent
@@ -127,9 +140,7 @@ class Forest:
         if relative is None:
             return request
         known = relative.request.messages
-        shared = 0
-        while shared < min(len(known), len(request.messages)) and known[shared] == request.messages[shared]:
-            shared += 1
+        shared = _alike(known, request.messages)
         messages = known[:shared] + request.messages[shared:]
         tools = relative.request.tools if relative.request.tools == request.tools else request.tools
         return msgspec.structs.replace(request, messages=messages, tools=tools)
@@ -182,11 +193,25 @@ def text_of(content: Any) -> str:
     )
 
 
-def _keys(messages: Sequence[Message]) -> tuple[int, ...]:
-    """One number for each prefix."""
-    found: list[int] = []
-    key = 0
-    for message in messages:
+def _begun(last: Node | None, messages: Sequence[Message]) -> tuple[int, ...]:
+    """The keys that are known already, because a call's whole request begins these messages; mostly it does."""
+    if last is None or _alike(last.request.messages, messages) < len(last.request.messages):
+        return ()
+    return last.keys
+
+
+def _alike(one: Sequence[Message], other: Sequence[Message]) -> int:
+    """How many leading messages are the same, value for value."""
+    if one == other[: len(one)]:
+        return len(one)
+    return next(n for n, message in enumerate(one) if n >= len(other) or message != other[n])
+
+
+def _keys(messages: Sequence[Message], known: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """One number for each prefix; those of the first messages may be known."""
+    found = list(known)
+    key = known[-1] if known else 0
+    for message in messages[len(known) :]:
         key = hash((key, _echo_keys(message)[0] if message.get("role") == "assistant" else _plain_key(message)))
         found.append(key)
     return tuple(found)
@@ -235,9 +260,7 @@ def _shared(parent: Node | None, messages: Sequence[Message]) -> int:
     if parent is None:
         return 0
     known = parent.request.messages
-    count = 0
-    while count < len(known) and count < len(messages) and known[count] == messages[count]:
-        count += 1
+    count = _alike(known, messages)
     if count == len(known) < len(messages) and messages[count] == parent.answer:
         count += 1
     return count

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint
 from assay.environments.interface import ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
-from assay.gateway.forest import Placement
 from assay.gateway.interface import Delta, Exchange, ModelBackend, ModelReply, ModelRequest
 from assay.gateway.model import Answered, Model, PlainModel, model_of
 from assay.records import (
@@ -25,7 +24,7 @@ from assay.records import (
     canonical_bytes,
 )
 
-from .calls import Conversation
+from .calls import Conversation, Standing
 from .endpoint import GRACE_S, GatewayDoor, Served, Traffic, WatchedModel, serve
 from .meter import Meter
 from .recorder import Recorder
@@ -60,11 +59,10 @@ class _Serving(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """A call that has ended. `request` is a copy that the agent cannot change."""
+    """A call that has ended."""
 
     id: str
-    request: ModelRequest
-    placement: Placement
+    standing: Standing
     started: float
     answered: Answered | None = None
     error: str | None = None
@@ -198,34 +196,34 @@ class LiveAttempt(Attempt):
         if self._asked is None:
             self._asked = model.open()
         self._meter.begin_call()
-        kept, placement = self._conversation.place(request)
-        parent = placement.parent.id if placement.parent is not None else None
-        call_id, started = self._recorder.begin_call(parent), time.time()
+        standing = self._conversation.place(request)
+        call_id, started = self._recorder.begin_call(), time.time()
         with self._meter.waiting():
             async with model.places:
                 try:
-                    answered = await self._answer(call_id, request, placement)
+                    answered = await self._answer(call_id, request, standing)
                 except ProviderError as exc:
-                    self._record_call(_Ended(call_id, kept, placement, started, error=str(exc)))
+                    self._record_call(_Ended(call_id, standing, started, error=str(exc)))
                     raise
-        self._record_call(_Ended(call_id, kept, placement, started, answered))
+        self._record_call(_Ended(call_id, standing, started, answered))
         self._meter.charge(answered.reply.usage, answered.reply.cost_usd)
         return call_id, answered.reply
 
-    async def _answer(self, call_id: str, request: ModelRequest, placement: Placement) -> Answered:
+    async def _answer(self, call_id: str, request: ModelRequest, standing: Standing) -> Answered:
         """A plain model is not asked to stream: nobody here would see the pieces."""
         if self._asked is None or isinstance(self._asked, PlainModel):
             reply = await self._need_model().backend.complete(request)
-            return Answered(reply, placement.cause, placement.differs_at)
+            return Answered(reply, standing.cause, standing.differs_at)
+        placement = self._conversation.placement(standing)
         return await self._asked.ask(call_id, request, placement, _unseen)
 
     def _record_call(self, ended: _Ended) -> None:
-        answered, placement = ended.answered, ended.placement
+        answered, standing = ended.answered, ended.standing
         reply = answered.reply if answered else None
         self._recorder.end_call(
             Exchange(
                 id=ended.id,
-                request=ended.request,
+                request=standing.request,
                 reply=reply,
                 error=ended.error,
                 model=self._need_model().backend.name,
@@ -234,11 +232,11 @@ class LiveAttempt(Attempt):
                 started=ended.started,
                 ended=time.time(),
                 delivered=True,
-                parent=placement.parent.id if placement.parent is not None else None,
-                branch=self._conversation.add(ended.id, placement, ended.request, reply),
-                cause=answered.cause if answered else placement.cause,
-                differs_at=answered.differs_at if answered else placement.differs_at,
-                shared_messages=placement.shared_messages,
+                parent=standing.parent,
+                branch=self._conversation.add(ended.id, standing, reply),
+                cause=answered.cause if answered else standing.cause,
+                differs_at=answered.differs_at if answered else standing.differs_at,
+                shared_messages=standing.shared,
                 shared_tokens=answered.shared_tokens if answered else 0,
                 certificate=answered.certificate if answered else None,
                 lineage={},

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from assay.gateway.forest import Forest, Placement
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
-from assay.records import ModelCall, RawBody, Usage
+from assay.records import BranchCause, ModelCall, RawBody, Usage
 from assay.store import BlobStore, BodyKeeper
 
 from .redact import Redactor
 
-__all__ = ["CallKeeper", "Conversation"]
+__all__ = ["CallKeeper", "Conversation", "Standing"]
 
 _SHARED = ("tools", "passthrough")
 _ENCODE, _DECODE = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -145,32 +145,87 @@ def _response(reply: ModelReply) -> dict[str, Any]:
     return {"choices": [choice], "upstream": raw}
 
 
+class Standing(NamedTuple):
+    """Where a call stands, and a copy of its request that stays as it is whatever the agent does to its own."""
+
+    request: ModelRequest
+    parent: str | None
+    branch: str | None
+    """None: the call begins one."""
+    cause: BranchCause | None
+    differs_at: int | None
+    shared: int
+    placement: Placement | None = None
+    """None where the call plainly goes on from the newest one."""
+
+
+class _Call(NamedTuple):
+    id: str
+    branch: str
+    request: ModelRequest
+    answer: dict[str, Any] | None
+
+
 class Conversation:
-    """The calls that an agent of this process made, so that each is stored as what is new in it."""
+    """The calls that an agent of this process made, so that each is stored as what is new in it.
+
+    Most calls resend the newest one, its answer as it came, and more: those are known without the `Forest`, which is
+    told of them when one comes that is not so.
+    """
 
     def __init__(self) -> None:
         self._forest = Forest()
+        self._newest: _Call | None = None
+        self._untold: list[_Call] = []
 
-    def place(self, request: ModelRequest) -> tuple[ModelRequest, Placement]:
-        """Where a request stands, and a copy of it that stays as it is whatever the agent does to its own."""
-        placement = self._forest.place(request)
-        kept: list[dict[str, Any]] = []
-        tools = request.tools
-        if placement.parent is not None:
-            known = placement.parent.request
-            answer = placement.parent.answer
-            kept = [*known.messages, *([answer] if answer is not None else ())][: placement.shared_messages]
-            tools = known.tools if known.tools == tools else tools
-        rest = request.messages[placement.shared_messages :]
-        if tools is request.tools:
-            rest, tools = _copied([rest, tools])
+    def place(self, request: ModelRequest) -> Standing:
+        """Where a request stands."""
+        newest = self._newest
+        if newest is not None and request.tools == newest.request.tools:
+            count = len(newest.request.messages)
+            if request.messages[:count] == newest.request.messages and request.messages[count:][:1] == [newest.answer]:
+                new = _copied(request.messages[count + 1 :])
+                messages = [*newest.request.messages, newest.answer, *new]
+                kept = ModelRequest(messages, newest.request.tools, request.sampling, passthrough=request.passthrough)
+                return Standing(kept, newest.id, newest.branch, None, None, count + 1)
+        return self._placed(request)
+
+    def placement(self, standing: Standing) -> Placement:
+        """The same for a model that keeps conversations of its own."""
+        if standing.placement is not None:
+            return standing.placement
+        self._tell()
+        return self._forest.place(standing.request)
+
+    def _tell(self) -> None:
+        for call in self._untold:
+            self._forest.add(call.id, self._forest.place(call.request), call.request, call.answer)
+        self._untold.clear()
+
+    def _placed(self, request: ModelRequest) -> Standing:
+        self._tell()
+        found = self._forest.place(request)
+        shared, parent = found.shared_messages, found.parent
+        messages, tools = _copied([request.messages[shared:], request.tools])
+        if parent is not None:
+            answer = [] if parent.answer is None else [parent.answer]
+            messages = [*parent.request.messages, *answer][:shared] + messages
+            tools = parent.request.tools if parent.request.tools == tools else tools
+        kept = replace(request, messages=messages, tools=tools)
+        name = parent.id if parent is not None else None
+        return Standing(kept, name, found.branch, found.cause, found.differs_at, shared, found)
+
+    def add(self, call_id: str, standing: Standing, reply: ModelReply | None) -> str:
+        """Adds a call that has ended; returns its branch."""
+        branch, answer = standing.branch or call_id, reply.message if reply else None
+        call = _Call(call_id, branch, standing.request, answer)
+        if standing.placement is None:
+            self._untold.append(call)
         else:
-            rest = _copied(rest)
-        return replace(request, messages=[*kept, *rest], tools=tools), placement
-
-    def add(self, call_id: str, placement: Placement, request: ModelRequest, reply: ModelReply | None) -> str:
-        """Adds a call that has ended; returns its branch. `request` is the copy that `place` gave."""
-        return self._forest.add(call_id, placement, request, reply.message if reply else None).branch
+            self._forest.add(call_id, standing.placement, standing.request, answer)
+        # What follows a call without an answer asks again, which the forest knows.
+        self._newest = call if answer is not None else None
+        return branch
 
 
 def _copied(value: Any) -> Any:

@@ -14,20 +14,23 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-
-from aiohttp import web
+from typing import TYPE_CHECKING
 
 from assay.agents.interface import Endpoint
 from assay.errors import AssayError, BoundaryError, LimitReached, ProviderError
 from assay.gateway.forest import Placement
 from assay.gateway.interface import Exchange, ModelRequest, OnDeltas
 from assay.gateway.model import Answered, Model
-from assay.gateway.server import Gateway, GatewayOptions
-from assay.gateway.session import Session
 
 from .meter import Meter
 from .recorder import Recorder
 from .turns import Turns
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from assay.gateway.server import Gateway, GatewayOptions
+    from assay.gateway.session import Session
 
 __all__ = ["GRACE_S", "GatewayDoor", "Served", "Traffic", "WatchedModel", "client_model", "serve"]
 
@@ -49,6 +52,8 @@ class GatewayDoor:
 
     async def open(self) -> Gateway:
         """The gateway, running."""
+        from assay.gateway.server import Gateway  # late: most runs serve nobody, and it brings an HTTP server
+
         async with self._starting:
             if self._gateway is None:
                 self._gateway = await Gateway(self._options).__aenter__()
@@ -100,7 +105,7 @@ class Traffic:
             self.meter.begin_call()
             state = await self._observe()
             self._turns.asked(parent, request.messages, state)
-            call_id = self.recorder.begin_call(parent, state)
+            call_id = self.recorder.begin_noted_call(parent, state)
         self._states[call_id] = state
         self._quiet.clear()
         return call_id

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import time
 
+import msgspec
+
 from assay.errors import StoreError
 from assay.gateway.interface import Exchange
 from assay.records import (
@@ -58,13 +60,18 @@ class Recorder:
         self._evidence = 0
         self._calls = 0
         self._pending: list[Body] = []
-        self._flushed = 0.0
+        self._since = 0.0
+        """When the oldest pending event was recorded."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, body: Body) -> None:
-        """Adds an event; commits when a batch is full. Called on the event loop."""
+        """Adds an event; commits when a batch is full, or when one has waited long enough. Called on the event loop."""
+        if self.redactor.knows and not isinstance(body, ModelCalled):
+            body = self._clean(body)
+        if not self._pending:
+            self._since = time.monotonic()
         self._pending.append(body)
-        if len(self._pending) >= BATCH or time.monotonic() - self._flushed > PATIENCE_S:
+        if len(self._pending) >= BATCH or time.monotonic() - self._since > PATIENCE_S:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._on_time)
@@ -74,6 +81,15 @@ class Recorder:
         with contextlib.suppress(StoreError):  # it stays pending, and the next to add or flush is told
             self.flush()
 
+    def _clean(self, body: Body) -> Body:
+        """The event without known secrets; a note before it says which were taken out."""
+        names = self.redactor.names_in(body, shapes=False)
+        if not names:
+            return body
+        self._pending.append(Noted("redacted", {"names": list(names)}, time.time()))
+        plain = self.redactor.value(msgspec.to_builtins(body), shapes=False)
+        return msgspec.convert(plain, type(body))
+
     def flush(self) -> None:
         """Commits what is pending. Raises `StoreError`; what was pending stays pending then."""
         if self._timer is not None:
@@ -82,7 +98,6 @@ class Recorder:
         if self._pending:
             self.store.append(self.chain, self._pending)
             self._pending = []
-            self._flushed = time.monotonic()
 
     def step(self, step: Step) -> None:
         """Adds a step of the agent; its index is the next one."""
@@ -100,17 +115,20 @@ class Recorder:
         self._evidence += 1
         return f"e{self._evidence}"
 
-    def begin_call(self, parent: str | None = None, state: str | None = None) -> str:
-        """Notes that a call is about to be made, commits everything up to it, and returns its id.
-
-        A chain that was cut says by this which calls were under way: those that are noted and not recorded.
-        """
+    def begin_call(self) -> str:
+        """Commits everything up to a call that is about to be made, and returns its id, unique in the chain."""
         self._calls += 1
-        call_id = f"c{self._calls}"
-        data: dict[str, object] = {"call": call_id, "parent": parent, "state": state}
-        self.note(CALL_BEGUN, {name: value for name, value in data.items() if value is not None})
         self.flush()
-        return call_id
+        return f"c{self._calls}"
+
+    def begin_noted_call(self, parent: str | None, state: str | None) -> str:
+        """The same for one of many that may be under way at once.
+
+        A chain that was cut says by its note which were: those that are noted and not recorded.
+        """
+        data: dict[str, object] = {"call": f"c{self._calls + 1}", "parent": parent, "state": state}
+        self.note(CALL_BEGUN, {name: value for name, value in data.items() if value is not None})
+        return self.begin_call()
 
     def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:
         """Adds a model call that has ended, without secrets and without what its parent has, and commits."""

@@ -112,6 +112,7 @@ async def run_try(services: Services, planned: PlannedAttempt, retry: int, *, ma
         await this.open()
         await this.go_through_steps()
     except asyncio.CancelledError:
+        await asyncio.shield(this.attempt.leave())
         this.cut("cancelled")
         raise
     finally:
@@ -267,11 +268,6 @@ class _Try:
             self.recorder.verdict(result.verdict)
         return [r.verdict for r in results]
 
-    async def close(self) -> None:
-        """Releases everything. Idempotent."""
-        await self.attempt.leave()
-        await self.place.close()
-
     def cut(self, why: str) -> None:
         """Leaves the chain open, with a note: a later resume keeps it and tries again. A try that was cut before its
         chain began leaves nothing."""
@@ -281,9 +277,11 @@ class _Try:
         self.recorder.flush()
 
     async def close(self) -> None:
-        """Releases the place. What cannot be released is noted, and is no reason to stop the run or doubt a verdict."""
+        """Releases the endpoint and the place. What cannot be released is noted, and is no reason to stop the run or
+        doubt a verdict."""
         try:
             with boundary(EnvironmentFailure, "closing the place"):
+                await self.attempt.leave()
                 await self.place.close()
         except BoundaryError as exc:
             if self.began:
