@@ -102,15 +102,20 @@ class Session:
     async def finish(self, begun: Begun, answered: Answered, raw_response: bytes, *, delivered: bool) -> None:
         """Records a call that was answered."""
         self.busy -= 1
-        if answered.cause is not None and begun.placement.cause is None:
+        placement = self.forest.settle(begun.placement, begun.parsed.request)
+        if placement is not begun.placement:
+            answered = answered._replace(cause=placement.cause, differs_at=answered.differs_at or placement.differs_at)
+        elif answered.cause is not None and placement.cause is None:
             # Only the tokens showed that the call does not go on with its parent's branch.
-            begun = begun._replace(placement=begun.placement._replace(branch=None, cause=answered.cause))
+            placement = placement._replace(branch=None, cause=answered.cause)
+        begun = begun._replace(placement=placement)
         self.forest.add(begun.id, begun.placement, begun.parsed.request, answered.reply.message)
         await self._hooks.after(self._exchange(begun, answered, None, raw_response, delivered=delivered))
 
     async def fail(self, begun: Begun, error: str) -> None:
         """Records a call that got no answer."""
         self.busy -= 1
+        begun = begun._replace(placement=self.forest.settle(begun.placement, begun.parsed.request))
         self.forest.add(begun.id, begun.placement, begun.parsed.request, None)
         await self._hooks.after(self._exchange(begun, None, error, b"", delivered=False))
 

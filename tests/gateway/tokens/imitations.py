@@ -230,12 +230,12 @@ class GeminiCli(Imitation):
         parts = [part for part in answer["candidates"][0]["content"]["parts"] if not part.get("thought")]
         self.changed += 1
         calls = [part["functionCall"] for part in parts if "functionCall" in part]
-        more = [
+        more: list[Message] = [
             {"functionResponse": {"id": c.get("id"), "name": c["name"], "response": {"output": self.result()}}}
             for c in calls
         ]
         turn: Message = {"role": "model", "parts": parts or [{"text": ""}]}
-        answers: list[Message] = more or [{"text": self.result()}]
+        answers = more or [{"text": self.result()}]
         return [*history, turn, {"role": "user", "parts": answers}]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -87,6 +88,18 @@ async def test_asking_again_makes_siblings_and_the_one_that_goes_on_is_trained(t
     rows = rows_of(client.calls).rows
     assert len(rows) == 2
     assert sum(sum(row.mask) for row in rows) == sum(len(call.completion_token_ids) for call in client.calls)
+
+
+async def test_the_same_asked_twice_at_once_is_two_siblings(talk: Any, parts: Any) -> None:
+    client = talk(parts.says("", ODD), parts.says("One."), parts.says("Two."), parts.says("Three."))
+    first = await client.ask(START)
+    longer = [*START, first, *parts.results(first)]
+    _, two = await asyncio.gather(client.ask(longer), client.ask(longer))
+    await client.ask([*longer, two, {"role": "user", "content": "And?"}])
+    assert [call.cause for call in client.calls] == ["root", None, "resample", None]
+    assert client.calls[2].branch == client.calls[3].branch == client.calls[2].id
+    rows = rows_of(client.calls).rows
+    assert sorted(len(row.spans) for row in rows) == [2, 3]
 
 
 async def test_other_tools_replay_the_same_sampled_turns(talk: Any, parts: Any) -> None:

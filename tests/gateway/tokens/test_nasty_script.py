@@ -7,12 +7,18 @@ scored alike again; beside it, what strict prefix merging makes of the same call
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.gateway.server import Gateway
-from assay.gateway.tokens import TokenModel, rows_of, strict_rows
+from assay.gateway.tokens import TokenModel, context_of, rows_of, strict_rows
+from assay.records import ModelCall
+from assay.rollout.calls import CallKeeper
+from assay.rollout.redact import Redactor
+from assay.store.blobs import BlobStore
+from assay.store.calls import prompt_ids_of
 from tests.gateway.tokens.imitations import AGENTS
 
 pytestmark = pytest.mark.slow
@@ -60,6 +66,12 @@ async def played(agent: str, engine: Any, renderer: Any, parts: Any) -> tuple[An
     return recorder, client
 
 
+def stored(recorder: Any, folder: Path) -> dict[str, ModelCall]:
+    """The calls as a run stores them."""
+    keeper = CallKeeper(BlobStore(folder), Redactor())
+    return {exchange.id: keeper.keep(exchange) for exchange in recorder.exchanges}
+
+
 def strictly(recorder: Any, renderer: Any) -> int:
     """Rows under the peers' rule: prompts as a server renders them from what the client sent."""
     return strict_rows(
@@ -70,14 +82,17 @@ def strictly(recorder: Any, renderer: Any) -> int:
 
 @pytest.mark.parametrize("agent", sorted(AGENTS))
 async def test_every_sampled_token_is_certified_in_one_row_a_branch(
-    agent: str, engine: Any, renderer: Any, parts: Any, record_property: Any
+    agent: str, engine: Any, renderer: Any, parts: Any, tmp_path: Path, record_property: Any
 ) -> None:
     recorder, client = await played(agent, engine, renderer, parts)
-    calls = recorder.calls
+    kept = stored(recorder, tmp_path)
+    calls = list(kept.values())
+    assert [prompt_ids_of(kept, call) for call in calls] == [context_of(kept, call.id) for call in calls]
+    assert [context_of(kept, one.id) for one in calls] == [e.reply.prompt_token_ids for e in recorder.exchanges]
     assert len(calls) == len(TURNS)
-    assert all(call.certificate.certified for call in calls)
+    assert all(call.certificate is not None and call.certificate.certified for call in calls)
     rows = rows_of(calls).rows
-    assert sum(sum(row.mask) for row in rows) == sum(len(call.completion_token_ids) for call in calls)
+    assert sum(sum(row.mask) for row in rows) == sum(len(call.completion_token_ids or ()) for call in calls)
     for row in rows:
         for span in row.spans:
             again = engine.score(row.token_ids[: span.start], row.token_ids[span.start : span.end], {})
