@@ -10,10 +10,9 @@ import pytest
 from assay.agents.interface import Attempt
 from assay.agents.testing import FakeWorkspace
 from assay.errors import EnvironmentFailure, ProviderError, StoreError
-from assay.gateway.backends.scripted import ScriptedBackend, load_script
+from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Limits, Trajectory
-from assay.rollout.endpoint import client_model
 from assay.rollout.recorder import CALL_BEGUN
 from assay.store import RunStore, answer_of, messages_of, rebuild, verify_chain
 from tests.rollout.programs import Program, run_program, write
@@ -214,22 +213,3 @@ async def test_a_key_in_a_reply_is_taken_out_everywhere(tmp_path: Path) -> None:
     assert (answer_of(found.calls[1]) or {})["content"] == "I used [redacted:OPENAI_API_KEY]."
     assert found.steps[1].message == "I used [redacted:OPENAI_API_KEY]."
     assert [f for f in tmp_path.rglob("*") if f.is_file() and secret.encode() in f.read_bytes()] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("openai:gpt-x", "gpt-x"),
-        ("http://h/v1#org/m", "org/m"),
-        ("scripted:a.json", "a.json"),
-        ("scripted", "scripted"),
-    ],
-)
-def test_clients_are_told_a_plain_name(name: str, told: str) -> None:
-    assert client_model(name) == told
-
-
-def test_scripts_for_these_tests_are_files_too(tmp_path: Path) -> None:
-    path = tmp_path / "s.json"
-    path.write_text('["hello"]')
-    assert load_script(path).replies == ("hello",)

@@ -31,7 +31,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     agent_options: dict[str, Any] = {}
     """Options of the agent, as `key=value`; an unknown one is an error that lists the known ones."""
     model: str | None = None
-    """What an agent with a model asks: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`."""
+    """What an agent with a model asks: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT`
+    (the replies of a recorded attempt; `replay:RUN:ATTEMPT` where it is not of the newest run), ..."""
     attempts: int = 1
     """How often each task is attempted, each time with its own seed."""
     concurrency: int = 4

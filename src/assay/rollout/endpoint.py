@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from assay.gateway.server import Gateway, GatewayOptions
     from assay.gateway.session import Session
 
-__all__ = ["GRACE_S", "GatewayDoor", "Served", "Traffic", "WatchedModel", "client_model", "serve"]
+__all__ = ["GRACE_S", "GatewayDoor", "Served", "Traffic", "WatchedModel", "attach", "serve"]
 
 PATIENCE_S = 5.0
 """How long calls under way may take to be recorded once the agent has ended."""
@@ -195,7 +194,9 @@ class WatchedModel:
 class Served:
     """An endpoint that is open."""
 
-    def __init__(self, endpoint: Endpoint, session: Session, site: web.BaseSite, closing: Callable[[], None]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, session: Session, site: web.BaseSite | None, closing: Callable[[], None]
+    ) -> None:
         self.endpoint = endpoint
         self.session = session
         self._site = site
@@ -210,27 +211,25 @@ class Served:
             await traffic.close()
         except (LimitReached, BoundaryError) as exc:
             cause = cause or exc
-        await self._site.stop()
+        if self._site is not None:
+            await self._site.stop()
         return cause
 
 
 async def serve(gateway: Gateway, model: WatchedModel, traffic: Traffic, listener: socket.socket) -> Served:
-    """Opens a session on a listener, which it takes over."""
+    """Opens a session on a listener of its own, which it takes over."""
     port = listener.getsockname()[1]
-    session = gateway.open(model, traffic)
-    traffic.recorder.redactor.add("session_key", session.key)
     try:
         site = await gateway.listen(listener)
     except BaseException:
-        gateway.close(session)
         listener.close()
         raise
-    endpoint = Endpoint(f"http://127.0.0.1:{port}/s/{session.id}", session.key, client_model(model.name))
+    return attach(gateway, model, traffic, port, site)
+
+
+def attach(gateway: Gateway, model: WatchedModel, traffic: Traffic, port: int, site: web.BaseSite | None) -> Served:
+    """Opens a session where the gateway listens at `port`; `site` ends with it, if one is given."""
+    session = gateway.open(model, traffic)
+    traffic.recorder.redactor.add("session_key", session.key)
+    endpoint = Endpoint(f"http://127.0.0.1:{port}/s/{session.id}", session.key, model.name)
     return Served(endpoint, session, site, lambda: gateway.close(session))
-
-
-def client_model(name: str) -> str:
-    """What a client is told to call the model: its plain name, where the record's has a kind and an address."""
-    plain = name.rpartition("#")[2] if "#" in name else name.partition(":")[2]
-    kept = re.sub(r"[^A-Za-z0-9._/-]", "-", plain or name)[:80]
-    return kept.strip("-") or "model"

@@ -15,7 +15,6 @@ from assay import __version__
 from assay.agents.interface import Agent
 from assay.environments.interface import Backend, World
 from assay.errors import TaskError, UserError, boundary
-from assay.gateway.backends import open_backend
 from assay.plugins import load
 from assay.settings import Settings
 from assay.store import RunStore
@@ -24,6 +23,7 @@ from assay.tasks import LoadedTask, find_tasks
 from .attempt import ModelAccess
 from .config import RunConfig
 from .endpoint import GatewayDoor
+from .models import open_model, settled_model
 from .place import Keeping, Place, WorkspacePlace, WorldPlace
 from .plan import PlannedAttempt, plan
 from .prepare import Preparer
@@ -56,6 +56,7 @@ async def start_run(
         UserError: The configuration cannot work; nothing was started.
         StoreError: The record cannot be written; what is committed stays, and `resume_run` goes on.
     """
+    config = msgspec.structs.replace(config, model=settled_model(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     agent = _make_agent(config)
     name = config.run or new_run_name(agent.name)
@@ -216,7 +217,7 @@ async def _model(config: RunConfig, settings: Settings, agent: Agent) -> AsyncIt
     if config.model is None or not agent.needs_model:
         yield None
         return
-    backend, door = open_backend(config.model, settings), GatewayDoor()
+    backend, door = open_model(config.model, settings), GatewayDoor()
     try:
         yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), door)
     finally:

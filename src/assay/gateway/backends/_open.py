@@ -5,9 +5,10 @@
 | `openai:NAME` | the server at `OPENAI_BASE_URL`, with `OPENAI_API_KEY` |
 | `anthropic:NAME` | the server at `ANTHROPIC_BASE_URL`, with `ANTHROPIC_API_KEY` |
 | `http://host/v1#NAME` | that server; the credential is sent only where the URL lies under `OPENAI_BASE_URL`'s host |
-| `local:PATH`, `vllm:...`, `sglang:...` | models that take tokens; see `_open_tokens` |
+| `local:PATH`, `vllm:...`, `sglang:...` | models that take tokens: the table below this one |
 | `scripted:PATH` | replies from a JSON, TOML or YAML file |
 | `scripted:module:function`, `scripted:file.py:function` | replies from a function |
+| `replay:ATTEMPT`, `replay:RUN:ATTEMPT` | the replies of a recorded attempt, again (in runs; see `replay`) |
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["open_backend"]
 
 _FORMS = (
     "openai:NAME, anthropic:NAME, http://host/v1#NAME, local:PATH, vllm:URL#NAME?tokenizer=PATH, "
-    "sglang:URL#NAME?tokenizer=PATH, scripted:PATH or scripted:module:function"
+    "sglang:URL#NAME?tokenizer=PATH, scripted:PATH, scripted:module:function or replay:ATTEMPT"
 )
 
 
