@@ -28,6 +28,7 @@ from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.gateway.backends import _open as models
+from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing
 from assay.records import (
     AttemptEnded,
@@ -107,7 +108,8 @@ WALLS = {
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",
     "Queries": "assay.store.query",
-    "Model servers": "assay.gateway.backends.openai_chat",
+    "The gateway": "assay.gateway.server",
+    "Model servers": "assay.gateway.backends._client",
     "Source archives": "assay.synthesis._archive",
     "Git repositories": "assay.synthesis._git",
 }
@@ -313,6 +315,7 @@ def task_toml_page() -> str:
 def environment_page() -> str:
     """docs/reference/environment.md."""
     made = f"# Environment variables\n\n{inspect.getdoc(settings)}\n\n# Names of models\n\n{inspect.getdoc(models)}\n"
+    made += f"\n## Models that take tokens\n\n{inspect.getdoc(token_models)}\n"
     return made + f"\n# Prices\n\n{inspect.getdoc(pricing)}\n"
 
 

@@ -2,10 +2,11 @@
 
 A session's address is `http://HOST:PORT/s/ID`, below which each dialect's own paths lie; its key comes where that
 dialect's clients put it (a bearer token, `x-api-key`, `x-goog-api-key`, or `?key=`). Phases of a call: `_identify`,
-`_read`, `_parse`, then `_answer_whole` or `_answer_stream`.
+`read_body`, the dialect's `parse`, then `_answer_whole` or `_answer_stream`.
 
-Covered: a request without the session's key reaches nothing and is not recorded; bodies, header sections, depth and
-the number of calls at once are bounded; compressed bodies are refused. Upstream credentials live in the backends and
+Covered: a request without the session's key reaches nothing, is not read and is not recorded; header sections and
+bodies are bounded in size and time, JSON in depth and number of values, all requests at once in memory, connections
+and calls in number; compressed bodies are refused. Upstream credentials live in the backends and
 never in a request, an answer, or an error that a client sees.
 Not covered: denial of service by a client with a valid key against its own attempt.
 """
@@ -18,32 +19,40 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from assay.errors import AssayError
 
+from .connections import Budget, Connections
 from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, Written, deltas_of
 from .interface import CallHooks
 from .model import Model, unheard
 from .outgoing import Outgoing, is_there
+from .reading import Body, address, read_body
 from .session import Refused, Session
 
 __all__ = ["Address", "Gateway", "GatewayOptions"]
 
 _log = logging.getLogger(__name__)
-_SECRET_HEADERS = {"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"}
-_DECODER = msgspec.json.Decoder()
 
 
 class GatewayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds and patience of the server."""
 
-    max_body_bytes: int = 64 * 1024 * 1024
+    max_body_bytes: int = 32 * 1024 * 1024
     """A longer request is refused with the dialect's 413."""
+    max_body_values: int = 1_000_000
+    """A request with more JSON values (counted as commas and brackets) is refused with the dialect's 413."""
+    max_bytes_at_once: int = 512 * 1024 * 1024
+    """What the requests under way may take together, a JSON value counted as 100 bytes; over it clients are told to
+    come back."""
+    max_connections: int = 4096
+    """Connections at once; never more than three quarters of the files that the process may open."""
+    header_s: float = 20.0
+    """Seconds in which a request's header section must have arrived."""
     body_s: float = 60.0
     """Seconds in which a request's body must have arrived."""
     keep_alive_s: float = 10.0
@@ -65,12 +74,13 @@ class Gateway:
         self._options = options or GatewayOptions()
         self._dialects = dialects
         self._sessions: dict[str, Session] = {}
+        self._budget = Budget(self._options.max_bytes_at_once)
         self._gate = asyncio.Event()
         self._gate.set()
         self._runner: web.ServerRunner | None = None
 
     async def __aenter__(self) -> Gateway:
-        server = web.Server(self._handle, auto_decompress=False, access_log=None, lingering_time=0.0)
+        server = Connections(self._handle, self._options.header_s, self._options.max_connections)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         return self
@@ -110,24 +120,28 @@ class Gateway:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         dialect = self._dialects[-1]
+        body = Body(self._budget, self._options.max_body_bytes, self._options.max_body_values)
         try:
-            target, session_id, key = _address(request)
+            target, session_id, key = address(request)
             dialect = next((d for d in self._dialects if d.owns(target)), dialect)
             session = self._identify(session_id, key)
             probed = _probed(dialect, target, session.model.name)
             if probed is not None:
                 return _response(probed)
-            body, raw = await self._read(request)
-            parsed = dialect.parse(target, body)
-            begun_by = _Call(self._options, request, dialect, session)
-            return await begun_by.run(parsed, raw, dialect.lineage(target, body))
+            read, raw = await read_body(request, body, self._options.body_s)
+            parsed = dialect.parse(target, read)
+            call = _Call(self._options, request, dialect, session)
+            return await call.run(parsed, raw, dialect.lineage(target, read))
         except BadRequest as exc:
             return _response(dialect.error(Problem("bad_request", str(exc), exc.field)))
         except Refused as exc:
             return _response(dialect.error(exc.problem))
         except AssayError as exc:
-            _log.exception("a call could not be made or recorded")
-            return _response(dialect.error(Problem("upstream", f"the gateway failed: {type(exc).__name__}")))
+            return _response(dialect.error(_own_failure(exc)))
+        except RecursionError:
+            return _response(dialect.error(Problem("bad_request", "the body is nested too deeply")))
+        finally:
+            body.release()
 
     def _identify(self, session_id: str | None, key: str | None) -> Session:
         session = self._sessions.get(session_id or "")
@@ -136,31 +150,6 @@ class Gateway:
         if not session.admits(key):
             raise Refused(Problem("unauthorized", "the key is not this session's"))
         return session
-
-    async def _read(self, request: web.BaseRequest) -> tuple[dict[str, Any], bytes]:
-        """The decoded body and its bytes, within bounds."""
-        most = self._options.max_body_bytes
-        if request.method != "POST":
-            raise Refused(Problem("not_found", f"{request.method} is nothing here; model calls are POST"))
-        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            message = "compressed bodies are not taken; send it plain"
-            raise BadRequest(message, "Content-Encoding")
-        if (request.content_length or 0) > most:
-            raise Refused(Problem("too_large", f"a body of {request.content_length} bytes; at most {most}"))
-        chunks: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._options.body_s):
-                async for chunk, _ in request.content.iter_chunks():
-                    size += len(chunk)
-                    if size > most:
-                        raise Refused(Problem("too_large", f"a body of more than {most} bytes"))
-                    chunks.append(chunk)
-        except TimeoutError as exc:
-            message = f"the body did not arrive within {self._options.body_s:g} s"
-            raise BadRequest(message) from exc
-        raw = b"".join(chunks)
-        return _decode(raw), raw
 
 
 class _Call:
@@ -193,31 +182,22 @@ class _Call:
             try:
                 begun = await self._session.begin(parsed, raw, lineage)
                 answered = await self._session.ask(begun, out.deltas)
-            except Refused as exc:
+                if not out.said:
+                    await out.deltas(deltas_of(answered.reply))
+                await out.open()
+                last = writer.end(answered.reply)
+                await self._session.finish(begun, answered, out.whole(last), delivered=is_there(self._request))
+            except AssayError as exc:
                 if not out.opened:
                     raise
-                return await out.end(writer.error(exc.problem))
-            if not out.said:
-                await out.deltas(deltas_of(answered.reply))
-            await out.open()
-            last = writer.end(answered.reply)
-            await self._session.finish(begun, answered, out.whole(last), delivered=is_there(self._request))
+                return await out.end(writer.error(exc.problem if isinstance(exc, Refused) else _own_failure(exc)))
         return await out.end(last)
 
 
-def _decode(raw: bytes) -> dict[str, Any]:
-    try:
-        body = _DECODER.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        message = f"the body is not JSON: {exc}"
-        raise BadRequest(message) from exc
-    except RecursionError as exc:
-        message = "the body is nested too deeply"
-        raise BadRequest(message) from exc
-    if not isinstance(body, dict):
-        message = f"the body must be a JSON object, not {type(body).__name__}"
-        raise BadRequest(message)
-    return body
+def _own_failure(exc: AssayError) -> Problem:
+    """What a client is told where it was not its fault, nor the model's."""
+    _log.error("a call could not be made or recorded", exc_info=exc)
+    return Problem("upstream", f"the gateway failed: {type(exc).__name__}")
 
 
 def _probed(dialect: Dialect, target: Target, model: str) -> Written | None:
@@ -231,20 +211,3 @@ def _response(written: Written) -> web.Response:
     return web.Response(
         status=written.status, body=written.body, headers=dict(written.headers), content_type="application/json"
     )
-
-
-def _address(request: web.BaseRequest) -> tuple[Target, str | None, str | None]:
-    """What is addressed, in which session, with which key; the key is in nothing else that is returned."""
-    parts = urlsplit(request.path_qs)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50))
-    path = parts.path
-    session_id: str | None = None
-    if path.startswith("/s/"):
-        session_id, _, rest = path[3:].partition("/")
-        path = "/" + rest
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    authorization = headers.get("authorization", "")
-    key = authorization[7:].strip() if authorization[:7].lower() == "bearer " else None
-    key = key or headers.get("x-api-key") or headers.get("x-goog-api-key") or query.pop("key", None)
-    public = {name: value for name, value in headers.items() if name not in _SECRET_HEADERS}
-    return Target(request.method, path, query, public), session_id, key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._pieces import answerable, deltas_of
+from ._pieces import answerable, deltas_of, is_too_deep
 from .anthropic_messages import AnthropicMessages
 from .gemini import Gemini
 from .interface import BadRequest, Dialect, Parsed, Problem, StreamWriter, Target, Written
@@ -20,6 +20,7 @@ __all__ = [
     "Written",
     "answerable",
     "deltas_of",
+    "is_too_deep",
 ]
 
 DIALECTS: tuple[Dialect, ...] = (AnthropicMessages(), OpenAIResponses(), Gemini(), OpenAIChat())

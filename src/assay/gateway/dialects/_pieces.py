@@ -13,11 +13,11 @@ from assay.gateway.interface import Delta, ModelReply
 
 from .interface import BadRequest
 
-__all__ = ["answerable", "as_object", "deltas_of", "not_too_deep"]
+__all__ = ["answerable", "as_object", "deltas_of", "is_too_deep", "not_too_deep"]
 
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
-_DEEP = 100
+_MANY, _SPARE = 100, 400
 
 
 def deltas_of(reply: ModelReply) -> list[Delta]:
@@ -99,8 +99,8 @@ def as_object(arguments: str) -> dict[str, Any]:
     such a call back: `{"__unparsedToolInput": {"raw": ..., "len": ...}}`."""
     try:
         value = _DECODER.decode(arguments) if arguments else {}
-        if arguments.count("[") + arguments.count("{") > _DEEP:
-            _ENCODER.encode(_wrapped(value))
+        if arguments.count("[") + arguments.count("{") > _MANY and is_too_deep(value):
+            value = None
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         value = None
     if isinstance(value, dict):
@@ -108,11 +108,15 @@ def as_object(arguments: str) -> dict[str, Any]:
     return {"__unparsedToolInput": {"raw": arguments, "len": len(arguments)}}
 
 
-def _wrapped(value: Any) -> Any:
-    """The value some levels deeper, as an answer or a record will hold it."""
-    for _ in range(_DEEP):
+def is_too_deep(value: Any) -> bool:
+    """Whether a value could not be written some hundred levels deeper, as an answer or a record may hold it."""
+    for _ in range(_SPARE):
         value = [value]
-    return value
+    try:
+        _ENCODER.encode(value)
+    except RecursionError:
+        return True
+    return False
 
 
 @contextmanager
