@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+LOCAL := $(VENV)/.local-model
 
 .PHONY: help setup demo test quick bench lint docs clean
 
@@ -15,13 +16,16 @@ $(STAMP): requirements.lock pyproject.toml scripts/bootstrap.sh
 	@PYTHON="$(PYTHON)" sh scripts/bootstrap.sh $(VENV)
 	@touch $@
 
+$(LOCAL): $(STAMP) requirements-local.txt scripts/local-model.sh
+	@if sh scripts/local-model.sh $(VENV); then touch $@; fi
+
 setup: $(STAMP) ## the virtual environment and the sandbox's tool layer
 	@$(BIN)/assay setup
 
 demo: setup ## the main job, end to end, offline after set-up
 	@$(BIN)/assay demo
 
-test: setup lint ## everything that CI runs
+test: setup lint $(LOCAL) ## everything that CI runs
 	@sh scripts/system-packages.sh
 	@$(BIN)/python -m pytest
 

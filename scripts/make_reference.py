@@ -110,6 +110,7 @@ WALLS = {
     "Queries": "assay.store.query",
     "The gateway": "assay.gateway.server",
     "Model servers": "assay.gateway.backends._client",
+    "Text in prompts": "assay.gateway.tokens.guard",
     "Source archives": "assay.synthesis._archive",
     "Git repositories": "assay.synthesis._git",
 }
