@@ -13,11 +13,20 @@ import sys
 import time
 from pathlib import Path
 
-TURN = {"role": "user", "content": "Add one to the counter, then say what it is. " * 8}
+TURNS = 10
+"""A conversation grows by a turn with each call, and a new one begins after so many."""
+SYSTEM = {"role": "system", "content": "You count. " * 200}
+SAID = {"role": "assistant", "content": "".join(f"word{number:03d} " for number in range(200))}
+"""What the upstream says; the client sends it back."""
+GO_ON = {"role": "user", "content": "Add one to the counter, then say what it is. " * 3}
 
 
-def request_bytes(address: dict[str, str], *, stream: bool) -> bytes:
-    body = {"model": "mock", "messages": [{"role": "system", "content": "You count. " * 200}, TURN], "stream": stream}
+def request_bytes(address: dict[str, str], number: int, *, stream: bool) -> bytes:
+    """Call `number` of a session."""
+    conversation, turn = divmod(number, TURNS)
+    messages = [SYSTEM, {"role": "user", "content": f"Count to {conversation}. " + "Take your time. " * 20}]
+    messages += [SAID, GO_ON] * turn
+    body = {"model": "mock", "messages": messages, "stream": stream}
     if stream:
         body["stream_options"] = {"include_usage": True}
     data = json.dumps(body).encode()
@@ -47,9 +56,9 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[bytes, int]:
 
 
 async def session(address: dict[str, str], calls: int, times: list[float], errors: list[str], *, stream: bool) -> None:
-    data = request_bytes(address, stream=stream)
     reader, writer = await asyncio.open_connection(address["host"], int(address["port"]))
-    for _ in range(calls):
+    for number in range(calls):
+        data = request_bytes(address, number, stream=stream)
         began = time.perf_counter()
         writer.write(data)
         try:

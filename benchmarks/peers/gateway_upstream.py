@@ -9,7 +9,8 @@ import asyncio
 import sys
 
 PIECES = 200
-MESSAGE = b'{"role":"assistant","content":"I add one to the counter and look at it again."}'
+WORDS = [b"word%03d " % number for number in range(PIECES)]
+MESSAGE = b'{"role":"assistant","content":"' + b"".join(WORDS) + b'"}'
 USAGE = b'{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}'
 WHOLE = (
     b'{"id":"x","object":"chat.completion","created":0,"model":"mock","choices":[{"index":0,"message":'
@@ -19,10 +20,7 @@ WHOLE = (
     + b"}"
 )
 HEAD = b'data: {"id":"x","object":"chat.completion.chunk","created":0,"model":"mock","choices":'
-EVENTS = [
-    HEAD + b'[{"index":0,"delta":{"content":"word%03d "},"finish_reason":null}]}\n\n' % number
-    for number in range(PIECES)
-]
+EVENTS = [HEAD + b'[{"index":0,"delta":{"content":"%b"},"finish_reason":null}]}\n\n' % word for word in WORDS]
 LAST = [
     HEAD + b'[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n',
     HEAD + b'[],"usage":' + USAGE + b"}\n\n",

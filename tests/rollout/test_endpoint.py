@@ -155,15 +155,15 @@ async def test_a_sandbox_that_goes_away_is_not_the_agents_failure(tmp_path: Path
 
 
 async def test_a_store_that_cannot_be_written_ends_the_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = RunStore.append
+    real = RunStore.append_all
 
-    def full(self: RunStore, chain: str, bodies: Any) -> str:
-        if any(type(body).__name__ == "ModelCalled" for body in bodies):
+    def full(self: RunStore, batch: Any) -> list[str]:
+        if any(type(body).__name__ == "ModelCalled" for _, bodies in batch for body in bodies):
             message = "the disk is full"
             raise StoreError(message)
-        return real(self, chain, bodies)
+        return real(self, batch)
 
-    monkeypatch.setattr(RunStore, "append", full)
+    monkeypatch.setattr(RunStore, "append_all", full)
     with pytest.raises(StoreError, match="disk is full"):
         await run_program(tmp_path, Program(stubborn=True), scripted())
 

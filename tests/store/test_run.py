@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -177,3 +178,42 @@ def test_an_unclosed_run_in_such_a_folder_says_what_to_do(live: RunStore, tmp_pa
     copy.rename(tmp_path / "runs" / "r")
     done = read_as_nobody(tmp_path, tmp_path / "runs" / "r")
     assert "copy the folder to where you may write" in done.stderr
+
+
+class Waiting:
+    """Events of one chain that wait."""
+
+    def __init__(self, chain: str, *bodies: Body) -> None:
+        self.chain = chain
+        self.bodies = list(bodies)
+
+    def pending(self) -> list[Body]:
+        return self.bodies
+
+    def committed(self) -> None:
+        self.bodies = []
+
+
+def started(attempt: str) -> AttemptStarted:
+    return AttemptStarted("r", attempt, "t", "", "a", None, 0, 0)
+
+
+async def test_chains_that_commit_together_take_one_transaction(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        statements: list[str] = []
+        store._open().set_trace_callback(statements.append)
+        many = [Waiting(f"a{n}.0", started(f"a{n}")) for n in range(5)]
+        await asyncio.gather(*(store.joint.commit(one) for one in many))
+        assert statements.count("COMMIT") == 1
+        assert [one.bodies for one in many] == [[]] * 5
+        assert len(store.attempts()) == 5
+
+
+async def test_one_chain_that_cannot_be_committed_takes_no_other_with_it(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        good, bad = Waiting("a.0", started("a")), Waiting("b.0", Noted("x", {"value": float("nan")}))
+        done = await asyncio.gather(store.joint.commit(good), store.joint.commit(bad), return_exceptions=True)
+        assert done[0] is None
+        assert isinstance(done[1], StoreError)
+        assert (good.bodies, len(bad.bodies)) == ([], 1)
+        assert [row.attempt for row in store.attempts()] == ["a"]

@@ -197,15 +197,15 @@ class LiveAttempt(Attempt):
             self._asked = model.open()
         self._meter.begin_call()
         standing = self._conversation.place(request)
-        call_id, started = self._recorder.begin_call(), time.time()
+        call_id, started = await self._recorder.begin_call(), time.time()
         with self._meter.waiting():
             async with model.places:
                 try:
                     answered = await self._answer(call_id, request, standing)
                 except ProviderError as exc:
-                    self._record_call(_Ended(call_id, standing, started, error=str(exc)))
+                    await self._record_call(_Ended(call_id, standing, started, error=str(exc)))
                     raise
-        self._record_call(_Ended(call_id, standing, started, answered))
+        await self._record_call(_Ended(call_id, standing, started, answered))
         self._meter.charge(answered.reply.usage, answered.reply.cost_usd)
         return call_id, answered.reply
 
@@ -217,10 +217,10 @@ class LiveAttempt(Attempt):
         placement = self._conversation.placement(standing)
         return await self._asked.ask(call_id, request, placement, _unseen)
 
-    def _record_call(self, ended: _Ended) -> None:
+    async def _record_call(self, ended: _Ended) -> None:
         answered, standing = ended.answered, ended.standing
         reply = answered.reply if answered else None
-        self._recorder.end_call(
+        await self._recorder.end_call(
             Exchange(
                 id=ended.id,
                 request=standing.request,

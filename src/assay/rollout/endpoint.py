@@ -104,7 +104,7 @@ class Traffic:
             self.meter.begin_call()
             state = await self._observe()
             self._turns.asked(parent, request.messages, state)
-            call_id = self.recorder.begin_noted_call(parent, state)
+            call_id = await self.recorder.begin_noted_call(parent, state)
         self._states[call_id] = state
         self._quiet.clear()
         return call_id
@@ -116,7 +116,7 @@ class Traffic:
             return
         try:
             with self._stopping():
-                call = self.recorder.end_call(exchange, state)
+                call = await self.recorder.end_call(exchange, state)
         finally:
             if not self._states:
                 self._quiet.set()

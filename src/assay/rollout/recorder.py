@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -66,15 +67,18 @@ class Recorder:
 
     def add(self, body: Body) -> None:
         """Adds an event; commits when a batch is full, or when one has waited long enough. Called on the event loop."""
+        self._hold(body)
+        if len(self._pending) >= BATCH or time.monotonic() - self._since > PATIENCE_S:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._on_time)
+
+    def _hold(self, body: Body) -> None:
         if self.redactor.knows and not isinstance(body, ModelCalled):
             body = self._clean(body)
         if not self._pending:
             self._since = time.monotonic()
         self._pending.append(body)
-        if len(self._pending) >= BATCH or time.monotonic() - self._since > PATIENCE_S:
-            self.flush()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None
@@ -92,12 +96,25 @@ class Recorder:
 
     def flush(self) -> None:
         """Commits what is pending. Raises `StoreError`; what was pending stays pending then."""
+        if self._pending:
+            self.store.append(self.chain, self._pending)
+        self.committed()
+
+    async def commit(self) -> None:
+        """Commits what is pending together with what other tries of the run commit now. Raises as `flush`."""
+        if self._pending:
+            await self.store.joint.commit(self)
+
+    def pending(self) -> Sequence[Body]:
+        """See `store.Pending`."""
+        return self._pending
+
+    def committed(self) -> None:
+        """See `store.Pending`."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._pending:
-            self.store.append(self.chain, self._pending)
-            self._pending = []
+        self._pending = []
 
     def step(self, step: Step) -> None:
         """Adds a step of the agent; its index is the next one."""
@@ -115,26 +132,29 @@ class Recorder:
         self._evidence += 1
         return f"e{self._evidence}"
 
-    def begin_call(self) -> str:
+    async def begin_call(self) -> str:
         """Commits everything up to a call that is about to be made, and returns its id, unique in the chain."""
         self._calls += 1
-        self.flush()
-        return f"c{self._calls}"
+        call_id = f"c{self._calls}"
+        await self.commit()
+        return call_id
 
-    def begin_noted_call(self, parent: str | None, state: str | None) -> str:
+    async def begin_noted_call(self, parent: str | None, state: str | None) -> str:
         """The same for one of many that may be under way at once.
 
         A chain that was cut says by its note which were: those that are noted and not recorded.
         """
-        data: dict[str, object] = {"call": f"c{self._calls + 1}", "parent": parent, "state": state}
-        self.note(CALL_BEGUN, {name: value for name, value in data.items() if value is not None})
-        return self.begin_call()
+        call_id = f"c{self._calls + 1}"
+        data: dict[str, object] = {"call": call_id, "parent": parent, "state": state}
+        known = {name: value for name, value in data.items() if value is not None}
+        self._hold(Noted(CALL_BEGUN, known, time.time()))
+        return await self.begin_call()
 
-    def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:
+    async def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:
         """Adds a model call that has ended, without secrets and without what its parent has, and commits."""
         call = self._keeper.keep(exchange, state)
-        self.add(ModelCalled(call))
-        self.flush()
+        self._hold(ModelCalled(call))
+        await self.commit()
         return call
 
     def verdict(self, verdict: Verdict) -> None:

@@ -20,6 +20,7 @@ from assay.records import GENESIS, SCHEMA_VERSION, Body, Event, Noted, Trajector
 from .assemble import assemble
 from .chain import Link, event_of, link_digest
 from .database import WriterLock, connect, store_errors
+from .joint import JointCommits
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
 from .sealed import SealedRun
@@ -42,6 +43,8 @@ class RunStore:
         self._lock = lock
         self._sealed = SealedRun(layout.sealed) if connection is None else None
         self._builders: dict[str, RowBuilder] = {}
+        self.joint = JointCommits(self.append_all)
+        """For who commits beside many others."""
 
     @property
     def is_sealed(self) -> bool:
