@@ -39,6 +39,8 @@ VERBS = (
     Verb("doctor", "doctor:doctor", "Tries every sandbox and says which works here, and why."),
     Verb("run", "run:run", "Runs an agent on tasks and judges what it left."),
     Verb("resume", "run:resume", "Finishes exactly what is missing of a run that was cut."),
+    Verb("gateway", "gateway:gateway", "Records agents that something else starts, in front of any model."),
+    Verb("record", "record:record", "Records any command in this folder, with no task at all."),
     Verb("stats", "stats:stats", "Sums up runs: pass@k and pass^k, with intervals."),
     Verb("ls", "inspect_run:ls", "Lists the attempts of a run, or the runs of a store."),
     Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),

@@ -142,6 +142,11 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, shown: int = SH
     for number, verdict in _later(trajectory, opened):
         _show_verdict(verdict, f" (learnt later, addendum {number})")
     end = trajectory.finished
+    if end is None:
+        recorded = {call.id for call in trajectory.calls}
+        begun = [str(note.data.get("call")) for note in trajectory.notes if note.name == "call begun"]
+        for call in (one for one in begun if one not in recorded):
+            out.print(_block(f"model call {call[:40]} was under way when the record was cut"), style="yellow")
     how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a word")
     if end is not None and end.error:
         out.print(_block(f"{end.broke} failed: {end.error}"), style="red")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -149,14 +150,13 @@ class Redactor:
         hits = [*self._known_in(data), *(_shaped(data) if shapes else ())]
         if not hits:
             return Cleaned(data, ())
-        pieces, at = [], 0
-        for hit in sorted(hits):
-            if hit.start < at:
-                at = max(at, hit.end)  # a key that overlaps one that is gone already
-                continue
-            pieces += [data[at : hit.start], b"[redacted:" + hit.name.encode() + b"]"]
-            at = hit.end
-        return Cleaned(b"".join([*pieces, data[at:]]), tuple(sorted({hit.name for hit in hits})))
+        pieces, at, names = list[bytes](), 0, set[str]()
+        for hit in sorted(hits, key=attrgetter("start")):  # a known value goes before a shape that begins with it
+            if hit.start >= at:
+                pieces += [data[at : hit.start], b"[redacted:" + hit.name.encode() + b"]"]
+                names.add(hit.name)
+            at = max(at, hit.end)
+        return Cleaned(b"".join([*pieces, data[at:]]), tuple(sorted(names)))
 
     def text(self, text: str, *, shapes: bool = True) -> str:
         """A text without secrets."""
