@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 LOCAL := $(VENV)/.local-model
 
-.PHONY: help setup demo test quick bench lint docs clean
+.PHONY: help setup demo test quick bench fuzz lint docs clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -40,6 +40,12 @@ lint: $(STAMP) ## style, types, import rules
 
 bench: setup ## measure; writes benchmarks/results/local/*.json
 	@$(BIN)/python -m benchmarks
+
+FUZZ_S ?= 60
+fuzz: setup ## fuzz what the gateway reads of strangers, FUZZ_S seconds a target
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet 'atheris>=3.0'
+	@for target in anthropic-messages openai-responses gemini openai-chat chat-stream message-stream; do \
+		$(BIN)/python -m tests.fuzz.gateway $$target -max_total_time=$(FUZZ_S) || exit 1; done
 
 docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
 	@$(BIN)/python scripts/make_reference.py

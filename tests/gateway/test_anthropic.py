@@ -195,6 +195,7 @@ async def test_an_overloaded_server_is_asked_again(upstream: Any, kinds: Any, cl
         ((b"data: nonsense\n\n",), "no event"),
         ((event("content_block_delta", delta={"type": "text_delta", "text": "x"}),), "outside of any block"),
         ((event("content_block_stop"),), "not begun"),
+        ((event("content_block_start", content_block={"text": "x"}),), "a block without a type"),
         ((event("content_block_start", content_block={"type": "tool_use", "id": 3}),), "without a name or an id"),
         ((grown(0, {"type": "text"}), event("message_stop"), b""), "no message"),
         ((event("error", error={"type": "invalid_request_error", "message": "nope"}),), "nope"),

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from assay.gateway.backends._anthropic_body import anthropic_body
+from assay.gateway.backends._chat_body import chat_body
 from assay.gateway.dialects import BadRequest, Parsed, Problem
 from assay.gateway.dialects.anthropic_messages import AnthropicMessages
 from assay.gateway.interface import Delta, ModelRequest
@@ -175,6 +177,7 @@ def test_sampling_is_translated(given: dict[str, Any], sampling: dict[str, Any])
             {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f"}]}]},
             "messages[0].content[0].input",
         ),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
         ({"tools": [{"input_schema": {}}]}, "tools"),
         ({"tool_choice": {"type": "most"}}, "tool_choice.type"),
         ({"system": 3}, "system"),
@@ -334,6 +337,8 @@ def test_any_json_is_parsed_or_refused(body: dict[str, Any]) -> None:
     assert all(message["role"] in {"system", "user", "assistant", "tool"} for message in got.request.messages)
     json.loads(HERE.reply(got, answer(), "id1", 0))
     assert events(streamed(HERE, got, answer(), 1000))
+    assert chat_body(got.request, "m")["model"] == "m"
+    assert anthropic_body(got.request, "m")["model"] == "m"
 
 
 def test_deep_json_is_refused() -> None:

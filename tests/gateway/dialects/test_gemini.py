@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from assay.gateway.backends._anthropic_body import anthropic_body
+from assay.gateway.backends._chat_body import chat_body
 from assay.gateway.dialects import BadRequest, Parsed, Problem
 from assay.gateway.dialects.gemini import Gemini
 from assay.records import Usage
@@ -255,3 +257,5 @@ def test_any_json_is_parsed_or_refused(body: dict[str, Any]) -> None:
     assert all(message["role"] in {"system", "user", "assistant", "tool"} for message in got.request.messages)
     json.loads(HERE.reply(got, answer(), "id1", 0))
     assert events(streamed(HERE, got, answer(), 1000))
+    assert chat_body(got.request, "m")["model"] == "m"
+    assert anthropic_body(got.request, "m")["model"] == "m"

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from assay.gateway.backends._anthropic_body import anthropic_body
+from assay.gateway.backends._chat_body import chat_body
 from assay.gateway.dialects import BadRequest, Parsed, Problem
 from assay.gateway.dialects.openai_responses import OpenAIResponses
 from tests.gateway.dialects.shapes import (
@@ -160,6 +162,8 @@ def test_foreign_sealed_reasoning_is_kept() -> None:
         ({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}, "input[0].arguments"),
         ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0].call_id"),
         ({"input": [{"type": "function_call_output", "call_id": "x"}]}, "input[0].output"),
+        ({"input": [{"type": "text"}]}, "input[0].type"),
+        ({"input": [{"role": "user", "content": [{"type": "image_url"}]}]}, "input[0].content[0].type"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [{"type": "namespace", "name": "n", "tools": [{"name": "f"}]}]}, "tools[0].tools[0]"),
         ({"tool_choice": {"type": "hosted"}}, "tool_choice"),
@@ -291,3 +295,5 @@ def test_any_json_is_parsed_or_refused(body: dict[str, Any]) -> None:
     assert all(message["role"] in {"system", "user", "assistant", "tool"} for message in got.request.messages)
     json.loads(HERE.reply(got, answer(), "id1", 0))
     assert events(streamed(HERE, got, answer(), 1000))
+    assert chat_body(got.request, "m")["model"] == "m"
+    assert anthropic_body(got.request, "m")["model"] == "m"

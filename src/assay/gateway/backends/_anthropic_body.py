@@ -2,8 +2,9 @@
 
 Tool messages and the user message after them become one user message; reasoning goes back only where it is signed,
 for nothing else is taken; `max_tokens`, which must be said, is 8192 where the request does not. Sampling options that
-the API does not have (`seed`, `logprobs`, penalties) are left out. What a client of the same dialect sent beside the
-canonical call goes along: its own fields, tools of the server, cache marks where they stood.
+the API does not have (`seed`, `logprobs`, penalties) and tools that are no functions are left out. What a client of the
+same dialect sent beside the canonical call goes along: its own fields, tools of the server, cache marks where they
+stood.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def anthropic_body(request: ModelRequest, model: str) -> dict[str, Any]:
     if turns.system:
         body["system"] = turns.system
     body["messages"] = turns.found
-    tools = [_tool(tool["function"], passed.get("tool_fields") or {}) for tool in request.tools]
+    functions = [tool["function"] for tool in request.tools if tool.get("function")]
+    tools = [_tool(function, passed.get("tool_fields") or {}) for function in functions]
     tools += passed.get("tools") or []
     if tools:
         body["tools"] = tools
@@ -85,7 +87,7 @@ class _Turns:
         calls = [
             {
                 "type": "tool_use",
-                "id": call["id"],
+                "id": call.get("id") or "",
                 "name": call["function"]["name"],
                 "input": as_object(call["function"].get("arguments") or ""),
             }

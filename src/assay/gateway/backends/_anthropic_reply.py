@@ -198,6 +198,8 @@ class MessageStream:
     def _begin(self, block: dict[str, Any]) -> list[Delta]:
         if self._open is not None:
             self._refuse("a block inside another one")
+        if not isinstance(block.get("type"), str):
+            self._refuse("a block without a type")
         self._open, self._grown = dict(block), []
         if block.get("type") != "tool_use":
             first = block.get("text") or block.get("thinking")

@@ -9,7 +9,7 @@ import msgspec
 from assay.gateway.interface import ModelRequest
 
 from ._events import encode
-from ._reading import checked, require
+from ._reading import checked, kept, require
 from .interface import Parsed, Target
 
 __all__ = ["OWN_SIGNATURE", "read_request"]
@@ -272,7 +272,7 @@ def _part(block: _Block, raw: dict[str, Any], where: str) -> dict[str, Any]:
             return {"type": "image_url", "image_url": {"url": f"data:{source.media_type};base64,{source.data}"}}
         if source.type == "url":
             return {"type": "image_url", "image_url": {"url": source.url}}
-    return {key: value for key, value in raw.items() if key != "cache_control"}
+    return kept({key: value for key, value in raw.items() if key != "cache_control"}, where)
 
 
 def _sampling(read: _Request, body: dict[str, Any]) -> dict[str, Any]:

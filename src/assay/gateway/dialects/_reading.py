@@ -8,7 +8,7 @@ import msgspec
 
 from .interface import BadRequest
 
-__all__ = ["checked", "require"]
+__all__ = ["checked", "kept", "require"]
 
 Shape = TypeVar("Shape")
 
@@ -26,6 +26,12 @@ def checked(body: dict[str, Any], shape: type[Shape], where: str = "") -> Shape:
         field = where + path.removesuffix("`").removeprefix("$")
         text = f"{message[:1].lower()}{message[1:]}"
         raise BadRequest(text, field.removeprefix(".") or None) from exc
+
+
+def kept(part: dict[str, Any], where: str) -> dict[str, Any]:
+    """A part that is passed on as it is; not one that would be taken for a canonical part."""
+    require(part.get("type") not in {"text", "image_url"}, "no such type in this dialect", f"{where}.type")
+    return part
 
 
 def require(ok: object, message: str, field: str | None = None) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from assay.gateway.interface import ModelRequest
 
 from ._events import encode
-from ._reading import checked, require
+from ._reading import checked, kept, require
 from .interface import Parsed
 
 __all__ = ["OWN_SEAL", "read_request"]
@@ -151,7 +151,7 @@ class _Messages:
         else:
             require(kind != "item_reference", "items are not stored here: send the item itself", where)
             self._open()
-            self._said.append([raw])
+            self._said.append([kept(raw, where)])
 
     def end_turn(self) -> None:
         """The assistant's turn is over."""
@@ -300,8 +300,7 @@ def _part(part: Any, where: str) -> dict[str, Any]:
         return {"type": "text", "text": text}
     if part["type"] == "input_image" and isinstance(part.get("image_url"), str):
         return {"type": "image_url", "image_url": {"url": part["image_url"]}}
-    kept: dict[str, Any] = part
-    return kept
+    return kept(part, where)
 
 
 def _sampling(read: _Request, body: dict[str, Any]) -> dict[str, Any]:

@@ -41,9 +41,19 @@ class _ToolCall(msgspec.Struct):
     id: str = ""
 
 
+class _Image(msgspec.Struct):
+    url: str
+
+
+class _Part(msgspec.Struct):
+    type: str
+    text: str | None = None
+    image_url: _Image | None = None
+
+
 class _Message(msgspec.Struct):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[dict[str, Any]] | None = None
+    content: str | list[_Part] | None = None
     tool_calls: list[_ToolCall] | None = None
     tool_call_id: str | None = None
 
@@ -97,6 +107,11 @@ class OpenAIChat:
         for position, message in enumerate(read.messages):
             answers = message.role != "tool" or message.tool_call_id
             require(answers, "a tool's message names the call it answers", f"messages[{position}].tool_call_id")
+            if isinstance(message.content, list):
+                _check_parts(message.content, f"messages[{position}].content")
+        for position, tool in enumerate(read.tools or ()):
+            whole = tool.type != "function" or tool.function is not None
+            require(whole, "expected an object", f"tools[{position}].function")
         request = ModelRequest(
             messages=body["messages"],
             tools=body.get("tools") or [],
@@ -192,6 +207,12 @@ class _Writer:
     def error(self, problem: Problem) -> bytes:
         """An error object in place of a chunk."""
         return sse({"error": error_body(problem)})
+
+
+def _check_parts(parts: list[_Part], where: str) -> None:
+    for place, part in enumerate(parts):
+        need = {"text": part.text, "image_url": part.image_url}.get(part.type, part)
+        require(need is not None, "a part of this type needs it", f"{where}[{place}].{part.type}")
 
 
 def _named(delta: Delta) -> dict[str, Any]:
