@@ -33,6 +33,7 @@ from assay.gateway.backends import pricing
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
+    Certificate,
     Check,
     EnvironmentSpec,
     Event,
@@ -47,6 +48,7 @@ from assay.records import (
     Noted,
     Observation,
     Oracle,
+    RawBody,
     Step,
     StepTaken,
     Task,
@@ -57,6 +59,7 @@ from assay.records import (
     Verdict,
     VerdictGiven,
 )
+from assay.rollout.alone import RecordConfig, ServeConfig
 from assay.rollout.config import RunConfig
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
 from assay.store import AttemptRow, GcReport, Problem, SealReport
@@ -71,7 +74,20 @@ REFERENCE = ROOT / "docs" / "reference"
 NOTICE = "<!-- Written by scripts/make_reference.py: change the program, then run `make docs`. -->\n"
 RECORDS: tuple[type, ...] = (
     *(Task, Message, EnvironmentSpec, Limits, Check, Oracle, Trajectory, Step, ToolCall, Observation, Truncation),
-    *(ModelCall, Usage, Evidence, Verdict, Isolation, LimitHold, Event, AttemptStarted, StepTaken, ModelCalled),
+    *(
+        ModelCall,
+        Usage,
+        RawBody,
+        Certificate,
+        Evidence,
+        Verdict,
+        Isolation,
+        LimitHold,
+        Event,
+        AttemptStarted,
+        StepTaken,
+        ModelCalled,
+    ),
     *(EvidenceAdded, VerdictGiven, Noted, AttemptEnded),
 )
 TOML_TABLES: tuple[tuple[str, type], ...] = (
@@ -109,6 +125,8 @@ WALLS = {
     "The stored record": "assay.store.audit",
     "Queries": "assay.store.query",
     "The gateway": "assay.gateway.server",
+    "Secrets in records": "assay.rollout.redact",
+    "Recording without a sandbox": "assay.rollout.alone",
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.guard",
     "Source archives": "assay.synthesis._archive",
@@ -132,6 +150,11 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         (GroupSummary, Estimate, Bounds, AtK),
     ),
     "resume": ({"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"}, ()),
+    "gateway": (
+        {"run": "its name", "sessions": "list of {url, key, model}; printed when they are open"},
+        (),
+    ),
+    "record": ({"run": "its name", "attempt": "record@0", "exit_code": "the command's, negative for a signal"}, ()),
     "stats": ({"runs": "names", "groups": "list of GroupSummary"}, ()),
     "ls": ({"run": "its name", "attempts": "list of AttemptRow"}, (AttemptRow,)),
     "ls --runs": ({"runs": "names, the oldest first"}, ()),
@@ -253,6 +276,8 @@ def configuration_page() -> str:
     )
     made += struct_section(RunConfig, "A run: `assay run`")
     made += "\n" + struct_section(Limits, "Limits of an attempt: `[limits]`, `--max-...`")
+    made += "\n" + struct_section(ServeConfig, "The gateway alone: `assay gateway`")
+    made += "\n" + struct_section(RecordConfig, "One command: `assay record`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
     made += "\n" + struct_section(ResourceLimits, "Limits of a sandbox")
     made += (
@@ -279,6 +304,9 @@ def tables_page() -> str:
         "# Tables of the store\n\nWhat `assay query` asks, and what a sealed run holds as Parquet files of the same "
         "names (`.assay/runs/RUN/sealed/*.parquet`). One row of `trajectories` is one try at one attempt; `final` "
         "marks the try that decides. `events` alone is the record; the other tables are made from it.\n\n"
+        "The `request` of a call holds what is new in it. Where its parent has the rest, `request.shared` says so: "
+        "`parent` is that call, `messages` how many leading ones are its, and `fields` which other fields are. "
+        "`assay.store.request_of` puts the whole together.\n\n"
         "A query also sees what was learnt after sealing: rows of `verdicts` and `evidence` in whose column `addendum` "
         "a number stands. They change no `outcome` in `trajectories`, and no file.\n"
     )

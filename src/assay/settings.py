@@ -4,7 +4,7 @@
 |---|---|---|
 | `ASSAY_CACHE` | where tool layers and built images are kept | `$XDG_CACHE_HOME/assay`, else `~/.cache/assay` |
 | `ASSAY_STORE` | the folder of runs and blobs | `.assay` in the working directory |
-| `ASSAY_PRICES` | a TOML file of model prices that go before the built-in ones | none |
+| `ASSAY_PRICES` | a TOML file of what models cost; none is built in | none |
 | `OPENAI_BASE_URL` | where `--model openai:NAME` asks | none |
 | `OPENAI_API_KEY` | the credential for it; never recorded | none |
 | `ANTHROPIC_BASE_URL` | where `--model anthropic:NAME` asks, without `/v1` | none |

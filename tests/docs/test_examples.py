@@ -10,18 +10,21 @@ import pytest
 
 from scripts.make_reference import ROOT
 
+PROGRAMS = {"openai_agents_program.py", "smolagents_program.py"}
+"""Run by tests/harnesses, with the libraries that they need."""
 IN_A_SANDBOX = {"first_run.py"}
 SAYS = {
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "first_run.py": "pass reward 1",
     "read_a_run.py": "problems: ()",
+    "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
     "word_agent.py": "written after 1 step",
 }
 
 
 def examples() -> list[object]:
-    found = sorted((ROOT / "docs_src").glob("*.py"))
+    found = sorted(p for p in (ROOT / "docs_src").glob("*.py") if p.name not in PROGRAMS)
     return [pytest.param(p, marks=pytest.mark.slow if p.name in IN_A_SANDBOX else (), id=p.stem) for p in found]
 
 

@@ -193,7 +193,12 @@ def _call(call: ModelCall) -> dict[str, Any]:
     names = ("id", "model", "dialect", "cost_usd", "prompt_token_ids", "completion_token_ids", "logprobs", "error")
     usage = {name: getattr(call.usage, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
     response = None if call.response is None else canonical_bytes(call.response).decode()
-    bodies = {"request": canonical_bytes(call.request).decode(), "response": response}
+    request = call.request
+    if call.shared_messages or call.shared_fields:
+        # What the parent has is not repeated here either; `assay.store.request_of` puts it together.
+        shared = {"parent": call.parent, "messages": call.shared_messages, "fields": call.shared_fields}
+        request = {**request, "shared": shared}
+    bodies = {"request": canonical_bytes(request).decode(), "response": response}
     return {n: getattr(call, n) for n in (*names, "started", "ended")} | usage | bodies
 
 
