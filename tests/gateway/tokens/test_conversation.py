@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay.errors import ProviderError
-from assay.gateway.tokens import rows_of
+from assay.gateway.tokens import Said, SaidCall, TokenModel, rows_of
 
 pytestmark = pytest.mark.quick
 START = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Go."}]
@@ -153,3 +153,42 @@ async def empty(client: Any) -> None:
 
     request = ModelRequest(messages=[])
     await client.session.model.ask("c", request, client.session.forest.place(request), client._hear)
+
+
+class WithIds:
+    """A renderer whose model gives its calls ids of its own; remembers the messages that it is given."""
+
+    name = "with-ids"
+    stop_ids: tuple[int, ...] = (0,)
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+
+    def render(self, messages: Any, tools: Any) -> list[int]:
+        self.given.append(list(messages))
+        return [1, 2]
+
+    def extend(self, before: Any, sampled: Any, messages: Any, names: Any) -> list[int]:
+        self.given.append([*messages, names])
+        return [*before, *sampled, 3]
+
+    def parse(self, sampled: Any, before: Any, tools: Any) -> Said:
+        return Said("", "", (SaidCall("bash", "{}", "functions.bash:0"),))
+
+    def text(self, tokens: Any) -> str:
+        return ""
+
+    def is_plain(self, token: int) -> bool:
+        return True
+
+
+async def test_a_template_that_shows_ids_is_given_the_models_own(parts: Any) -> None:
+    renderer = WithIds()
+    client = parts.Talk(TokenModel(parts.Echoing([5]), renderer))
+    first = await client.ask(START)
+    assert first["tool_calls"][0]["id"].startswith("call_")
+    await client.ask([*START, first, *parts.results(first)])
+    assert renderer.given[1][0]["tool_call_id"] == "functions.bash:0"
+    assert renderer.given[1][1] == {"functions.bash:0": "bash"}
+    await client.ask([*START, first, *parts.results(first)], tools=())
+    assert renderer.given[3][0]["tool_call_id"] == "functions.bash:0"

@@ -7,7 +7,7 @@ that differs from the conversation it left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -63,6 +63,8 @@ class Conversation:
         self._renderer = renderer
         self._calls: dict[str, ModelCall] = {}
         self._kept: dict[str, _Kept] = {}
+        self._own_ids: dict[str, str] = {}
+        """The model's own ids of tool calls, by those that the client knows."""
 
     def prompt(self, request: ModelRequest, placement: Placement) -> Prompt:
         """Where the request goes on, and the ids for it. Changes nothing."""
@@ -82,9 +84,25 @@ class Conversation:
         return Prompt(ids, parent.id, shared, cause, None if cause is None else shared, how, echoes)
 
     def add(
-        self, call_id: str, request: ModelRequest, prompt: Prompt, sampled: tuple[int, ...], sent: Sequence[int]
+        self,
+        call_id: str,
+        request: ModelRequest,
+        prompt: Prompt,
+        sampled: tuple[int, ...],
+        sent: Sequence[int],
+        own_ids: Mapping[str, str],
     ) -> Certificate:
-        """Keeps a finished call; its certificate. `sent` is what the model really was told."""
+        """Keeps a finished call; its certificate.
+
+        Args:
+            call_id: Of the call.
+            request: What was asked.
+            prompt: What was to be told to the model.
+            sampled: What it said.
+            sent: What it really was told.
+            own_ids: Ids that the model itself gave its tool calls, by those that the client is told.
+        """
+        self._own_ids |= own_ids
         tail = prompt.ids[prompt.shared :]
         tokens = ModelCall(call_id, "", "", {}, None, prompt_token_ids=tail, completion_token_ids=sampled)
         tokens = _linked(tokens, prompt)
@@ -111,8 +129,8 @@ class Conversation:
 
     def _extended(self, request: ModelRequest, told: Sequence[int], call_id: str) -> Sequence[int] | None:
         count = self._kept[call_id].messages + 1
-        names = names_in(request.messages[:count])
-        return self._renderer.extend(told, self._sampled(call_id), request.messages[count:], names)
+        messages = self._as_told(request)
+        return self._renderer.extend(told, self._sampled(call_id), messages[count:], names_in(messages[:count]))
 
     def _replayed(self, request: ModelRequest, call_id: str) -> Sequence[int] | None:
         """The same turns under other tools: each sampled answer as it was, everything else rendered again."""
@@ -124,7 +142,7 @@ class Conversation:
             line.append(at)
             at = self._calls[at].parent
         line.reverse()
-        messages = request.messages
+        messages = self._as_told(request)
         ids: Sequence[int] | None = self._renderer.render(messages[: self._kept[line[0]].messages], request.tools)
         for position, step in enumerate(line):
             if ids is None:
@@ -135,7 +153,11 @@ class Conversation:
         return ids
 
     def _rendered(self, request: ModelRequest) -> tuple[int, ...]:
-        return tuple(self._renderer.render(request.messages, request.tools))
+        return tuple(self._renderer.render(self._as_told(request), request.tools))
+
+    def _as_told(self, request: ModelRequest) -> list[dict[str, Any]]:
+        """The messages with the model's own ids of tool calls, for templates that show them."""
+        return [_renamed(message, self._own_ids) for message in request.messages] if self._own_ids else request.messages
 
     def _sampled(self, call_id: str) -> tuple[int, ...]:
         return self._calls[call_id].completion_token_ids or ()
@@ -158,6 +180,15 @@ def alike(one: Sequence[int], other: Sequence[int]) -> int:
     if one[:count] == other[:count]:
         return count
     return next(i for i in range(count) if one[i] != other[i])
+
+
+def _renamed(message: dict[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
+    if message.get("tool_call_id") in ids:
+        return {**message, "tool_call_id": ids[message["tool_call_id"]]}
+    calls = message.get("tool_calls")
+    if not calls or not any(isinstance(call, dict) and call.get("id") in ids for call in calls):
+        return message
+    return {**message, "tool_calls": [{**call, "id": ids.get(call.get("id"), call.get("id"))} for call in calls]}
 
 
 def _linked(tokens: ModelCall, prompt: Prompt) -> ModelCall:

@@ -83,10 +83,13 @@ class TokenModel:
         if steered is not None:
             sampling["steered"] = list(steered)
         sampled = await self._backend.generate(sent, sampling, self._renderer.stop_ids, on_tokens)
-        reply = self._reply(call_id, request, prompt, sampling, sampled)
+        said = self._renderer.parse(sampled.token_ids, sent, request.tools)
+        message = _message(call_id, said)
+        reply = self._reply(message, request, prompt, sampling, sampled)
         if streamed:
             await on_deltas(pieces.rest(reply.message))
-        certificate = self._conversation.add(call_id, request, prompt, sampled.token_ids, sent)
+        own_ids = {_tool_call_id(call_id, n): call.id for n, call in enumerate(said.calls) if call.id is not None}
+        certificate = self._conversation.add(call_id, request, prompt, sampled.token_ids, sent, own_ids)
         return Answered(reply, prompt.cause, prompt.differs_at, prompt.shared, certificate)
 
     def _prompt(self, request: ModelRequest, placement: Placement) -> Prompt:
@@ -104,11 +107,14 @@ class TokenModel:
         return chosen | self._forced
 
     def _reply(
-        self, call_id: str, request: ModelRequest, prompt: Prompt, sampling: dict[str, Any], sampled: TokenReply
+        self,
+        message: dict[str, Any],
+        request: ModelRequest,
+        prompt: Prompt,
+        sampling: dict[str, Any],
+        sampled: TokenReply,
     ) -> ModelReply:
-        said = self._renderer.parse(sampled.token_ids, prompt.ids, request.tools)
-        message = _message(call_id, said)
-        finish = "tool_calls" if said.calls and sampled.finish_reason == "stop" else sampled.finish_reason
+        finish = "tool_calls" if "tool_calls" in message and sampled.finish_reason == "stop" else sampled.finish_reason
         counts = {"prompt_tokens": len(prompt.ids), "completion_tokens": len(sampled.token_ids)}
         told: dict[str, Any] = {
             "prompt": prompt.how,

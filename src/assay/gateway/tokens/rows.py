@@ -11,6 +11,7 @@ for each line of calls that ends somewhere, and a span that several rows hold as
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -91,7 +92,7 @@ def context_of(calls: Mapping[str, ModelCall], call_id: str) -> tuple[int, ...]:
             parts.append(own[: needed - parent.shared_tokens])
             needed = parent.shared_tokens
         call = parent
-    return tuple(token for part in reversed(parts) for token in part)
+    return tuple(itertools.chain.from_iterable(reversed(parts)))
 
 
 def certify(calls: Mapping[str, ModelCall], call_id: str, sent: Sequence[int]) -> Certificate:
