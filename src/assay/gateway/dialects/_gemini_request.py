@@ -82,7 +82,7 @@ class _Request(msgspec.Struct, rename="camel"):
 
 def read_request(body: dict[str, Any], dialect: str, model: str, *, stream: bool, context: dict[str, Any]) -> Parsed:
     """The whole request. Raises `BadRequest` naming the field; may raise RecursionError where it is nested too deep."""
-    body = _camel(body)
+    body = dict(_camel(body))
     for key in ("generationConfig", "toolConfig"):
         if isinstance(body.get(key), dict):
             body[key] = _camel(body[key])
@@ -208,8 +208,8 @@ class _Held(msgspec.Struct):
 
 def _camel(given: dict[str, Any]) -> dict[str, Any]:
     """Names as `camelCase`: the API takes both forms."""
-    if not any("_" in key for key in given):
-        return dict(given)
+    if "_" not in "".join(given):
+        return given
     found: dict[str, Any] = {}
     for key, value in given.items():
         first, *rest = key.split("_")
