@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from assay.agents.interface import Attempt
@@ -169,8 +170,6 @@ async def test_a_store_that_cannot_be_written_ends_the_attempt(tmp_path: Path, m
 
 
 async def test_the_key_is_dead_when_the_agent_has_ended(tmp_path: Path) -> None:
-    import aiohttp
-
     class Keeper(Program):
         async def run(self, attempt: Attempt) -> None:
             self.endpoint = await attempt.endpoint()
@@ -213,3 +212,40 @@ async def test_a_key_in_a_reply_is_taken_out_everywhere(tmp_path: Path) -> None:
     assert (answer_of(found.calls[1]) or {})["content"] == "I used [redacted:OPENAI_API_KEY]."
     assert found.steps[1].message == "I used [redacted:OPENAI_API_KEY]."
     assert [f for f in tmp_path.rglob("*") if f.is_file() and secret.encode() in f.read_bytes()] == []
+
+
+CALLS: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}, ("error", "code")),
+    "responses": ("/v1/responses", {"input": "hi"}, ("error", "code")),
+    "anthropic": (
+        "/v1/messages",
+        {"max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]},
+        ("error", "type"),
+    ),
+    "gemini": (
+        "/v1beta/models/m:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
+        ("error", "status"),
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", CALLS)
+async def test_a_spent_limit_is_said_in_the_clients_own_words(tmp_path: Path, dialect: str) -> None:
+    path, body, where = CALLS[dialect]
+
+    class Client(Program):
+        async def converse(self, attempt: Attempt, client: aiohttp.ClientSession, url: str) -> None:
+            base = url.removesuffix("/v1/chat/completions")
+            for _ in range(2):
+                async with client.post(base + path, json={"model": "m", **body}) as response:
+                    self.errors.append((response.status, await response.json()))
+
+    client = Client()
+    found = await only(tmp_path, client, limits=Limits(calls=1))
+    assert (found.finished and found.finished.stopped) == "calls"
+    (first, _), (second, error) = client.errors
+    assert (first, second) == (200, {"anthropic": 402, "gemini": 403}.get(dialect, 429))
+    assert error[where[0]][where[1]]
+    assert "limit calls reached" in str(error)
+    assert len(found.calls) == 1
