@@ -37,7 +37,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder.mkdir(parents=True)
         where = str(folder.relative_to(tmp_path))
         own = {"program": "bin/it"} if isinstance(recipe.install, Npm) and recipe.install.native else {}
-        found = Installed(recipe.name, recipe.version, where, (), "d", 1, 1.0, node="parts", python="parts", **own)
+        found = Installed(
+            recipe.name,
+            recipe.version,
+            where,
+            recipe.install.wanted,
+            (),
+            "d",
+            1,
+            1.0,
+            node="parts",
+            python="parts",
+            **own,
+        )
         (folder / "installed.json").write_bytes(msgspec.json.encode(found))
     return tmp_path
 

@@ -38,20 +38,21 @@ def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None
     asked = {"private": True, "dependencies": {wanted.package: wanted.version}}
     (folder / "package.json").write_bytes(msgspec.json.encode(asked))
     shutil.copyfile(LOCKS / f"{name}.json", folder / "package-lock.json")
+    # Not `npm ci`: it refuses a lock without the optional packages of other platforms that a registry has lost.
     command = [
-        *(str(node), str(npm), "ci", "--ignore-scripts", "--omit=dev", "--prefer-offline"),
+        *(str(node), str(npm), "install", "--ignore-scripts", "--omit=dev", "--prefer-offline"),
         *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
     ]
     _run(command, folder, f"npm could not install {', '.join(wanted.wanted)}")
 
 
-def pip_install(python: str, wanted: Sequence[str], target: Path) -> None:
-    """Installs wheels for `python` into `target`. Raises `UserError`."""
+def pip_install(python: str, wanted: Sequence[str], target: Path, built: Sequence[str] = ()) -> None:
+    """Installs wheels for `python` into `target`; those in `built` from source. Raises `UserError`."""
     command = [
         *(*_pip(python), "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"),
-        *("--only-binary", ":all:", "--target", str(target), *wanted),
+        *("--only-binary", ":all:", *(f"--no-binary={name}" for name in built), "--target", str(target), *wanted),
     ]
-    _run(command, target.parent, f"pip could not install {', '.join(wanted)} (only wheels are taken)")
+    _run(command, target.parent, f"pip could not install {', '.join(wanted)} (wheels alone)")
 
 
 def _pip(python: str) -> list[str]:
@@ -72,14 +73,16 @@ def _run(command: Sequence[str], folder: Path, what: str) -> None:
         raise UserError(message) from exc
     if done.returncode == 0:
         return
-    told = f"{done.stdout}\n{done.stderr}".strip()
+    told = f"{done.stdout}\n{done.stderr}".strip()[:20_000]
     if _OFFLINE.search(told):
         hint = "the package registry is not in reach; run this once where it is, or copy the cache folder from there"
     elif _ABSENT.search(told):
         hint = "the registry does not have that version"
     else:
         hint = "its own words are above"
-    message = f"{what}:\n{told[-1500:]}\n{hint}"
+    errors = [line for line in told.splitlines() if line.lower().startswith(("error", "npm error"))]
+    words = "\n".join(errors) or told
+    message = f"{what}:\n{words[:1500]}\n{hint}"
     raise UserError(message)
 
 

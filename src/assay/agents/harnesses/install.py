@@ -68,6 +68,8 @@ class Installed(msgspec.Struct, frozen=True):
     name: str
     version: str
     path: str
+    wanted: tuple[str, ...]
+    """What was asked of the registry."""
     packages: tuple[str, ...]
     """Everything that is in it, `name@version`."""
     digest: str
@@ -111,6 +113,8 @@ def installed_or_none(cache: Path, recipe: Recipe) -> Installed | None:
         found = msgspec.json.decode(text, type=Installed)
     except (OSError, msgspec.MsgspecError):
         return None
+    if found.wanted != recipe.install.wanted:
+        return None
     parts = {"path": found.path, "node": found.node, "python": found.python}
     there = {name: str(cache / part) for name, part in parts.items() if part is not None}
     return msgspec.structs.replace(found, **there) if all(Path(part).is_dir() for part in there.values()) else None
@@ -153,6 +157,8 @@ def install(cache: Path, recipe: Recipe, say: Say, *, python: str | None = None)
         if isinstance(recipe.install, Npm):
             made = _install_npm(cache, recipe, recipe.install, say)
         else:
+            if recipe.install.built:
+                say(f"{recipe.name}: {', '.join(recipe.install.built)} has no wheel; its set-up program runs here")
             made = _install_pip(cache, recipe, recipe.install, python)
         say(f"{recipe.name}: {len(made.packages)} packages, {made.mebibytes} MiB, {made.seconds:.0f} s")
     return find_installed(cache, recipe)
@@ -166,7 +172,7 @@ def _install_npm(cache: Path, recipe: Recipe, wanted: Npm, say: Say) -> Installe
         if program is None:
             message = f"{recipe.title} has no program for this machine ({platform.machine()})"
             raise UserError(message)
-    with _made_aside(cache, recipe.name, recipe.version) as making:
+    with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
         run_npm(node / _NODE_PROGRAM, node / _NPM_PROGRAM, making.folder, recipe.name, wanted)
         native = f"node_modules/{program}" if program is not None else None
         if native is not None:
@@ -181,9 +187,9 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
     chosen = find_python(wanted.python, python)
     layer = ensure_toolchain(cache, python=chosen)
     minor = layer.python_version.rpartition(".")[0]
-    with _made_aside(cache, recipe.name, recipe.version) as making:
+    with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
         site = making.folder / "site"
-        pip_install(chosen, wanted.wanted, site)
+        pip_install(chosen, wanted.wanted, site, wanted.built)
         _compile(layer.host_python, site)
         (making.folder / "start.py").write_text(_START, encoding="utf-8")
         _write_python(making.folder / "bin" / "python", recipe.name, minor)
@@ -199,7 +205,7 @@ def _node(cache: Path, say: Say) -> Path:
         if (folder / "installed.json").is_file():
             return folder
         say(f"node: {NODE.packages[0]}")
-        with _made_aside(cache, "node", NODE.version) as making:
+        with _made_aside(cache, "node", NODE.version, NODE.wanted) as making:
             pip_install(sys.executable, NODE.wanted, making.folder / "site")
             packages = pip_packages(making.folder / "site")
             made = making.keep(packages, digest_record(packages))
@@ -221,21 +227,22 @@ def _only_maker(cache: Path, name: str) -> Iterator[None]:
 class _Making:
     """A folder that is being filled, aside of its place."""
 
-    def __init__(self, cache: Path, name: str, version: str, work: Path) -> None:
+    def __init__(self, final: Path, cache: Path, wanted: Sequence[str], work: Path) -> None:
         self.folder = work / "made"
         self.folder.mkdir(mode=0o755)
-        self._cache, self._name, self._version = cache, name, version
+        self._final, self._cache, self._wanted = final, cache, tuple(wanted)
         self._started = time.monotonic()
 
     def keep(self, packages: Sequence[str], digest: str, **more: str | None) -> Installed:
         """Writes `installed.json` and renames the folder to its place."""
-        final = _folder(self._cache, self._name, self._version)
+        name, _, version = self._final.name.rpartition("-")
         _settle_modes(self.folder)
         size = sum(p.lstat().st_size for p in self.folder.rglob("*") if not p.is_symlink())
         made = Installed(
-            name=self._name,
-            version=self._version,
-            path=str(final.relative_to(self._cache)),
+            name=name,
+            version=version,
+            path=str(self._final.relative_to(self._cache)),
+            wanted=self._wanted,
             packages=tuple(packages),
             digest=digest,
             mebibytes=round(size / (1 << 20)),
@@ -243,15 +250,15 @@ class _Making:
             **more,
         )
         (self.folder / "installed.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1))
-        shutil.rmtree(final, ignore_errors=True)  # what stands there has no whole `installed.json`
-        self.folder.rename(final)
+        shutil.rmtree(self._final, ignore_errors=True)  # what stands there is no whole folder, or another recipe's
+        self.folder.rename(self._final)
         return made
 
 
 @contextlib.contextmanager
-def _made_aside(cache: Path, name: str, version: str) -> Iterator[_Making]:
+def _made_aside(cache: Path, name: str, version: str, wanted: Sequence[str] = ()) -> Iterator[_Making]:
     with tempfile.TemporaryDirectory(dir=cache / "agents", prefix=".making-") as work:
-        yield _Making(cache, name, version, Path(work))
+        yield _Making(_folder(cache, name, version), cache, wanted, Path(work))
 
 
 def _settle_modes(root: Path) -> None:

@@ -11,7 +11,7 @@ RECIPE = Recipe(
     name="mini-swe-agent",
     title="mini-swe-agent",
     # Without `mcp` LiteLLM tries again for ever after an import that fails.
-    install=Pip(("mini-swe-agent==2.4.6", "mcp==1.28.1")),
+    install=Pip(("mini-swe-agent==2.4.6", "mcp==2.3.0")),
     dialects=("openai-chat",),
     command=(
         *("${python}", "-I", "${tree}/start.py", "-m", "minisweagent.run.mini"),

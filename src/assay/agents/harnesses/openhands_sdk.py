@@ -24,10 +24,15 @@ conversation.run()
 RECIPE = Recipe(
     name="openhands-sdk",
     title="OpenHands SDK",
-    install=Pip(("openhands-sdk==1.58.0", "openhands-tools==1.58.0"), python=(3, 12)),
+    install=Pip(("openhands-sdk==1.58.0", "openhands-tools==1.58.0"), python=(3, 12), built=("func-timeout",)),
     dialects=("openai-chat",),
     command=("${python}", "-I", "${tree}/start.py", "${home}/.openhands/run.py", "${model}"),
-    env={"OPENAI_BASE_URL": "${openai}", "OPENAI_API_KEY": "${key}", "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+    env={
+        "OPENAI_BASE_URL": "${openai}",
+        "OPENAI_API_KEY": "${key}",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "HISTFILE": "/dev/null",
+    },
     files={".openhands/run.py": _PROGRAM},
     own=(".openhands", ".cache"),
     told="`LLM(base_url=..., api_key=...)`",

@@ -7,6 +7,14 @@ from .recipe import Npm, Recipe
 
 __all__ = ["RECIPE", "QwenCodeAgent"]
 
+_SETTINGS = """\
+{
+  "privacy": {"usageStatisticsEnabled": false},
+  "general": {"disableAutoUpdate": true},
+  "security": {"auth": {"selectedType": "openai"}},
+  "model": {"generationConfig": {"contextWindowSize": ${context}}}
+}
+"""
 RECIPE = Recipe(
     name="qwen-code",
     title="Qwen Code",
@@ -20,10 +28,7 @@ RECIPE = Recipe(
         "OPENAI_MODEL": "${model}",
         "QWEN_STREAM_IDLE_TIMEOUT_MS": "3600000",
     },
-    files={
-        ".qwen/settings.json": '{"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true},'
-        ' "security": {"auth": {"selectedType": "openai"}}}\n'
-    },
+    files={".qwen/settings.json": _SETTINGS},
     own=(".qwen", ".cache"),
     told="`OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`",
     side_calls="none; compaction is a call without tools",

@@ -52,6 +52,8 @@ class Pip(msgspec.Struct, frozen=True, tag="pip"):
     """Pinned, `name==version`; the first is the one that gives the version."""
     python: tuple[int, int] = (3, 11)
     """The oldest Python that they run on."""
+    built: tuple[str, ...] = ()
+    """Packages that have no wheel: their own set-up program runs on this machine when they are installed."""
 
     @property
     def version(self) -> str:

@@ -1,0 +1,396 @@
+"""What each harness is put through: a scripted model that calls the harness's own tools, fails, goes silent or is cut
+off, and what must have become of the sandbox and of the record. Used by `harness_matrix.py` and by tests/harnesses.
+
+Every turn appends its own line to a file, so a turn that was made twice, or not at all, is seen in the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.agents.harnesses.driving import Drive, Driven, Relay, drive
+from assay.agents.interface import Agent
+from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
+from assay.errors import ProviderError
+from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall
+from assay.gateway.dialects._pieces import deltas_of
+from assay.gateway.forest import text_of
+from assay.gateway.interface import Delta, Exchange, ModelReply, ModelRequest, OnDeltas
+from assay.gateway.model import PlainModel
+from assay.plugins import load
+from assay.records import Usage
+
+__all__ = ["HANDS", "KNOWN", "SCENARIOS", "Cell", "Hand", "Player", "Scenario", "agent_of", "run_cell"]
+
+DOCS = Path(__file__).parent.parent / "docs_src"
+LOG = "/workspace/log.txt"
+SUBTASK = "SUBTASK-7"
+Fault = Literal["500", "429", "cut", "silence", "full", "malformed", "sub_agent"]
+
+
+class Hand(msgspec.Struct, frozen=True):
+    """How a model acts through one harness."""
+
+    shell: Callable[[str], tuple[str, dict[str, Any]]]
+    """A shell command to the name and the arguments of a tool."""
+    end: tuple[str, dict[str, Any]] | None = None
+    """The call that ends the task; None: a text does."""
+    sub_agent: tuple[str, dict[str, Any]] | None = None
+    sub_end: tuple[str, dict[str, Any]] | None = None
+    """The call by which a sub-agent ends; None: a text does."""
+    agent: str | None = None
+    """The agent's name, where it is another's (`command`)."""
+    program: str | None = None
+    """Of docs_src, for the agent `command`."""
+    shorter: dict[str, Any] = {}
+    """Options that make it lose patience after some seconds of silence; without, there is no such clock."""
+    rewrites: str = ""
+    """Why its record is not one branch, where that is so by its nature."""
+    window: int = 24_000
+    """Context tokens, where it compacts."""
+    full: int = 0
+    """Prompt tokens that make it compact; -1: an error for a prompt that is too long does; 0: it does not."""
+
+
+def _named(name: str, key: str = "command", **more: Any) -> Callable[[str], tuple[str, dict[str, Any]]]:
+    return lambda command: (name, {key: command, **more})
+
+
+HANDS: dict[str, Hand] = {
+    "claude-code": Hand(
+        _named("Bash", description="run"),
+        sub_agent=(
+            "Agent",
+            {"description": "sub", "prompt": SUBTASK, "subagent_type": "general-purpose", "run_in_background": False},
+        ),
+        shorter={"env": {"CLAUDE_STREAM_IDLE_TIMEOUT_MS": "6000", "CLAUDE_ENABLE_STREAM_WATCHDOG": "1"}},
+        full=990_000,
+    ),
+    "codex": Hand(
+        _named("exec_command", "cmd"),
+        sub_agent=("multi_agent_v1__spawn_agent", {"message": SUBTASK}),
+        shorter={"arguments": ["-c", "model_providers.assay.stream_idle_timeout_ms=6000"]},
+        full=23_500,
+    ),
+    "qwen-code": Hand(
+        _named("run_shell_command", is_background=False),
+        sub_agent=("agent", {"description": "sub", "prompt": SUBTASK, "subagent_type": "general-purpose"}),
+        shorter={"env": {"QWEN_STREAM_IDLE_TIMEOUT_MS": "6000"}},
+        full=23_500,
+    ),
+    "opencode": Hand(
+        _named("bash", description="run"),
+        sub_agent=("task", {"description": "sub", "prompt": SUBTASK, "subagent_type": "general"}),
+        full=23_500,
+    ),
+    "pi": Hand(_named("bash"), full=-1),
+    "gemini-cli": Hand(
+        _named("run_shell_command", description="run"),
+        sub_agent=("invoke_agent", {"agent_name": "generalist", "prompt": SUBTASK}),
+        sub_end=("complete_task", {"result": {"response": "It is done."}}),
+    ),
+    "mini-swe-agent": Hand(_named("bash"), end=("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"})),
+    "openhands-sdk": Hand(_named("terminal"), end=("finish", {"message": "done"})),
+    "openai-agents": Hand(_named("shell"), agent="command", program="openai_agents_program.py"),
+    "smolagents": Hand(
+        _named("shell"),
+        end=("final_answer", {"answer": "done"}),
+        agent="command",
+        program="smolagents_program.py",
+        rewrites="its calls come back as text, so each call is a branch of its own",
+    ),
+}
+
+
+class Scenario(NamedTuple):
+    """A conversation with something in it that goes wrong, and in which turn."""
+
+    faults: dict[int, Fault]
+    turns: int = 2
+    parallel: bool = False
+    """Whether the second turn calls two tools at once."""
+    silence_s: float = 20.0
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "plain": Scenario({}, parallel=True),
+    "malformed": Scenario({1: "malformed"}),
+    "errors": Scenario({0: "500", 1: "429"}),
+    "cut": Scenario({1: "cut"}),
+    "silence": Scenario({1: "silence"}),
+    "compaction": Scenario({1: "full"}, turns=3),
+    "sub_agent": Scenario({1: "sub_agent"}),
+}
+
+
+KNOWN = {
+    ("gemini-cli", "gemini", "cut"): "it does not ask again after a stream that was cut: it ends with an error",
+    ("openai-agents", "openai-responses", "cut"): "its client does not ask again in the middle of a streamed answer",
+}
+"""What a harness does not survive, by its own doing."""
+
+
+class Player:
+    """A model that goes through a scenario, turn by turn, whatever the client asks again.
+
+    Titles, summaries and other calls without tools are answered with a text and are no turn.
+    """
+
+    def __init__(self, hand: Hand, scenario: Scenario, relays: Sequence[Relay]) -> None:
+        self.name = "scripted"
+        self.turn = 0
+        self._hand, self._scenario, self._relays = hand, scenario, relays
+        self._done: set[int] = set()
+        self._sub = 0
+
+    async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
+        """See `ModelBackend.complete`."""
+        if not request.tools or _asks_for_a_summary(request):
+            return await self._say(request, Reply(content="Summary: go on with the task."), on_deltas)
+        if self._is_sub(request):
+            return await self._say(request, self._sub_turn(), on_deltas)
+        fault = self._scenario.faults.get(self.turn) if self.turn not in self._done else None
+        self._done.add(self.turn)
+        if fault == "500":
+            message = "the server fell over"
+            raise ProviderError(message, status=500)
+        if fault == "429":
+            message = "too many requests"
+            raise ProviderError(message, status=429, retry_after_s=1.0)
+        if fault == "full" and self._hand.full < 0:
+            message = "context_length_exceeded: the prompt is too long, 25000 tokens > 24000 maximum"
+            raise ProviderError(message, status=400, retryable=False)
+        if fault == "silence":
+            await asyncio.sleep(self._scenario.silence_s)
+        if fault in {"malformed", "sub_agent"}:
+            return await self._say(request, self._odd(fault), on_deltas)
+        if fault == "cut":
+            return await self._cut(request, on_deltas)
+        reply = self._reply()
+        self.turn += 1
+        full = self._hand.full if fault == "full" else None
+        return await self._say(request, reply, on_deltas, full)
+
+    def _is_sub(self, request: ModelRequest) -> bool:
+        said = [text_of(m.get("content")) for m in request.messages if m.get("role") == "user"]
+        return any(SUBTASK in text for text in said)
+
+    def _sub_turn(self) -> Reply:
+        self._sub += 1
+        if self._sub > 1 and self._hand.sub_end is not None:
+            return Reply(tool_calls=(self._call(self._hand.sub_end, "end"),))
+        if self._sub > 1:
+            return Reply(content="The subtask is done.")
+        return Reply(tool_calls=(self._call(self._hand.shell("echo sub >> sub.txt"), "sub"),))
+
+    def _call(self, what: tuple[str, dict[str, Any]], position: int | str = 0) -> ScriptedCall:
+        return ScriptedCall(what[0], what[1], id=f"call_{self.turn}_{position}")
+
+    def _reply(self) -> Reply:
+        if self.turn >= self._scenario.turns:
+            if self._hand.end is None:
+                return Reply(content="All is done.")
+            return Reply(content="All is done.", tool_calls=(self._call(self._hand.end),))
+        commands = [f"echo turn-{self.turn} >> log.txt"]
+        if self._scenario.parallel and self.turn == 1:
+            commands.append("echo beside >> beside.txt")
+        calls = tuple(self._call(self._hand.shell(c), i) for i, c in enumerate(commands))
+        return Reply(content=f"This is turn {self.turn}.", reasoning="I think, therefore I write.", tool_calls=calls)
+
+    def _odd(self, fault: str) -> Reply:
+        if fault == "sub_agent":
+            call = self._call(self._hand.sub_agent or ("", {}), "s")
+            return Reply(content="Somebody else does this.", tool_calls=(call,))
+        name, arguments = self._hand.shell("echo broken >> log.txt")
+        text = msgspec.json.encode(arguments).decode()[:-6]
+        return Reply(tool_calls=(ScriptedCall(name, text, id="call_broken"),))
+
+    async def _cut(self, request: ModelRequest, on_deltas: OnDeltas | None) -> ModelReply:
+        """Half of an answer, and then the line is dead; the rest is generated for nobody."""
+        reply = await ScriptedBackend(lambda _: self._reply()).complete(request)
+        pieces = _pieces(reply)
+        if on_deltas is not None:
+            await on_deltas(pieces[: len(pieces) // 2])
+            await asyncio.sleep(0.3)
+        for relay in self._relays:
+            relay.cut()
+        if on_deltas is not None:
+            await on_deltas(pieces[len(pieces) // 2 :])
+        return reply
+
+    async def _say(
+        self, request: ModelRequest, said: Reply, on_deltas: OnDeltas | None, full: int | None = None
+    ) -> ModelReply:
+        reply = await ScriptedBackend(lambda _: said).complete(request)
+        if on_deltas is not None:
+            for piece in _pieces(reply):
+                await on_deltas([piece])
+        return reply if full is None else msgspec.structs.replace(reply, usage=Usage(full, 10))
+
+    async def close(self) -> None:
+        """Holds nothing."""
+
+
+def _asks_for_a_summary(request: ModelRequest) -> bool:
+    last = text_of(request.messages[-1].get("content")) if request.messages else ""
+    return "Respond with TEXT ONLY" in last or "CONTEXT CHECKPOINT" in last
+
+
+def _pieces(reply: ModelReply) -> list[Delta]:
+    """An answer in pieces of a few characters, as a server streams it."""
+    found: list[Delta] = []
+    for whole in deltas_of(reply):
+        if whole.index is not None:
+            found.append(msgspec.structs.replace(whole, arguments=""))
+            found += [Delta(index=whole.index, arguments=part) for part in _parts(whole.arguments)]
+        elif whole.reasoning:
+            found += [Delta(reasoning=part) for part in _parts(whole.reasoning)]
+        else:
+            found += [Delta(text=part) for part in _parts(whole.text)]
+    return found
+
+
+def _parts(text: str, size: int = 7) -> list[str]:
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """What came of one scenario with one harness."""
+
+    harness: str
+    dialect: str
+    scenario: str
+    status: Literal["pass", "fail", "not applicable", "not run"]
+    note: str = ""
+    seconds: float = 0.0
+    calls: int = 0
+    streamed: bool | None = None
+    causes: tuple[str, ...] = ()
+    """Why calls began new branches, in order."""
+    state: tuple[str, ...] = ()
+    """Paths that changed, but for those of the scenario."""
+
+
+async def run_cell(
+    backend: Backend, harness: str, dialect: str, name: str, *, timeout_s: float = 180.0, hand: Hand | None = None
+) -> tuple[Cell, Driven | None]:
+    """Puts a harness through a scenario. What it cannot do is not applicable; what goes wrong is a fail, with why."""
+    hand, scenario = hand or HANDS[harness], SCENARIOS[name]
+    why_not = _not_applicable(hand, scenario)
+    if why_not is not None:
+        return Cell(harness, dialect, name, "not applicable", why_not), None
+    relays: list[Relay] = []
+    player = Player(hand, scenario, relays)
+    options = {"context_tokens": hand.window} if name == "compaction" and hand.program is None else {}
+    options |= hand.shorter if name == "silence" else {}
+    agent = agent_of(harness, dialect, options)
+    what = Drive(
+        "Write the lines that you are told to write.",
+        spec=WorkspaceSpec(limits=ResourceLimits(memory_mib=3072)),
+        timeout_s=timeout_s,
+        keep_alive_s=2.0,
+        read=(LOG, "/workspace/sub.txt", "/workspace/beside.txt"),
+    )
+    driven = await drive(agent, PlainModel(player), backend, what, relays)
+    problem = _problem(scenario, driven, rewrites=bool(hand.rewrites))
+    own = {"/workspace/log.txt", "/workspace/sub.txt", "/workspace/beside.txt"}
+    cell = Cell(
+        harness=harness,
+        dialect=dialect,
+        scenario=name,
+        status="pass" if problem is None else "fail",
+        note=KNOWN.get((harness, dialect, name), problem) if problem else hand.rewrites,
+        seconds=round(driven.seconds, 1),
+        calls=len(driven.exchanges),
+        streamed=_streams(driven.exchanges),
+        causes=tuple(e.cause for e in driven.exchanges if e.cause is not None),
+        state=tuple(c.path for c in driven.changes if c.path not in own)[:20],
+    )
+    return cell, driven
+
+
+def agent_of(harness: str, dialect: str, options: dict[str, Any]) -> Agent:
+    """The agent, told to speak `dialect`."""
+    hand = HANDS[harness]
+    more = {"dialect": dialect} if hand.program is None else _command(harness, dialect, hand.program)
+    agent: Agent = load("agents", hand.agent or harness)(**options, **more)
+    return agent
+
+
+def _command(harness: str, dialect: str, program: str) -> dict[str, Any]:
+    """Options of the agent `command` for a program of docs_src. The one that can, streams in the second dialect."""
+    words = [f"/opt/agents/{harness}/bin/python", "/opt/program.py"]
+    words += ["responses", "stream"] if dialect == "openai-responses" else []
+    return {
+        "harnesses": [harness],
+        "mounts": {str(DOCS / program): "/opt/program.py"},
+        "command": words,
+        "own": ["/home/agent/.cache"],
+    }
+
+
+def _not_applicable(hand: Hand, scenario: Scenario) -> str | None:
+    faults = set(scenario.faults.values())
+    if "sub_agent" in faults and hand.sub_agent is None:
+        return "it has no sub-agents"
+    if "full" in faults and not hand.full:
+        return "it is not told of a context and does not compact"
+    return None
+
+
+def _problem(scenario: Scenario, driven: Driven, *, rewrites: bool) -> str | None:
+    """What is not as it must be; None where all is."""
+    if driven.error is not None:
+        return driven.error
+    result = driven.results[-1]
+    if result.timed_out:
+        return f"did not end: {_tail(result.stderr or result.stdout)}"
+    wanted = "".join(f"turn-{turn}\n" for turn in range(scenario.turns))
+    seen = driven.files.get(LOG, b"").decode()
+    if seen != wanted:
+        return (
+            f"log.txt is {seen!r} and not {wanted!r}; exit {result.exit_code}: {_tail(result.stderr or result.stdout)}"
+        )
+    if scenario.parallel and driven.files.get("/workspace/beside.txt") != b"beside\n":
+        return "the second of two calls at once was not made, or made twice"
+    faults = set(scenario.faults.values())
+    if "sub_agent" in faults and driven.files.get("/workspace/sub.txt") != b"sub\n":
+        return "the sub-agent did not act, or acted twice"
+    return None if rewrites else _record_problem(scenario, driven, faults)
+
+
+def _record_problem(scenario: Scenario, driven: Driven, faults: set[str]) -> str | None:
+    """The record: the way from the last call to its root has every turn once."""
+    causes = [exchange.cause for exchange in driven.exchanges if exchange.cause is not None]
+    if "sub_agent" in faults and "sub_agent" not in causes:
+        return f"the record has no sub-agent's branch: {causes}"
+    if "full" in faults and len(causes) < 2:
+        return "it did not compact"
+    if "silence" in faults and len(driven.answered) != len(driven.exchanges):
+        return "it asked again while the model was silent"
+    if faults & {"full", "sub_agent"}:
+        return None
+    by_id = {exchange.id: exchange for exchange in driven.exchanges}
+    line: list[Exchange] = [driven.answered[-1]]
+    while line[-1].parent is not None:
+        line.append(by_id[line[-1].parent])
+    ids = [call["id"] for e in line for call in ((e.reply.message.get("tool_calls") if e.reply else None) or ())]
+    turns = [one for one in ids if one.startswith("call_") and one.endswith("_0")]
+    if len(set(turns)) != len(turns) or len({t.split("_")[1] for t in turns}) < scenario.turns:
+        return f"the branch of the last call has the turns {sorted(turns)}"
+    return None
+
+
+def _streams(exchanges: Sequence[Exchange]) -> bool | None:
+    if not exchanges:
+        return None
+    return any(b"data:" in exchange.raw_response[:4000] for exchange in exchanges)
+
+
+def _tail(text: str) -> str:
+    return " ".join(text.split())[-300:]

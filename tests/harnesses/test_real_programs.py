@@ -1,0 +1,86 @@
+"""Real harnesses, untouched, in real sandboxes with no network: those of docs/harnesses.md that install quickly.
+
+`make test` installs them into the cache first (scripts/harnesses-for-tests.sh).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assay.environments.interface import Backend
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import init_task
+from scripts.harness_certificates import certificate_cell
+from scripts.harness_matrix import COLUMNS, PAGE, RESULTS, ROWS, load_results, table
+from scripts.harness_scenarios import HANDS, KNOWN, SCENARIOS, run_cell
+
+Need = Callable[[str], None]
+PROGRAMS = [
+    ("pi", "openai-chat"),
+    ("pi", "openai-responses"),
+    ("pi", "anthropic-messages"),
+    ("claude-code", "anthropic-messages"),
+    ("codex", "openai-responses"),
+    ("openai-agents", "openai-chat"),
+    ("openai-agents", "openai-responses"),
+    ("smolagents", "openai-chat"),
+]
+QUICK = ("plain", "malformed", "errors", "cut", "compaction", "sub_agent")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", QUICK)
+@pytest.mark.parametrize(("harness", "dialect"), PROGRAMS)
+async def test_scenario(harness: str, dialect: str, scenario: str, sandboxes: Backend, need_installed: Need) -> None:
+    need_installed(harness)
+    cell, driven = await run_cell(sandboxes, harness, dialect, scenario)
+    if cell.status == "not applicable":
+        pytest.skip(f"{harness}: {cell.note}")
+    expected = "fail" if (harness, dialect, scenario) in KNOWN else "pass"
+    assert cell.status == expected, (cell, driven.results if driven else None)
+    assert not [path for path in cell.state if path != "/workspace/log"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("harness", "dialect"), PROGRAMS[:5])
+async def test_every_sampled_token_is_certified(
+    harness: str, dialect: str, sandboxes: Backend, need_installed: Need
+) -> None:
+    pytest.importorskip("renderers", reason="certificates need assay[local]")
+    need_installed(harness)
+    cell = await certificate_cell(sandboxes, harness, dialect)
+    assert cell.status == "pass", cell
+    assert cell.note.startswith("100%")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "pi"])
+async def test_a_whole_attempt_is_judged_by_its_state(harness: str, tmp_path: Path, need_installed: Need) -> None:
+    need_installed(harness)
+    init_task(tmp_path / "hello")
+    shell = "awk '{s+=$1} END {print s}' /workspace/numbers.txt > /workspace/sum.txt"
+    name, arguments = HANDS[harness].shell(shell)
+    replies = [{"tool_calls": [{"name": name, "arguments": arguments}]}, "Done."]
+    (tmp_path / "script.json").write_bytes(msgspec.json.encode(replies))
+    model = f"scripted:{tmp_path / 'script.json'}"
+    settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
+    config = RunConfig(tasks=(str(tmp_path / "hello"),), agent=harness, model=model, run="r")
+    await start_run(config, settings, Tally())
+    with RunStore.open(settings.store, "r") as store:
+        (row,) = store.attempts()
+    assert (row.outcome, row.agent) == ("pass", harness)
+
+
+@pytest.mark.quick
+def test_table_is_what_was_recorded() -> None:
+    assert table(load_results()) in PAGE.read_text(), "stale: run scripts/harness_matrix.py --table"
+    recorded = {(cell.harness, cell.dialect, cell.scenario) for cell in load_results().cells}
+    assert {(harness, dialect, name) for harness, dialect in ROWS for name in SCENARIOS} <= recorded
+    assert set(COLUMNS) >= set(SCENARIOS)
+    assert RESULTS.is_file()
