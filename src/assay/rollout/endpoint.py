@@ -87,6 +87,7 @@ class Traffic:
         self._turns = Turns(recorder)
         self._states: dict[str, str | None] = {}
         """Of the calls under way, the environment's digest before each."""
+        self._busy = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._deaf = False
@@ -99,31 +100,43 @@ class Traffic:
             if self._deaf:
                 message = "the attempt has ended"
                 raise AssayError(message)
-            self.meter.check_turns()
-            self.meter.check_use()
-            self.meter.begin_call()
-            state = await self._observe()
-            self._turns.asked(parent, request.messages, state)
-            call_id = await self.recorder.begin_noted_call(parent, state)
+            self._busy += 1
+            self._quiet.clear()
+            try:
+                return await self._begin(request, parent)
+            except BaseException:
+                self._release()
+                raise
+
+    async def _begin(self, request: ModelRequest, parent: str | None) -> str:
+        self.meter.check_turns()
+        self.meter.check_use()
+        self.meter.begin_call()
+        state = await self._observe()
+        self._turns.asked(parent, request.messages, state)
+        call_id = await self.recorder.begin_noted_call(parent, state)
         self._states[call_id] = state
-        self._quiet.clear()
         return call_id
+
+    def _release(self) -> None:
+        self._busy -= 1
+        if not self._busy:
+            self._quiet.set()
 
     async def after(self, exchange: Exchange) -> None:
         """See `CallHooks.after`."""
-        state = self._states.pop(exchange.id, None)
-        if self._deaf:
-            return
         try:
+            state = self._states.pop(exchange.id, None)
+            if self._deaf:
+                return
             with self._stopping():
                 call = await self.recorder.end_call(exchange, state)
+            if exchange.reply is not None:
+                self.meter.turns += 1
+                self.meter.count(exchange.reply.usage, exchange.reply.cost_usd)
+                self._turns.answered(call)
         finally:
-            if not self._states:
-                self._quiet.set()
-        if exchange.reply is not None:
-            self.meter.turns += 1
-            self.meter.count(exchange.reply.usage, exchange.reply.cost_usd)
-            self._turns.answered(call)
+            self._release()
 
     async def close(self) -> None:
         """Waits a little for calls under way, and closes the turns that are open; afterwards nothing is recorded."""
