@@ -1,0 +1,52 @@
+"""Bounds of what requests may take together, without a hurry."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import aiohttp
+import pytest
+
+from assay.gateway.backends.scripted import ScriptedBackend
+from assay.gateway.connections import Budget
+from assay.gateway.model import PlainModel
+from assay.gateway.reading import Body
+from assay.gateway.server import Gateway, GatewayOptions
+from assay.gateway.session import Refused
+from tests.gateway.test_server import ASKED, Hooks
+
+pytestmark = pytest.mark.quick
+
+
+def test_what_is_held_is_given_back() -> None:
+    budget = Budget(100)
+    one, two = (Body(budget, 1000, 1000) for _ in range(2))
+    one.hold(60)
+    with pytest.raises(Refused) as caught:
+        two.hold(60)
+    assert caught.value.problem.kind == "rate_limited"
+    one.release()
+    two.hold(100)
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (GatewayOptions(max_bytes_at_once=3000), 429),
+        (GatewayOptions(max_body_bytes=1000), 413),
+        (GatewayOptions(max_body_values=20), 413),
+    ],
+)
+async def test_what_is_too_much_is_refused_and_the_next_is_served(options: GatewayOptions, status: int) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with Gateway(options) as gateway, aiohttp.ClientSession() as client:
+        await gateway.listen(listener)
+        hooks = Hooks()
+        session = gateway.open(PlainModel(ScriptedBackend(lambda request: "fine")), hooks)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/s/{session.id}/v1/chat/completions"
+        statuses = []
+        for body in (ASKED, ASKED | {"x": ["much"] * 1000}, ASKED):
+            async with client.post(url, data=json.dumps(body), headers={"x-api-key": session.key}) as answer:
+                statuses.append(answer.status)
+    assert (statuses, len(hooks.ended)) == ([200, status, 200], 2)
