@@ -1,0 +1,144 @@
+"""From exchanges to records and back: whatever an agent does to its conversation, what it sent comes back."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.gateway.interface import Exchange, ModelReply, ModelRequest
+from assay.records import ModelCall, Usage
+from assay.rollout.calls import CallKeeper, Conversation
+from assay.rollout.redact import Redactor
+from assay.store import BlobStore, messages_of, rebuild, request_of
+
+pytestmark = pytest.mark.quick
+SECRET = "upstream-secret-0123456789"
+TOOLS = ([], [{"type": "function", "function": {"name": "a"}}], [{"type": "function", "function": {"name": "b"}}])
+ACTS = st.sampled_from(["say", "tool", "again", "fail", "echo differs", "drop", "edit in place", "tools", "fresh"])
+
+
+def reply(text: str, tool: str | None = None) -> ModelReply:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if tool is not None:
+        message["tool_calls"] = [{"id": tool, "type": "function", "function": {"name": "a", "arguments": "{}"}}]
+    return ModelReply(message, "stop", Usage(1, 1), {"choices": [{"index": 0, "message": message}]}, {}, "m")
+
+
+def exchange(name: str, request: ModelRequest, answer: ModelReply | None, **more: Any) -> Exchange:
+    given: dict[str, Any] = {"parent": None, "branch": name, "shared_messages": 0, "raw_request": b"", **more}
+    given = {"raw_response": b"", "cause": None, "differs_at": None, "lineage": {}, **given}
+    error = None if answer else "failed"
+    return Exchange(
+        name,
+        request,
+        answer,
+        error,
+        "m",
+        started=1.0,
+        ended=2.0,
+        delivered=True,
+        shared_tokens=0,
+        certificate=None,
+        **given,
+    )
+
+
+class Talk:
+    """An agent's conversation, recorded as `LiveAttempt.ask` records it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.blobs = BlobStore(folder)
+        self.keeper, self.conversation = CallKeeper(self.blobs, Redactor()), Conversation()
+        self.calls: dict[str, ModelCall] = {}
+        self.sent: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
+        self.messages: list[dict[str, Any]] = [{"role": "system", "content": "be brief"}]
+        self.tools = TOOLS[0]
+
+    def ask(self, *, fail: bool = False, tool: bool = False) -> None:
+        name = f"c{len(self.calls)}"
+        request = ModelRequest(self.messages.copy(), self.tools)
+        self.sent[name] = (copy.deepcopy(self.messages), copy.deepcopy(self.tools))
+        standing = self.conversation.place(request)
+        answer = None if fail else reply(f"answer {name}", f"t{name}" if tool else None)
+        branch = self.conversation.add(name, standing, answer)
+        links = {"parent": standing.parent, "branch": branch, "shared_messages": standing.shared}
+        self.calls[name] = self.keeper.keep(exchange(name, standing.request, answer, **links))
+        if answer is not None:
+            self.messages.append(copy.deepcopy(answer.message))
+            self.messages.append({"role": "tool", "tool_call_id": f"t{name}", "content": "ok"} if tool else user(name))
+
+    def act(self, what: str) -> None:
+        if what == "echo differs" and len(self.messages) > 2:
+            self.messages[-2] = {**self.messages[-2], "content": "trimmed"}
+        elif what == "drop" and len(self.messages) > 3:
+            del self.messages[1:3]
+        elif what == "edit in place":
+            self.messages[0]["content"] += "!"
+        elif what == "tools":
+            self.tools = TOOLS[(len(self.calls) + 1) % 3]
+        elif what == "fresh":
+            self.messages = [user("anew")]
+        elif what == "again" and len(self.messages) > 2:
+            del self.messages[-2:]
+        self.ask(fail=what == "fail", tool=what == "tool")
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(ACTS, max_size=14))
+def test_what_was_sent_comes_back(tmp_path_factory: pytest.TempPathFactory, acts: list[str]) -> None:
+    talk = Talk(tmp_path_factory.getbasetemp())
+    for act in acts:
+        talk.act(act)
+    for name, (messages, tools) in talk.sent.items():
+        assert messages_of(talk.calls, talk.calls[name]) == messages
+        assert request_of(talk.calls, talk.calls[name]).get("tools", []) == tools
+
+
+def test_a_conversation_that_grows_is_stored_once(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    for _ in range(50):
+        talk.act("tool")
+    assert [len(c.request["messages"]) for c in talk.calls.values()] == [1] * 50
+    assert {c.branch for c in talk.calls.values()} == {"c0"}
+
+
+def kept(folder: Path, **more: Any) -> tuple[ModelCall, BlobStore]:
+    blobs = BlobStore(folder)
+    keeper = CallKeeper(blobs, Redactor({"OPENAI_API_KEY": SECRET}))
+    asked = ModelRequest([user(more.pop("said", "hi"))])
+    return keeper.keep(exchange("c1", asked, reply(more.pop("answer", "hello")), **more)), blobs
+
+
+def test_a_stream_that_may_hold_a_secret_in_pieces_is_withheld(tmp_path: Path) -> None:
+    stream = b'data: {"delta": "upstream-secret"}\n\ndata: {"delta": "-0123456789"}\n\n'
+    call, blobs = kept(tmp_path, answer=f"it is {SECRET}", raw_response=stream)
+    assert call.raw_response is not None
+    assert call.raw_response.redactions == ("OPENAI_API_KEY",)
+    assert rebuild({}, call, "response", blobs) == b"[withheld: it held OPENAI_API_KEY in pieces]"
+
+
+def test_a_stream_without_secrets_is_kept(tmp_path: Path) -> None:
+    call, blobs = kept(tmp_path, said=f"my key: {SECRET}", raw_response=b"data: {}\n\n")
+    assert rebuild({}, call, "response", blobs) == b"data: {}\n\n"
+    assert call.redactions == ("OPENAI_API_KEY",)
+
+
+def test_a_request_that_hides_a_secret_is_withheld(tmp_path: Path) -> None:
+    call, blobs = kept(tmp_path, said=f"my key: {SECRET}", raw_request=b'{"messages": "dXBzdHJlYW0"}')
+    assert call.raw_request is not None
+    assert call.raw_request.redactions == ("OPENAI_API_KEY",)
+    assert b"dXBz" not in (rebuild({}, call, "request", blobs) or b"")
+
+
+def test_errors_and_lineage_are_cleaned_too(tmp_path: Path) -> None:
+    call, _ = kept(tmp_path, lineage={"session": SECRET})
+    assert call.lineage == {"session": "[redacted:OPENAI_API_KEY]"}
