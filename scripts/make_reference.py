@@ -23,6 +23,8 @@ from typing import Any
 import msgspec
 
 from assay import plugins, settings
+from assay.agents.harnesses.agent import HarnessOptions
+from assay.agents.harnesses.install import Installed
 from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
@@ -124,6 +126,8 @@ WALLS = {
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",
     "Queries": "assay.store.query",
+    "Command-line agents": "assay.agents.harnesses.agent",
+    "Their installation": "assay.agents.harnesses.install",
     "The gateway": "assay.gateway.server",
     "Secrets in records": "assay.rollout.redact",
     "Recording without a sandbox": "assay.rollout.alone",
@@ -179,6 +183,14 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
     "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),
+    "agents": (
+        {
+            "agents": "list of {name, title, version, installed, dialects, side_calls, run_by, path}",
+            "cache": "the folder that they are installed in",
+        },
+        (),
+    ),
+    "agents install": ({"installed": "list of Installed"}, (Installed,)),
     "synth repository": ({"(the whole)": "a SynthesisReport"}, (SynthesisReport, GateRow, ManifestEntry)),
 }
 
@@ -252,6 +264,8 @@ def _walk(command: Any, context: Any) -> Iterator[tuple[str, Any, str]]:
     if inner is None:
         yield context.command_path, command, command.get_help(context)
         return
+    if command.invoke_without_command:
+        yield context.command_path, command, command.get_help(context)
     for name, one in inner.items():
         made = one.make_context(name, [], parent=context, resilient_parsing=True, terminal_width=100)
         yield from _walk(one, made)
@@ -362,7 +376,7 @@ def agents_page() -> str:
         for options in [v for k, v in sorted(vars(module).items()) if k.endswith("Options") and isinstance(v, type)]:
             if options.__module__ == module.__name__:
                 made += "\n" + field_table(options)
-    return made
+    return made + f"\n## Options of the command-line agents\n\n{field_table(HarnessOptions)}"
 
 
 def checks_page() -> str:

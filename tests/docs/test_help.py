@@ -37,6 +37,8 @@ WRONG = {
     "no out": (["synth", "repository", "networkx"], "out is missing"),
     "no such source": (["synth", "repository", "nosuch", "--out", "x"], "'nosuch'"),
     "lint nowhere": (["lint", "nowhere"], "nowhere does not exist"),
+    "nothing to install": (["agents", "install"], "name what to install"),
+    "no such harness": (["agents", "install", "claude"], "claude-code"),
     "check of no Python": (["init", "check", "x.txt"], "ends in .py"),
 }
 

@@ -54,6 +54,12 @@ async def test_objects_are_what_the_reference_says(store: Path) -> None:
     msgspec.convert(printed(store, "seal"), SealReport)
 
 
+def test_agents_has_the_keys_of_the_reference() -> None:
+    found = printed(None, "agents")
+    assert set(found) == set(JSON["agents"][0])
+    assert {"name", "installed", "version", "dialects", "side_calls"} <= set(found["agents"][0])
+
+
 def test_plugins_and_lint_have_the_keys_of_the_reference(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "task.toml").write_text("schema_version = 3")

@@ -49,7 +49,7 @@ VERBS = (
     Verb("seal", "store:seal", "Turns a finished run into Parquet tables."),
     Verb("verify", "store:verify", "Recomputes every digest of a stored run."),
     Verb("gc", "store:gc", "Drops blobs that no run refers to."),
-    Verb("agents", "agents:app", "Lists command-line agents (Claude Code, Codex, ...) and installs them."),
+    Verb("agents", "agents:app", "Lists and installs command-line agents: Claude Code, Codex, ..."),
     Verb("plugins", "plugins:plugins", "Lists what is plugged in, and from where."),
     Verb("init", "init:app", "Writes a scaffold that runs green as written."),
     Verb("synth", "synth:app", "Makes tasks from real code."),
