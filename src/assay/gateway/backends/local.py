@@ -29,6 +29,8 @@ __all__ = ["LocalBackend", "open_local"]
 
 _LEAST_TOKENS = 4096
 """Of an answer whose request names no bound, where the context leaves as much."""
+_SMALL = 50_000_000
+"""Parameters of a model that a second thread makes slower, and far slower on a busy machine."""
 Event = tuple[list[int], str | None, ProviderError | None]
 
 
@@ -136,7 +138,7 @@ class LocalBackend:
 
 
 def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> LocalBackend:
-    """Loads a checkpoint's folder.
+    """Loads a checkpoint's folder. A small one on a CPU limits PyTorch in this process to one thread.
 
     Args:
         folder: Holds `config.json`, `*.safetensors` and `tokenizer.json`.
@@ -166,6 +168,8 @@ def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "a
             model = transformers.AutoModelForCausalLM.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=dtype
             ).to(device)
+        if device == "cpu" and model.num_parameters() < _SMALL:
+            torch.set_num_threads(1)
     except ProviderError as exc:
         raise UserError(str(exc)) from exc
     return LocalBackend(model, name, decode=tokenizer.decode, weight_version=_version(folder))

@@ -1,0 +1,108 @@
+"""Twelve awkward turns with real command-line agents, untouched, in real sandboxes, and the built-in engine: every
+sampled token is certified, in one row, and scored again under the row's context to the stored log-probability."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from assay.agents.harnesses import find_recipe
+from assay.agents.harnesses.driving import Drive, drive
+from assay.agents.harnesses.install import installed_or_none
+from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
+from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.errors import EnvironmentFailure
+from assay.gateway.tokens import TokenModel, rows_of, strict_rows
+from assay.plugins import load
+from assay.settings import Settings
+
+pytestmark = pytest.mark.slow
+TURNS, BROKEN, DOUBLE = 12, 5, 3
+TOOLS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "pi": ("bash", "command", {}),
+    "claude-code": ("Bash", "command", {"description": "run"}),
+    "codex": ("exec_command", "cmd", {}),
+}
+
+
+def turn(harness: str, number: int) -> dict[str, Any]:
+    """Odd spacing and key order, extra keys, reasoning with blanks, two calls at once, arguments that are no JSON."""
+    if number == TURNS - 1:
+        return {"role": "assistant", "content": "All is done."}
+    name, key, more = TOOLS[harness]
+    pairs = {"zzz": number} if number % 4 == 1 else {}
+    pairs |= more | {key: f"echo turn-{number} >> log.txt"}
+    raw = "{ " + " ,".join(f"{json.dumps(k)}  :{json.dumps(v)}" for k, v in pairs.items()) + "  }"
+    raw = raw[:-6] if number == BROKEN else raw
+    calls = [raw, raw.replace("turn-3", "beside-3")] if number == DOUBLE else [raw]
+    return {
+        "role": "assistant",
+        "content": f"  Turn {number}.  " if number % 2 else "",
+        "reasoning_content": " Hm,\n so. " if number % 3 == 0 else "",
+        "tool_calls": [{"function": {"name": name, "arguments": one}} for one in calls],
+    }
+
+
+@pytest.fixture
+async def sandboxes() -> AsyncIterator[Backend]:
+    backend = NamespacesBackend()
+    try:
+        await (await backend.open(WorkspaceSpec())).close()
+    except EnvironmentFailure as exc:
+        pytest.skip(f"no namespaces here: {exc}")
+    yield backend
+    await backend.close()
+
+
+async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, renderer: Any) -> Any:
+    if installed_or_none(Settings.from_environment().cache, find_recipe(harness)) is None:
+        pytest.skip(f"{harness} is not installed: run `assay agents install {harness}`")
+    left = [renderer.said(turn(harness, number)) for number in range(TURNS)]
+
+    async def steer(_: Any) -> Any:
+        return left.pop(0)
+
+    agent = load("agents", harness)(dialect=dialect, **({} if harness == "pi" else {"lean": True}))
+    spec = WorkspaceSpec(limits=ResourceLimits(memory_mib=3072))
+    what = Drive("Write the lines.", spec=spec, timeout_s=150.0, read=("/workspace/log.txt",))
+    return await drive(agent, TokenModel(engine, renderer, steer=steer), sandboxes, what)
+
+
+@pytest.mark.parametrize(
+    ("harness", "dialect"),
+    [
+        ("pi", "openai-chat"),
+        ("pi", "anthropic-messages"),
+        ("claude-code", "anthropic-messages"),
+        ("codex", "openai-responses"),
+    ],
+)
+async def test_every_sampled_token_is_certified_in_one_row(
+    harness: str, dialect: str, sandboxes: Backend, engine: Any, renderer: Any, parts: Any
+) -> None:
+    came = await driven(harness, dialect, sandboxes, engine, renderer)
+    calls = [parts.as_stored(exchange) for exchange in came.exchanges]
+    assert (came.error, len(calls)) == (None, TURNS)
+    assert all(call.certificate.certified for call in calls)
+    echoes = [echo for call in calls for echo in call.response["assay"].get("echoes", ())]
+    assert len(echoes) >= 5 or harness == "codex"  # which sends every byte back
+    (row,) = rows_of(calls).rows
+    assert sum(row.mask) == sum(len(call.completion_token_ids) for call in calls)
+    for span in row.spans:
+        again = engine.score(row.token_ids[: span.start], row.token_ids[span.start : span.end], {})
+        assert again == pytest.approx(row.logprobs[span.start : span.end], abs=1e-4)
+    sent = [(renderer.render(e.request.messages, e.request.tools), e.reply.completion_token_ids) for e in came.answered]
+    assert strict_rows(sent) > TURNS // 2
+    assert b"turn-10" in came.files["/workspace/log.txt"]
+
+
+async def test_without_substitution_a_real_agent_gives_a_row_a_call(
+    sandboxes: Backend, engine: Any, renderer: Any, parts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(renderer), "extend", lambda *_: None)
+    came = await driven("pi", "openai-chat", sandboxes, engine, renderer)
+    rows = rows_of([parts.as_stored(exchange) for exchange in came.exchanges]).rows
+    assert len(rows) == TURNS
