@@ -277,10 +277,15 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 async def run_cell(
-    backend: Backend, harness: str, dialect: str, name: str, *, timeout_s: float = 180.0, hand: Hand | None = None
+    backend: Backend, harness: str, dialect: str, name: str, *, timeout_s: float = 180.0, silence_s: float | None = None
 ) -> tuple[Cell, Driven | None]:
-    """Puts a harness through a scenario. What it cannot do is not applicable; what goes wrong is a fail, with why."""
-    hand, scenario = hand or HANDS[harness], SCENARIOS[name]
+    """Puts a harness through a scenario. What it cannot do is not applicable; what goes wrong is a fail, with why.
+
+    `silence_s` is how long the model is silent for a harness whose own clock cannot be shortened.
+    """
+    hand, scenario = HANDS[harness], SCENARIOS[name]
+    if silence_s is not None and not hand.shorter:
+        scenario, timeout_s = scenario._replace(silence_s=silence_s), timeout_s + silence_s
     why_not = _not_applicable(hand, scenario)
     if why_not is not None:
         return Cell(harness, dialect, name, "not applicable", why_not), None
@@ -293,7 +298,7 @@ async def run_cell(
         "Write the lines that you are told to write.",
         spec=WorkspaceSpec(limits=ResourceLimits(memory_mib=3072)),
         timeout_s=timeout_s,
-        keep_alive_s=2.0,
+        keep_alive_s=2.0 if scenario.silence_s < 60 else 10.0,
         read=(LOG, "/workspace/sub.txt", "/workspace/beside.txt"),
     )
     driven = await drive(agent, PlainModel(player), backend, what, relays)
@@ -304,7 +309,7 @@ async def run_cell(
         dialect=dialect,
         scenario=name,
         status="pass" if problem is None else "fail",
-        note=KNOWN.get((harness, dialect, name), problem) if problem else hand.rewrites,
+        note=KNOWN.get((harness, dialect, name), problem) if problem else _told(hand, scenario),
         seconds=round(driven.seconds, 1),
         calls=len(driven.exchanges),
         streamed=_streams(driven.exchanges),
@@ -332,6 +337,14 @@ def _command(harness: str, dialect: str, program: str) -> dict[str, Any]:
         "command": words,
         "own": ["/home/agent/.cache"],
     }
+
+
+def _told(hand: Hand, scenario: Scenario) -> str:
+    """What a reader of a pass should know."""
+    if "silence" not in scenario.faults.values():
+        return hand.rewrites
+    clock = ", its own clock set to 6 s" if hand.shorter else ""
+    return f"{scenario.silence_s:.0f} s of silence{clock}"
 
 
 def _not_applicable(hand: Hand, scenario: Scenario) -> str | None:

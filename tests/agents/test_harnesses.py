@@ -14,7 +14,7 @@ from assay.agents.harnesses import HARNESSES, find_recipe, recipes
 from assay.agents.harnesses._registry import LOCKS, _run, find_python
 from assay.agents.harnesses.command import CommandAgent
 from assay.agents.harnesses.install import Installed, _made_aside, find_installed, installed_or_none
-from assay.agents.harnesses.recipe import Npm, Recipe, filled, plain_model
+from assay.agents.harnesses.recipe import Npm, Pip, Recipe, filled, plain_model
 from assay.agents.interface import Agent, Endpoint, PlacedAgent, placed
 from assay.agents.testing import FakeAttempt, FakeWorkspace, fake_task
 from assay.environments.interface import ExecResult, ResourceLimits, WorkspaceSpec
@@ -182,6 +182,14 @@ def test_a_lock_pins_everything_and_names_no_registry(name: str) -> None:
     assert lock["packages"][""]["dependencies"] == {install.package: install.version}
     assert all("integrity" in entry for place, entry in lock["packages"].items() if place)
     assert "://" not in text
+
+
+@pytest.mark.parametrize("name", [r.name for r in recipes() if isinstance(r.install, Pip)])
+def test_a_python_lock_pins_what_the_recipe_asks_for(name: str) -> None:
+    lines = (LOCKS / f"{name}.txt").read_text().split()
+    wanted = {package.lower() for package in find_recipe(name).install.wanted}
+    assert all(len(line.split("==")) == 2 for line in lines)
+    assert wanted <= {line.lower().replace("_", "-") for line in lines}
 
 
 def test_limits_are_raised_and_never_lowered(cache: Path) -> None:

@@ -15,13 +15,14 @@ import msgspec
 
 from assay.errors import UserError
 
-from .recipe import Npm
+from .recipe import Npm, Pip
 
 __all__ = ["find_python", "npm_packages", "pip_install", "pip_packages", "run_npm"]
 
 LONGEST_S = 1800
 LOCKS = Path(__file__).parent / "locks"
-"""What each npm package requires in turn, pinned with digests; `scripts/lock_harnesses.sh` writes them."""
+"""What each package requires in turn: for npm with digests (`scripts/lock_harnesses.sh` writes them), for Python
+versions alone."""
 _OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network (?:is|request)|"
     r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError",
@@ -46,13 +47,19 @@ def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None
     _run(command, folder, f"npm could not install {', '.join(wanted.wanted)}")
 
 
-def pip_install(python: str, wanted: Sequence[str], target: Path, built: Sequence[str] = ()) -> None:
-    """Installs wheels for `python` into `target`; those in `built` from source. Raises `UserError`."""
+def pip_install(python: str, wanted: Pip, target: Path, name: str | None = None) -> None:
+    """Installs wheels for `python` into `target`; what they require in turn in the versions of the lock `name`.
+
+    Raises:
+        UserError: Something is not to be had.
+    """
+    pinned = [] if name is None else ["-c", str(LOCKS / f"{name}.txt")]
+    built = [f"--no-binary={package}" for package in wanted.built]
     command = [
         *(*_pip(python), "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"),
-        *("--only-binary", ":all:", *(f"--no-binary={name}" for name in built), "--target", str(target), *wanted),
+        *("--only-binary", ":all:", *built, *pinned, "--target", str(target), *wanted.packages),
     ]
-    _run(command, target.parent, f"pip could not install {', '.join(wanted)} (wheels alone)")
+    _run(command, target.parent, f"pip could not install {', '.join(wanted.packages)} (wheels alone)")
 
 
 def _pip(python: str) -> list[str]:

@@ -8,8 +8,9 @@ are kept beside the harnesses, so that a sandbox needs neither.
 Invariants: a folder is complete or absent (made aside, then renamed), and nothing changes in it afterwards. Two that
 install the same do not disturb each other.
 
-Not covered: versions of what a package requires in turn are the registry's choice on that day; which they were is in
-`installed.json`, and their digest in the record of every attempt.
+Pinned: what npm packages require in turn, with digests (`locks/NAME.json`); what Python packages require in turn, by
+version (`locks/NAME.txt`). What was installed is in `installed.json`, and its digest in the record of every attempt.
+Not covered: a Python package that its registry has replaced under the same version.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
     minor = layer.python_version.rpartition(".")[0]
     with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
         site = making.folder / "site"
-        pip_install(chosen, wanted.wanted, site, wanted.built)
+        pip_install(chosen, wanted, site, recipe.name)
         _compile(layer.host_python, site)
         (making.folder / "start.py").write_text(_START, encoding="utf-8")
         _write_python(making.folder / "bin" / "python", recipe.name, minor)
@@ -206,7 +207,7 @@ def _node(cache: Path, say: Say) -> Path:
             return folder
         say(f"node: {NODE.packages[0]}")
         with _made_aside(cache, "node", NODE.version, NODE.wanted) as making:
-            pip_install(sys.executable, NODE.wanted, making.folder / "site")
+            pip_install(sys.executable, NODE, making.folder / "site")
             packages = pip_packages(making.folder / "site")
             made = making.keep(packages, digest_record(packages))
         say(f"node: {made.mebibytes} MiB, {made.seconds:.0f} s")
