@@ -6,12 +6,14 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
-from assay.records import ModelCall, Usage
+from assay.gateway.tokens import rows_of
+from assay.records import Certificate, ModelCall, Usage
 from assay.rollout.calls import CallKeeper, Conversation
 from assay.rollout.redact import Redactor
 from assay.store import BlobStore, messages_of, rebuild, request_of
@@ -142,3 +144,25 @@ def test_a_request_that_hides_a_secret_is_withheld(tmp_path: Path) -> None:
 def test_errors_and_lineage_are_cleaned_too(tmp_path: Path) -> None:
     call, _ = kept(tmp_path, lineage={"session": SECRET})
     assert call.lineage == {"session": "[redacted:OPENAI_API_KEY]"}
+
+
+def sampled(text: str) -> ModelReply:
+    told = {"prompt_token_ids": (1, 2, 3), "completion_token_ids": (4,), "logprobs": (-0.5,)}
+    return msgspec.structs.replace(reply(text), **told)
+
+
+def test_tokens_that_spell_a_secret_are_withheld_and_make_no_row(tmp_path: Path) -> None:
+    keeper = CallKeeper(BlobStore(tmp_path), Redactor({"KEY": SECRET}))
+    plain = keeper.keep(exchange("a", ModelRequest([user("hello")]), sampled("fine")))
+    spelt = keeper.keep(exchange("b", ModelRequest([user(f"it is {SECRET}")]), sampled("thanks")))
+    after = keeper.keep(exchange("c", ModelRequest([user("go on")]), sampled("yes"), parent="b"))
+    assert (plain.prompt_token_ids, plain.completion_token_ids) == ((1, 2, 3), (4,))
+    for call in (spelt, after):
+        assert (call.prompt_token_ids, call.completion_token_ids, call.logprobs) == (None, None, None)
+        assert call.certificate is not None
+        assert "withheld" in str(call.certificate.reason)
+    kept = rows_of(
+        [msgspec.structs.replace(plain, certificate=Certificate(certified=True)), spelt, after], uncertified="mask"
+    )
+    assert [row.token_ids for row in kept.rows] == [(1, 2, 3, 4)]
+    assert [one.call for one in kept.refused] == ["b", "c"]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from assay.gateway.forest import Forest, Placement
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
-from assay.records import BranchCause, ModelCall, RawBody, Usage
+from assay.records import BranchCause, Certificate, ModelCall, RawBody, Usage
 from assay.store import BlobStore, BodyKeeper
 
 from .redact import Redactor
@@ -34,6 +34,15 @@ class _Parts(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+class _Tokens(NamedTuple):
+    """What is kept of a call's tokens: those of the prompt that its parent does not have, and what was sampled."""
+
+    prompt: tuple[int, ...] | None
+    sampled: tuple[int, ...] | None
+    logprobs: tuple[float, ...] | None
+    certificate: Certificate | None
+
+
 class CallKeeper:
     """Makes the records of one chain's calls, in the order in which they end."""
 
@@ -42,6 +51,8 @@ class CallKeeper:
         self._redactor = redactor
         self._fields: dict[str, dict[str, Any]] = {}
         """Of each call, what its children may share; equal values are one object."""
+        self._spelling: set[str] = set()
+        """Calls whose tokens spell a secret."""
 
     def keep(self, exchange: Exchange, state: str | None = None) -> ModelCall:
         """The record of an exchange; `state` is the environment's digest just before it."""
@@ -49,6 +60,7 @@ class CallKeeper:
         own, shared = self._own_fields(exchange)
         parts = self._cleaned(exchange, own)
         raw_request, raw_response = self._raw(exchange, parts.names)
+        tokens = self._tokens(exchange, parts.names)
         return ModelCall(
             id=exchange.id,
             dialect=exchange.request.dialect,
@@ -57,9 +69,9 @@ class CallKeeper:
             response=parts.response,
             usage=reply.usage if reply else Usage(),
             cost_usd=reply.cost_usd if reply else None,
-            prompt_token_ids=_after(reply.prompt_token_ids, exchange.shared_tokens) if reply else None,
-            completion_token_ids=reply.completion_token_ids if reply else None,
-            logprobs=reply.logprobs if reply else None,
+            prompt_token_ids=tokens.prompt,
+            completion_token_ids=tokens.sampled,
+            logprobs=tokens.logprobs,
             sampling=exchange.request.sampling,
             parent=exchange.parent,
             error=parts.error,
@@ -73,7 +85,7 @@ class CallKeeper:
             cause=exchange.cause,
             differs_at=exchange.differs_at,
             state=state,
-            certificate=exchange.certificate,
+            certificate=tokens.certificate,
             raw_request=raw_request,
             raw_response=raw_response,
             delivered=exchange.delivered,
@@ -91,6 +103,19 @@ class CallKeeper:
         self._fields[exchange.id] = own
         shared = tuple(name for name in own if name in known and own[name] is known[name])
         return {name: value for name, value in own.items() if name not in shared}, shared
+
+    def _tokens(self, exchange: Exchange, names: tuple[str, ...]) -> _Tokens:
+        """The tokens; none where they spell a secret, for what is taken out of a text must not stand in its tokens."""
+        reply = exchange.reply
+        if reply is None or (reply.prompt_token_ids is None and reply.completion_token_ids is None):
+            return _Tokens(None, None, reply.logprobs if reply else None, exchange.certificate)
+        if names or exchange.parent in self._spelling:
+            self._spelling.add(exchange.id)  # what goes on from here holds it too
+            reason = "its tokens are withheld: they spell what was taken out of a text"
+            return _Tokens(None, None, None, Certificate(certified=False, reason=reason))
+        prompt = reply.prompt_token_ids
+        new = None if prompt is None else prompt[exchange.shared_tokens :]
+        return _Tokens(new, reply.completion_token_ids, reply.logprobs, exchange.certificate)
 
     def _cleaned(self, exchange: Exchange, own: dict[str, Any]) -> _Parts:
         reply = exchange.reply
@@ -127,10 +152,6 @@ class CallKeeper:
 
 def _withheld(names: tuple[str, ...]) -> bytes:
     return f"[withheld: it held {', '.join(names)} in pieces]".encode()
-
-
-def _after(ids: tuple[int, ...] | None, shared: int) -> tuple[int, ...] | None:
-    return None if ids is None else ids[shared:]
 
 
 def _response(reply: ModelReply) -> dict[str, Any]:

@@ -86,3 +86,11 @@ def test_a_certificate_names_the_first_position_that_differs() -> None:
 def test_the_peers_rule_needs_the_whole_row_at_the_front() -> None:
     assert strict_rows([((1, 2), (3,)), ((1, 2, 3, 4), (5,)), ((1, 2, 3, 4, 5, 6), (7,))]) == 1
     assert strict_rows([((1, 2), (3,)), ((1, 2, 33, 4), (5,)), ((1, 2, 33, 4, 55, 6), (7,))]) == 3
+
+
+def test_what_cannot_be_put_together_is_refused_and_spoils_no_other_row() -> None:
+    calls = [LINE[0], call("b", (5,), (6,), parent="gone", shared_tokens=2)]
+    with pytest.raises(UserError, match="call b: 2 tokens are shared with call gone, which is not stored"):
+        rows_of(calls)
+    kept = rows_of(calls, uncertified="keep")
+    assert ([row.branch for row in kept.rows], [one.call for one in kept.refused]) == ([LINE[0].branch or "a"], ["b"])

@@ -115,21 +115,41 @@ def rows_of(calls: Iterable[ModelCall], *, uncertified: Uncertified = "refuse") 
     Args:
         calls: All calls of an attempt, in the order in which they began. Calls without tokens give no row.
         uncertified: What becomes of spans without a certificate: `refuse` raises, `mask` keeps them as context
-            without training them, `keep` trains them all the same. The last two are logged and listed.
+            without training them, `keep` trains them all the same. The last two are logged and listed; what cannot
+            be put together (tokens are withheld, or a parent is missing) is left out in both.
 
     Raises:
         UserError: A span is not certified and `uncertified` is `refuse`.
-        BrokenChain: A call's tokens cannot be put together.
+        BrokenChain: A call's row does not hold what it sampled.
     """
     everything = {call.id: call for call in calls}
     known = {call.id: call for call in everything.values() if call.prompt_token_ids is not None and _sampled(call)}
-    refused = tuple(Refusal(c.id, len(_sampled(c)), _why(c)) for c in known.values() if not _certified(c))
+    broken = _broken(everything, known)
+    refused = tuple(
+        Refusal(c.id, len(_sampled(c)), broken.get(c.id) or _why(c))
+        for c in everything.values()
+        if c.id in broken
+        or (c.certificate is not None and not c.certificate.certified)
+        or (c.id in known and not _certified(c))
+    )
+    known = {call_id: call for call_id, call in known.items() if call_id not in broken}
     if refused:
         _complain(refused, uncertified)
     parents = {call.id: _goes_on_with(known, call) for call in known.values()}
     heirs = _heirs(known, parents)
     leaves = [call for call in known if call not in heirs]
     return Rows(tuple(_row(everything, leaf, parents, heirs, uncertified) for leaf in leaves), refused)
+
+
+def _broken(everything: Mapping[str, ModelCall], known: Mapping[str, ModelCall]) -> dict[str, str]:
+    """Calls whose context cannot be put together, and why."""
+    found: dict[str, str] = {}
+    for call_id in known:
+        try:
+            context_of(everything, call_id)
+        except BrokenChain as exc:
+            found[call_id] = str(exc)
+    return found
 
 
 def strict_rows(turns: Iterable[tuple[Sequence[int], Sequence[int]]]) -> int:
