@@ -88,7 +88,11 @@ async def certificate_cell(backend: Backend, harness: str, dialect: str) -> Cell
         return Cell(harness, dialect, "certificate", "not run", f"needs assay[local]: {exc.name} is not installed")
     hand = HANDS[harness]
     model = TokenModel(Digest(), renderer, steer=steer_with(renderer, ScriptedBackend(Oddly(hand))))
-    what = Drive("Write the lines.", spec=WorkspaceSpec(limits=ResourceLimits(memory_mib=3072)), timeout_s=240.0)
+    what = Drive(
+        "Write the lines.",
+        spec=WorkspaceSpec(limits=ResourceLimits(memory_mib=256, processes=32, tmp_mib=64)),
+        timeout_s=240.0,
+    )
     driven = await drive(agent_of(harness, dialect, {}), model, backend, what)
     sampled = sum(len(e.reply.completion_token_ids or ()) for e in driven.answered if e.reply is not None)
     certified = sum(
@@ -97,7 +101,7 @@ async def certificate_cell(backend: Backend, harness: str, dialect: str) -> Cell
         if e.reply is not None and e.certificate is not None and e.certificate.certified
     )
     branches = len({e.branch for e in driven.answered})
-    rewritten = max((_rewritten(e) for e in driven.answered), default=0)
+    rewritten = sum(_rewritten(e) for e in driven.answered)
     told = f"{len(driven.answered)} calls in {_counted(branches, 'branch')}, {_counted(rewritten, 'echo')} rewritten"
     note = f"{certified / sampled:.0%}; {told}" if sampled else "no call"
     good = driven.error is None and sampled > 0 and certified == sampled and len(driven.answered) > TURNS
@@ -114,7 +118,7 @@ async def certificate_cell(backend: Backend, harness: str, dialect: str) -> Cell
 
 
 def _rewritten(exchange: Exchange) -> int:
-    """How many of the model's own turns came back in other words than it had sampled, as the gateway noted them."""
+    """How many of the model's own turns came back in this call in other words than were sampled."""
     told = exchange.reply.raw.get("assay", {}) if exchange.reply is not None else {}
     return sum(bool(echo["changes"]) for echo in told.get("echoes", ()))
 

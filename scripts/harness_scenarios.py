@@ -296,7 +296,7 @@ async def run_cell(
     agent = agent_of(harness, dialect, options)
     what = Drive(
         "Write the lines that you are told to write.",
-        spec=WorkspaceSpec(limits=ResourceLimits(memory_mib=3072)),
+        spec=WorkspaceSpec(limits=ResourceLimits(memory_mib=256, processes=32, tmp_mib=64)),
         timeout_s=timeout_s,
         keep_alive_s=2.0 if scenario.silence_s < 60 else 10.0,
         read=(LOG, "/workspace/sub.txt", "/workspace/beside.txt"),
@@ -350,9 +350,9 @@ def _told(hand: Hand, scenario: Scenario) -> str:
 def _not_applicable(hand: Hand, scenario: Scenario) -> str | None:
     faults = set(scenario.faults.values())
     if "sub_agent" in faults and hand.sub_agent is None:
-        return "it has no sub-agents"
+        return "it has no sub-agents as it is run here"
     if "full" in faults and not hand.full:
-        return "it is not told of a context and does not compact"
+        return "nothing tells it of a context; if it compacts, then by a table of its own"
     return None
 
 

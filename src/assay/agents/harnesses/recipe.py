@@ -93,7 +93,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     as_root: str = ""
     """What it needs where it runs as root, for readers; the sandbox's agent is no root."""
     notes: str = ""
-    needs: Needs = Needs()
+    needs: Needs = Needs(memory_mib=2048, processes=256, open_files=1024, tmp_mib=256)
+    """What it was tried with; a task that allows less is given as much."""
 
     @property
     def version(self) -> str:
