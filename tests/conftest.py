@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,13 @@ settings.register_profile("assay", deadline=None)
 settings.load_profile("assay")
 
 ROOT = Path(__file__).parent.parent
+
+
+def pytest_configure() -> None:
+    """Programs started by tests can be interrupted, also where the tests run in the background of a shell, which then
+    ignores interruptions for all of its children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

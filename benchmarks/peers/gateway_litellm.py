@@ -29,5 +29,6 @@ config = {
 (folder / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
 (folder / "addresses.json").write_text(json.dumps([address(port)] * sessions), encoding="utf-8")
 os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "DISABLE_ADMIN_UI": "True", "LITELLM_LOG": "ERROR"}
+os.environ["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"  # it listens on the loopback alone
 program = str(Path(sys.executable).parent / "litellm")
 os.execv(program, [program, "--config", str(folder / "config.yaml"), "--port", str(port), "--host", "127.0.0.1"])

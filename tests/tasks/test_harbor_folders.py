@@ -174,7 +174,7 @@ def test_tools_skills_and_healthcheck_are_recorded() -> None:
 @pytest.mark.quick
 def test_limits_users_and_resources() -> None:
     found = loaded("ready-image")
-    assert found.task.limits == Limits(wall_s=60.0, working_s=45.0, turns=20, tokens=50000, cost_usd=0.25)
+    assert found.task.limits == Limits(wall_s=60.0, working_s=45.0, turns=20, calls=40, tokens=50000, cost_usd=0.25)
     kept = found.task.environment.parameters
     assert (kept["docker_image"], kept["cpus"], kept["agent_user"]) == ("python:3.12-slim", 2.0, "agent")
     assert (kept["verifier_user"], kept["processes"], kept["tmp_mb"]) == (65534, 128, 128)

@@ -249,6 +249,7 @@ def _locked(
     try:
         connection.execute(f"SET allowed_paths = {_listed(chain.from_iterable((*files.values(), *added.values())))}")
         connection.execute("SET enable_external_access = false")
+        connection.execute("SET enable_progress_bar = false")  # it would be written among the results
         connection.execute("SET lock_configuration = true")
         for name, paths in files.items():
             connection.execute(f"CREATE VIEW {name} AS {_view(name, paths, added[name])}")
