@@ -30,6 +30,8 @@ __all__ = ["HANDS", "KNOWN", "SCENARIOS", "Cell", "Hand", "Player", "Scenario", 
 DOCS = Path(__file__).parent.parent / "docs_src"
 LOG = "/workspace/log.txt"
 SUBTASK = "SUBTASK-7"
+_ID = "a81f36c29e5d"
+"""Ends the ids of calls, which are as long, and as little like other text, as a server's."""
 Fault = Literal["500", "429", "cut", "silence", "full", "malformed", "sub_agent"]
 
 
@@ -49,8 +51,6 @@ class Hand(msgspec.Struct, frozen=True):
     """Of docs_src, for the agent `command`."""
     shorter: dict[str, Any] = {}
     """Options that make it lose patience after some seconds of silence; without, there is no such clock."""
-    rewrites: str = ""
-    """Why its record is not one branch, where that is so by its nature."""
     window: int = 24_000
     """Context tokens, where it compacts."""
     full: int = 0
@@ -102,7 +102,6 @@ HANDS: dict[str, Hand] = {
         end=("final_answer", {"answer": "done"}),
         agent="command",
         program="smolagents_program.py",
-        rewrites="its calls come back as text, so each call is a branch of its own",
     ),
 }
 
@@ -189,7 +188,7 @@ class Player:
         return Reply(tool_calls=(self._call(self._hand.shell("echo sub >> sub.txt"), "sub"),))
 
     def _call(self, what: tuple[str, dict[str, Any]], position: int | str = 0) -> ScriptedCall:
-        return ScriptedCall(what[0], what[1], id=f"call_{self.turn}_{position}")
+        return ScriptedCall(what[0], what[1], id=f"call_{self.turn:02d}{position}{_ID}")
 
     def _reply(self) -> Reply:
         if self.turn >= self._scenario.turns:
@@ -302,7 +301,7 @@ async def run_cell(
         read=(LOG, "/workspace/sub.txt", "/workspace/beside.txt"),
     )
     driven = await drive(agent, PlainModel(player), backend, what, relays)
-    problem = _problem(scenario, driven, rewrites=bool(hand.rewrites))
+    problem = _problem(scenario, driven)
     own = {"/workspace/log.txt", "/workspace/sub.txt", "/workspace/beside.txt"}
     cell = Cell(
         harness=harness,
@@ -342,7 +341,7 @@ def _command(harness: str, dialect: str, program: str) -> dict[str, Any]:
 def _told(hand: Hand, scenario: Scenario) -> str:
     """What a reader of a pass should know."""
     if "silence" not in scenario.faults.values():
-        return hand.rewrites
+        return ""
     clock = ", its own clock set to 6 s" if hand.shorter else ""
     return f"{scenario.silence_s:.0f} s of silence{clock}"
 
@@ -356,7 +355,7 @@ def _not_applicable(hand: Hand, scenario: Scenario) -> str | None:
     return None
 
 
-def _problem(scenario: Scenario, driven: Driven, *, rewrites: bool) -> str | None:
+def _problem(scenario: Scenario, driven: Driven) -> str | None:
     """What is not as it must be; None where all is."""
     if driven.error is not None:
         return driven.error
@@ -374,7 +373,7 @@ def _problem(scenario: Scenario, driven: Driven, *, rewrites: bool) -> str | Non
     faults = set(scenario.faults.values())
     if "sub_agent" in faults and driven.files.get("/workspace/sub.txt") != b"sub\n":
         return "the sub-agent did not act, or acted twice"
-    return None if rewrites else _record_problem(scenario, driven, faults)
+    return _record_problem(scenario, driven, faults)
 
 
 def _record_problem(scenario: Scenario, driven: Driven, faults: set[str]) -> str | None:
@@ -393,8 +392,8 @@ def _record_problem(scenario: Scenario, driven: Driven, faults: set[str]) -> str
     while line[-1].parent is not None:
         line.append(by_id[line[-1].parent])
     ids = [call["id"] for e in line for call in ((e.reply.message.get("tool_calls") if e.reply else None) or ())]
-    turns = [one for one in ids if one.startswith("call_") and one.endswith("_0")]
-    if len(set(turns)) != len(turns) or len({t.split("_")[1] for t in turns}) < scenario.turns:
+    turns = [one[5:7] for one in ids if one[7:] == f"0{_ID}"]
+    if len(set(turns)) != len(turns) or len(turns) < scenario.turns:
         return f"the branch of the last call has the turns {sorted(turns)}"
     return None
 
