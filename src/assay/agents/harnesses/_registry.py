@@ -43,6 +43,7 @@ def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None
     command = [
         *(str(node), str(npm), "install", "--ignore-scripts", "--omit=dev", "--prefer-offline"),
         *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
+        *("--fetch-retry-mintimeout=2000", "--fetch-retry-maxtimeout=10000"),
     ]
     _run(command, folder, f"npm could not install {', '.join(wanted.wanted)}")
 
