@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import os
 import socket
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -50,7 +49,7 @@ class FolderBackend:
         self._templates: dict[tuple[str, tuple[str, ...]], _folders.Template] = {}
         self._making = asyncio.Lock()
         self._sealed: dict[str, int] = {}
-        self._open: weakref.WeakSet[FolderWorkspace] = weakref.WeakSet()
+        self._open: set[FolderWorkspace] = set()
         self.owner = FOREIGN if os.geteuid() == 0 and self.needs_system else None
 
     # What a backend says
@@ -118,6 +117,7 @@ class FolderBackend:
         try:
             await workspace.start()
         except BaseException:
+            self._open.discard(workspace)
             await asyncio.to_thread(_folders.remove_folder, folder)
             raise
         return workspace

@@ -73,16 +73,20 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
         EnvironmentFailure: It did not come up; the message has what it said.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        process = await asyncio.create_subprocess_exec(
-            *command(theirs.fileno()),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-            env=env,
-        )
+    try:
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *command(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env=env,
+            )
+    except BaseException:
+        ours.close()
+        raise
     session = InitSession(ours, ExecDefaults({}, "/"))
     try:
         await session.channel.first(START_S)

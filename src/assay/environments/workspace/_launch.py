@@ -113,7 +113,7 @@ class Launcher:
         channel = Channel(ours, "the sandbox launcher")
         try:
             greeting = _greeting(await channel.first(START_S))
-        except EnvironmentFailure:
+        except BaseException:
             channel.close()
             _remove(scratch)
             await asyncio.to_thread(os.waitpid, pid, 0)

@@ -120,7 +120,7 @@ async def _start(launcher: Launcher, request: SandboxRequest) -> Sandbox:
     await asyncio.sleep(0)
     try:
         answer = await launcher.ask(request.message, (theirs.fileno(),))
-    except EnvironmentFailure:
+    except BaseException:
         ready.cancel()
         session.close()
         raise

@@ -124,7 +124,11 @@ class _EngineBackend(FolderBackend):
             message = f"it did not connect within {START_S:.0f} s"
             raise EnvironmentFailure(message) from exc
         session = InitSession(ours, ExecDefaults({}, "/"))
-        await session.channel.first(START_S)
+        try:
+            await session.channel.first(START_S)
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def _rlimits(self, spec: WorkspaceSpec) -> dict[str, int]:

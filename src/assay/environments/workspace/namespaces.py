@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -71,7 +70,7 @@ class NamespacesBackend:
         self._mounts: dict[str, str] = {}
         self._sealed: dict[str, int] = {}
         self._snapshots: set[tuple[str, ...]] = set()
-        self._open: weakref.WeakSet[NamespacesWorkspace] = weakref.WeakSet()
+        self._open: set[NamespacesWorkspace] = set()
 
     async def launcher(self) -> Launcher:
         """The launcher, started at the first need, and anew where it was killed."""
