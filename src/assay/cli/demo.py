@@ -146,7 +146,8 @@ def _task_digest(report: SynthesisReport) -> str:
 def _verdict_digest(settings: Settings, runs: list[str]) -> str:
     from assay.records import digest_record
 
-    found = [(r.agent, r.attempt, r.outcome, r.score) for run in runs for r in _rows(settings, run)]
+    # Without scores: how many tests of a broken program fail may hang on the order of a set.
+    found = [(r.agent, r.attempt, r.outcome) for run in runs for r in _rows(settings, run)]
     return digest_record(sorted(found))[:19]
 
 

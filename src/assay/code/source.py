@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
-__all__ = ["FunctionInfo", "Program", "SourceError", "Span", "equivalent", "functions", "parse"]
+__all__ = ["FunctionInfo", "Program", "SourceError", "Span", "equivalent", "functions", "parse", "parse_tree"]
 
 MAX_SOURCE_CHARS = 2_000_000
 """Longer texts are refused: the parser's memory grows with a factor of several hundred."""
+_PARSING = threading.Lock()
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension, ast.Assert)
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
@@ -90,6 +92,16 @@ class Program:
         return Span(self._starts[first - 1], self._starts[min(last, len(self.lines))])
 
 
+def parse_tree(text: str) -> ast.Module:
+    """`ast.parse`, one thread at a time: early releases of Python 3.11 count the depth of all threads in one place, and
+    then fail with `SystemError` for a program that is in order."""
+    with _PARSING:
+        try:
+            return ast.parse(text)
+        except SystemError:  # a library parsed something in another thread meanwhile
+            return ast.parse(text)
+
+
 def parse(text: str) -> Program:
     """Parses a program.
 
@@ -100,7 +112,7 @@ def parse(text: str) -> Program:
         message = f"the text has {len(text)} characters; at most {MAX_SOURCE_CHARS} are worked on"
         raise SourceError(message)
     try:
-        return Program(text, ast.parse(text))
+        return Program(text, parse_tree(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
         message = f"not a Python program: {exc}"
         raise SourceError(message) from exc
@@ -158,7 +170,9 @@ def equivalent(before: str, after: str) -> bool:
 
 def _compile(text: str) -> CodeType:
     try:
-        code: CodeType = compile(parse(text).tree, "<text>", "exec", dont_inherit=True, optimize=2)
+        tree = parse(text).tree
+        with _PARSING:
+            code: CodeType = compile(tree, "<text>", "exec", dont_inherit=True, optimize=2)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
         message = f"does not compile: {exc}"
         raise SourceError(message) from exc

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from .source import parse_tree
+
 __all__ = ["MOST_TEXT", "UNTRUSTWORTHY", "Suspicion", "decode_source", "suspicions"]
 
 MOST_TEXT = 512 * 1024
@@ -146,7 +148,7 @@ def suspicions(before: str | None, after: str) -> tuple[Suspicion, ...]:
 
 def _is_unreadable(text: str) -> bool:
     try:
-        ast.parse(text)
+        parse_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     return False
@@ -164,7 +166,7 @@ def decode_source(data: bytes) -> tuple[str, tuple[Suspicion, ...]]:
 
 
 def _find(source: str) -> Iterator[Suspicion]:
-    tree = ast.parse(source)
+    tree = parse_tree(source)
     documents = _docstrings(tree)
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 1)

@@ -44,7 +44,7 @@ async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progre
         async with asyncio.TaskGroup() as group:
             for _ in range(min(services.config.concurrency, len(queue))):
                 group.create_task(work())
-    except* Exception as failed:
+    except ExceptionGroup as failed:  # not `except*`: early releases of Python 3.11 wrap what it raises
         raise failed.exceptions[0] from None
 
 

@@ -41,6 +41,7 @@ def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None
     shutil.copyfile(LOCKS / f"{name}.json", folder / "package-lock.json")
     # Not `npm ci`: it refuses a lock without the optional packages of other platforms that a registry has lost.
     command = [
+        *("env", "NODE_USE_SYSTEM_CA=1"),  # a registry behind a certificate that this system trusts is trusted
         *(str(node), str(npm), "install", "--ignore-scripts", "--omit=dev", "--prefer-offline"),
         *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
         *("--fetch-retry-mintimeout=2000", "--fetch-retry-maxtimeout=10000"),
