@@ -82,6 +82,22 @@ TABLES = {
             "attempts a second": "attempts_per_s",
         },
     ),
+    "gateway": Table(
+        "gateway",
+        {
+            "": "contender",
+            "answers": "mode",
+            "at once": "at_once",
+            "calls": "calls",
+            "errors": "errors",
+            "calls a second": "calls_per_s",
+            "added p50 ms": "added_p50_ms",
+            "added p99 ms": "added_p99_ms",
+            "CPU us a call": "cpu_us_per_call",
+            "times the pass-through": "times_passthrough",
+            "peak MiB": "peak_mib",
+        },
+    ),
     "store": Table(
         "store",
         {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import attempt, overhead, sandbox
+from benchmarks import attempt, gateway, overhead, sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -50,3 +50,14 @@ def test_attempt_reports_a_whole_attempt_and_its_script(tmp_path: Path) -> None:
     assert [row["what"] for row in found["rows"]] == [attempt.OURS, attempt.SCRIPT]
     assert attempt.HARBOR in found["not_measured"]
     assert found["targets"][0]["at_most"] == 30.0
+
+
+def test_gateway_reports_itself_beside_the_pass_through(tmp_path: Path) -> None:
+    gateway.main(["--quick", "--into", str(tmp_path)])
+    found = written(tmp_path, "gateway")
+    ours = [row for row in found["rows"] if row["contender"] == gateway.OURS]
+    assert [(row["mode"], row["at_once"]) for row in ours] == [
+        (load.mode, load.at_once) for load in gateway.loads(quick=True)
+    ]
+    assert all(row["errors"] == 0 and row["cpu_us_per_call"] > 0 and row["times_passthrough"] > 0 for row in ours)
+    assert any(gateway.VERIFIERS in name for name in found["not_measured"])
