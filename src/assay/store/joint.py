@@ -53,24 +53,18 @@ class JointCommits:
 
     def _run(self) -> None:
         waiting, self._waiting = list(self._waiting.values()), {}
+        self._commit(waiting)
+
+    def _commit(self, waiting: Sequence[tuple[Pending, asyncio.Future[None]]]) -> None:
         try:
             self._append_all([(one.chain, one.pending()) for one, _ in waiting])
         except StoreError as exc:
             if len(waiting) == 1:
                 waiting[0][1].set_exception(exc)
                 return
-            for one, future in waiting:  # one of them may be the cause, and the others have no part in it
-                self._alone(one, future)
+            for alone in waiting:  # one of them may be the cause, and the others have no part in it
+                self._commit([alone])
             return
         for one, future in waiting:
             one.committed()
             future.set_result(None)
-
-    def _alone(self, one: Pending, future: asyncio.Future[None]) -> None:
-        try:
-            self._append_all([(one.chain, one.pending())])
-        except StoreError as exc:
-            future.set_exception(exc)
-            return
-        one.committed()
-        future.set_result(None)
