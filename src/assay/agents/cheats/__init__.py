@@ -1,0 +1,1 @@
+"""Adversaries: one file a cheat. `CHEATS` lists them all."""
