@@ -1,0 +1,1 @@
+"""Proves verifiers sound before their verdicts are used."""
