@@ -1,4 +1,4 @@
-"""What admission found wrong with a task, one record a thing. A finding states what was observed; it repairs nothing."""
+"""What admission found wrong with a task, one record a thing. It states what was observed; it repairs nothing."""
 
 from __future__ import annotations
 
