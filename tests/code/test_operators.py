@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.code.operators import FEATURE, OPERATORS, Site, apply, apply_all, find_sites, repair_candidates
+from assay.code.operators import FEATURE, OPERATORS, WIDER, Site, apply, apply_all, find_sites, repair_candidates
 from assay.code.source import SourceError, equivalent
 
 pytestmark = pytest.mark.quick
@@ -41,6 +41,18 @@ EXAMPLES = {
     "augmentation_changed": ("x += 1\n", "x -= 1\n"),
     "exception_changed": ("raise ValueError('x')\n", "raise TypeError('x')\n"),
 }
+WIDER_EXAMPLES = {
+    "condition_fixed": ("if a  ==  b: pass\n", "if True: pass\n"),
+    "float_shifted": ("x = 1.5  # 2\n", "x = 3.0  # 2\n"),
+    "text_changed": ("x = 'né'\n", "x = 'n_'\n"),
+    "loop_skipped": ("x = [i for i in y]\n", "x = [i for i in ()]\n"),
+    "raise_removed": ("def f():\n    raise E\n", "def f():\n    pass\n"),
+    "else_removed": ("if a: b()\nelse:\n    c()\n    d()\n", "if a: b()\nelse:\n    pass\n"),
+    "decorator_removed": (
+        "class A:\n    @b\n    @c(1)\n    def f(): pass\n",
+        "class A:\n    @c(1)\n    def f(): pass\n",
+    ),
+}
 PROGRAM = '''"""Module."""
 import typing
 
@@ -67,6 +79,13 @@ def test_operator_makes_its_change_and_no_other(name: str) -> None:
     sites = [s for s in find_sites(before, [name]) if apply(before, s) == after]
     assert len(sites) == 1
     assert OPERATORS[name].description
+
+
+@pytest.mark.parametrize("name", sorted(WIDER))
+def test_wider_operator_makes_its_change_and_is_in_no_default(name: str) -> None:
+    before, after = WIDER_EXAMPLES[name]
+    assert len([s for s in find_sites(before, [name]) if apply(before, s) == after]) == 1
+    assert name not in {s.operator for s in find_sites(before)}
 
 
 def test_at_least_fourteen_operators() -> None:
@@ -136,7 +155,7 @@ def test_what_is_no_program_is_refused_in_words(text: str) -> None:
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_line_ends_are_kept(ending: str) -> None:
     text = PROGRAM.replace("\n", ending)
-    for site in find_sites(text, [*OPERATORS, FEATURE.name]):
+    for site in find_sites(text, [*OPERATORS, *WIDER, FEATURE.name]):
         changed = apply(text, site)
         ast.parse(changed)
         assert ending == "\n" or "\n" not in changed.replace("\r\n", "")
@@ -146,5 +165,5 @@ def test_line_ends_are_kept(ending: str) -> None:
 @given(st.lists(st.sampled_from(sorted(EXAMPLES)), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_combined_files_stay_programs(names: list[str], rng: object) -> None:
     text = "".join(EXAMPLES[name][0] for name in names)
-    for site in find_sites(text):
+    for site in find_sites(text, [*OPERATORS, *WIDER]):
         ast.parse(apply(text, site))

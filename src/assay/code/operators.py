@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from . import _expression_operators as expressions
 from . import _statement_operators as statements
+from . import _wider_operators as wider
 from ._spots import Replacement, Spot, spots
 from .source import Program, SourceError, parse
 
-__all__ = ["FEATURE", "OPERATORS", "Operator", "Site", "apply", "apply_all", "find_sites", "repair_candidates"]
+__all__ = ["FEATURE", "OPERATORS", "WIDER", "Operator", "Site", "apply", "apply_all", "find_sites", "repair_candidates"]
 
 
 class Operator(NamedTuple):
@@ -81,6 +82,19 @@ OPERATORS: dict[str, Operator] = {o.name: o for o in _ALL}
 """Every mutation operator, by name."""
 FEATURE = _operator(statements.body_removed)
 """Takes a function's body away and keeps its docstring: what is left to do is a feature, not a bug."""
+WIDER: dict[str, Operator] = {
+    o.name: o
+    for o in (
+        _operator(wider.condition_fixed),
+        _operator(wider.float_shifted),
+        _operator(wider.text_changed),
+        _operator(wider.loop_skipped),
+        _operator(wider.raise_removed),
+        _operator(wider.else_removed),
+        _operator(wider.decorator_removed),
+    )
+}
+"""More, for measuring how much a verifier notices; no task is made with them, and `repair` does not know them."""
 _UNDOING = (
     *(o for o in _ALL if any(o.name in other.undone_by for other in _ALL)),
     _operator(expressions.sign_added, "sign_removed"),
@@ -90,13 +104,13 @@ _UNDOING = (
 
 
 def find_sites(text: str, operators: Collection[str] | None = None) -> tuple[Site, ...]:
-    """Every site of the named operators (default: all mutation operators), in the order of the text.
+    """Every site of the named operators (default: all of `OPERATORS`), in the order of the text.
 
     Raises:
         SourceError: The text is no Python program.
         KeyError: No operator has that name.
     """
-    known = OPERATORS | {FEATURE.name: FEATURE}
+    known = OPERATORS | WIDER | {FEATURE.name: FEATURE}
     chosen = _ALL if operators is None else [known[name] for name in sorted(operators)]
     return _find(parse(text), chosen, None)
 

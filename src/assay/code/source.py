@@ -10,11 +10,21 @@ import ast
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from types import CodeType
 from typing import NamedTuple
 
-__all__ = ["FunctionInfo", "Program", "SourceError", "Span", "equivalent", "functions", "parse", "parse_tree"]
+__all__ = [
+    "FunctionInfo",
+    "Program",
+    "SourceError",
+    "Span",
+    "compiled_identity",
+    "equivalent",
+    "functions",
+    "parse",
+    "parse_tree",
+]
 
 MAX_SOURCE_CHARS = 2_000_000
 """Longer texts are refused: the parser's memory grows with a factor of several hundred."""
@@ -165,7 +175,12 @@ def equivalent(before: str, after: str) -> bool:
     Sound, not complete: True means that no run can tell them apart (but by reading line numbers or docstrings); two
     texts that behave alike can still differ here. Raises `SourceError` where one does not compile.
     """
-    return _normal(_compile(before)) == _normal(_compile(after))
+    return compiled_identity(before) == compiled_identity(after)
+
+
+def compiled_identity(text: str) -> Hashable:
+    """What two texts have in common exactly when they are `equivalent`. Raises `SourceError`, as that does."""
+    return _normal(_compile(text))
 
 
 def _compile(text: str) -> CodeType:
