@@ -25,6 +25,7 @@ __all__ = [
     "ExecResult",
     "Files",
     "Image",
+    "MeasuresMemory",
     "Mount",
     "PackedState",
     "PacksStates",
@@ -306,6 +307,15 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Closes every workspace and drops every layer of this backend object. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class MeasuresMemory(Protocol):
+    """A workspace that can say what it uses."""
+
+    async def memory_bytes(self) -> int:
+        """Resident bytes of everything that runs in it now. Raises `EnvironmentFailure` as `Session.exec`."""
         ...
 
 

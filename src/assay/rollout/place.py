@@ -23,15 +23,17 @@ from assay.environments.interface import (
 )
 from assay.environments.tools import WorkspaceTools
 from assay.errors import EnvironmentFailure
-from assay.records import Isolation, Task, canonical_bytes
+from assay.records import Evidence, Isolation, Task, canonical_bytes
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 
 from .around import await_healthy, collect, keep_artifacts, put_step_files
 from .attempt import LiveAttempt
+from .plan import Verification
 from .recorded import RecordedWorkspace
 from .recorder import Recorder
+from .variation import Variation, VariedBackend
 
 __all__ = ["Place", "WorkspacePlace", "WorldPlace"]
 
@@ -64,6 +66,8 @@ class Keeping(NamedTuple):
     agent: Agent
     own: tuple[str, ...] = ()
     """Folders of the agent's own that are no part of the state: the oracle's solution."""
+    verification: Verification = "default"
+    variation: Variation = Variation()
 
 
 class Place(Protocol):
@@ -104,7 +108,10 @@ class WorkspacePlace:
     def __init__(self, prepared: Preparing, loaded: LoadedTask, keeping: Keeping) -> None:
         self.isolation: Isolation | None = None
         self.artifacts: dict[str, str] = {}
-        self._backend = prepared.backend
+        self._backend: Backend = prepared.backend
+        self._varied: VariedBackend | None = None
+        if keeping.variation != Variation():
+            self._backend = self._varied = VariedBackend(prepared.backend, keeping.variation)
         self._prepared = prepared
         self._loaded = loaded
         self._parameters = loaded.task.environment.parameters
@@ -188,7 +195,18 @@ class WorkspacePlace:
             repetitions=self._keeping.repetitions,
             separate=await self._prepared.separate(self._loaded, resolved),
         )
-        return await verify_outcome(request)
+        results = await verify_outcome(request)
+        if not results:
+            return ()
+        return (*results[:-1], results[-1]._replace(evidence=(*results[-1].evidence, *self._cost())))
+
+    def _cost(self) -> tuple[Evidence, ...]:
+        """What judging took, where that was to be measured."""
+        if self._varied is None or not self._keeping.variation.measured:
+            return ()
+        usage = self._varied.usage
+        data = {"peak_bytes": usage.peak_bytes, "busy_s": round(usage.busy_s, 6)}
+        return (Evidence("cost", "audit", "verification_cost", data),)
 
     async def close(self) -> None:
         """See `Place.close`. One thing that cannot be released keeps no other."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
+from assay.agents.interface import Agent
 from assay.records import Limits, digest_bytes
 from assay.tasks import LoadedTask
 
-__all__ = ["PlannedAttempt", "attempt_seed", "merge_limits", "plan"]
+from .variation import Variation
+
+__all__ = ["PlannedAttempt", "Verification", "attempt_seed", "merge_limits", "plan"]
+
+Verification = Literal["default", "as_asked"]
+"""`default`: a fresh fork, planted things undone, evidence demanded. `as_asked`: what the task's own settings mean
+where they come from, however unsound."""
 
 
 class PlannedAttempt(NamedTuple):
@@ -19,6 +26,12 @@ class PlannedAttempt(NamedTuple):
     number: int
     seed: int
     limits: Limits
+    agent: Agent | None = None
+    """Who acts; None is the run's agent."""
+    verification: Verification = "default"
+    variation: Variation = Variation()
+    told: Mapping[str, Any] = {}
+    """What the chain's first event tells beside all this."""
 
     def chain(self, retry: int) -> str:
         """Id of the chain of one try."""

@@ -175,9 +175,7 @@ class _Places:
 
     def __init__(self, preparer: Preparer | None, store: RunStore, agent: Agent, repetitions: int) -> None:
         self._preparer = preparer
-        # The reference solution is no part of the state that it leads to.
-        own = ("/solution",) if agent.name == "oracle" else ()
-        self._keeping = Keeping(store.blobs, repetitions, agent, own)
+        self._blobs, self._repetitions, self._agent = store.blobs, repetitions, agent
         self._worlds: dict[str, Callable[[dict[str, Any], int], World]] = {}
 
     def __call__(self, planned: PlannedAttempt) -> Place:
@@ -188,7 +186,11 @@ class _Places:
             message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
             raise UserError(message)
 
-        return WorkspacePlace(preparer, loaded, self._keeping)
+        agent = planned.agent or self._agent
+        # The reference solution is no part of the state that it leads to.
+        own = ("/solution",) if agent.name == "oracle" else ()
+        keeping = Keeping(self._blobs, self._repetitions, agent, own, planned.verification, planned.variation)
+        return WorkspacePlace(preparer, loaded, keeping)
 
     def _make_world(self, loaded: LoadedTask) -> World:
         spec = loaded.task.environment

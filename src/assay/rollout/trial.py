@@ -130,6 +130,7 @@ class _Try:
         self.recorder = Recorder(services.store, planned.chain(retry), Redactor(services.secrets))
         self.meter = Meter(planned.limits)
         self.task = planned.loaded.task
+        self.agent = planned.agent or services.agent
         self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
         self.place = services.place(planned)
         self.how = _How()
@@ -150,18 +151,20 @@ class _Try:
         self.recorder.flush()
 
     def _started(self) -> AttemptStarted:
-        model = self.services.model
+        model = self.services.model if self.agent.needs_model else None
+        asked = "" if self.planned.verification == "default" else "+as-asked"
         return AttemptStarted(
             run=self.services.run,
             attempt=self.planned.id,
             task=self.task.id,
             task_digest=self.task.digest,
-            agent=self.services.agent.name,
+            agent=self.agent.name + asked,
             model=model.backend.name if model else None,
             seed=self.planned.seed,
             number=self.planned.number,
             retry=self.retry,
             isolation=self.place.isolation,
+            config=dict(self.planned.told),
             at=time.time(),
             assay_version=__version__,
         )
@@ -192,7 +195,7 @@ class _Try:
 
     def _solution(self, task: Task) -> Path | None:
         folder = self.planned.loaded.folder
-        wanted = self.services.agent.name == "oracle" and folder is not None and task.oracle is not None
+        wanted = self.agent.name == "oracle" and folder is not None and task.oracle is not None
         return folder / (task.oracle.folder or "solution") if wanted and folder and task.oracle else None
 
     def _ends_here(self, judged: Sequence[Verdict], step: TaskStep) -> bool:
@@ -236,8 +239,8 @@ class _Try:
         try:
             async with wall, leash:
                 self.attempt.hold(leash)
-                with boundary(AgentError, f"agent {self.services.agent.name}"):
-                    await self.services.agent.run(self.attempt)
+                with boundary(AgentError, f"agent {self.agent.name}"):
+                    await self.agent.run(self.attempt)
         except TimeoutError:
             return _wall(allowed) if wall.expired() else None
         except LimitReached as exc:

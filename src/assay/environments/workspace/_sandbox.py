@@ -266,6 +266,11 @@ class NamespacesWorkspace:
         session = self._live()
         return () if self._asleep else await session.processes()
 
+    async def memory_bytes(self) -> int:
+        """See `interface.MeasuresMemory.memory_bytes`."""
+        session = self._live()
+        return 0 if self._asleep else await session.memory_bytes()
+
     async def kill_all(self) -> None:
         """See `interface.Session.kill_all`."""
         session = self._live()

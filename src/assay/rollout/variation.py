@@ -1,0 +1,216 @@
+"""The same attempt under other circumstances: a backend whose sandboxes differ in one thing from what was asked for.
+
+Not for isolation: a variation only adds variables, a program that starts each command, mounts, or takes the network
+away. Invariant: it holds for the agent's sandbox and for the verifier's alike, and nothing else of either changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from assay.environments.interface import (
+    Backend,
+    Change,
+    ExecResult,
+    Image,
+    MeasuresMemory,
+    Mount,
+    PackedState,
+    PacksStates,
+    ProcessInfo,
+    Snapshot,
+    SpillTarget,
+    Workspace,
+    WorkspaceSpec,
+)
+from assay.errors import EnvironmentFailure
+from assay.records import Isolation
+
+__all__ = ["Usage", "Variation", "VariedBackend"]
+
+MEASURE_EVERY_S = 0.02
+
+
+class Variation(msgspec.Struct, frozen=True):
+    """What differs. The empty one is no variation."""
+
+    name: str = ""
+    env: dict[str, str] = {}
+    """Set for every command, over what the sandbox and the command itself set."""
+    prefix: tuple[str, ...] = ()
+    """Words before every command; they must end in running what follows them."""
+    mounts: tuple[Mount, ...] = ()
+    no_network: bool = False
+    measured: bool = False
+    """Note what judging took: seconds, and the most memory that was seen in use."""
+
+
+class Usage:
+    """What the verifier's sandboxes used."""
+
+    def __init__(self) -> None:
+        self.peak_bytes: int | None = None
+        """The most that was resident at a moment that was looked at; None where the backend cannot say."""
+        self.busy_s = 0.0
+
+    def seen(self, resident: int) -> None:
+        """Takes a look into account."""
+        self.peak_bytes = max(self.peak_bytes or 0, resident)
+
+
+class VariedBackend:
+    """Opens workspaces of `inner`, each varied. Closing it closes nothing: `inner` belongs to who made it."""
+
+    def __init__(self, inner: Backend, variation: Variation) -> None:
+        self.name = inner.name
+        self.usage = Usage()
+        self._inner = inner
+        self._variation = variation
+
+    async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> Workspace:
+        """See `Backend.open`."""
+        given = self._variation
+        network = "none" if given.no_network else spec.network
+        varied = msgspec.structs.replace(spec, mounts=(*spec.mounts, *given.mounts), network=network)
+        usage = self.usage if given.measured and spec.user == "verifier" else None
+        return _VariedWorkspace(await self._inner.open(varied, state=state), given, usage)
+
+    async def release(self, snapshot: Snapshot) -> None:
+        """See `Backend.release`."""
+        await self._inner.release(snapshot)
+
+    async def close(self) -> None:
+        """See `Backend.close`."""
+
+    async def pack(self, snapshot: Snapshot) -> PackedState:
+        """See `PacksStates.pack`."""
+        return await self._packing().pack(snapshot)
+
+    async def unpack(
+        self, manifest: Iterable[Change], read_blob: Callable[[str], bytes], *, image: Image | None = None
+    ) -> Snapshot:
+        """See `PacksStates.unpack`."""
+        return await self._packing().unpack(manifest, read_blob, image=image)
+
+    def _packing(self) -> PacksStates:
+        if not isinstance(self._inner, PacksStates):
+            message = f"the backend {self.name!r} cannot hand its states out"
+            raise EnvironmentFailure(message)
+        return self._inner
+
+
+class _VariedWorkspace:
+    """Passes everything on; what runs, runs varied."""
+
+    def __init__(self, inner: Workspace, variation: Variation, usage: Usage | None) -> None:
+        self._inner = inner
+        self._variation = variation
+        self._usage = usage
+        self.spec: WorkspaceSpec = inner.spec
+        self.isolation: Isolation = inner.isolation
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+        spill: SpillTarget | None = None,
+    ) -> ExecResult:
+        """See `Session.exec`."""
+        given = self._variation
+        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        started = time.monotonic()
+        async with self._measuring():
+            result = await self._inner.exec(
+                [*given.prefix, *words] if given.prefix else command,
+                cwd=cwd,
+                env={**(env or {}), **given.env},
+                stdin=stdin,
+                timeout_s=timeout_s,
+                show_bytes=show_bytes,
+                spill=spill,
+            )
+        if self._usage is not None:
+            self._usage.busy_s += time.monotonic() - started
+        return result
+
+    @contextlib.asynccontextmanager
+    async def _measuring(self) -> AsyncIterator[None]:
+        inner, usage = self._inner, self._usage
+        if usage is None or not isinstance(inner, MeasuresMemory):
+            yield
+            return
+        looking = asyncio.get_running_loop().create_task(_look(inner, usage))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await looking
+
+    async def processes(self) -> tuple[ProcessInfo, ...]:
+        """See `Session.processes`."""
+        return await self._inner.processes()
+
+    async def kill_all(self) -> None:
+        """See `Session.kill_all`."""
+        await self._inner.kill_all()
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        """See `Session.listen`."""
+        return await self._inner.listen(port)
+
+    async def close(self) -> None:
+        """See `Session.close`."""
+        await self._inner.close()
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        """See `Files.read`."""
+        return await self._inner.read(path, limit=limit)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """See `Files.write`."""
+        await self._inner.write(path, data, mode=mode)
+
+    async def upload(self, source: Path, target: str) -> None:
+        """See `Files.upload`."""
+        await self._inner.upload(source, target)
+
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
+        """See `Files.download`."""
+        await self._inner.download(source, target, limit=limit)
+
+    async def digest(self) -> str:
+        """See `State.digest`."""
+        return await self._inner.digest()
+
+    async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
+        """See `State.diff`."""
+        return await self._inner.diff(since)
+
+    async def snapshot(self) -> Snapshot:
+        """See `State.snapshot`."""
+        return await self._inner.snapshot()
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
+        """See `State.fork`."""
+        return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage)
+
+
+async def _look(workspace: MeasuresMemory, usage: Usage) -> None:
+    """Looks until it is cancelled, or the sandbox no longer answers."""
+    with contextlib.suppress(EnvironmentFailure, OSError):
+        while True:
+            usage.seen(await workspace.memory_bytes())
+            await asyncio.sleep(MEASURE_EVERY_S)
