@@ -175,12 +175,13 @@ def equivalent(before: str, after: str) -> bool:
     Sound, not complete: True means that no run can tell them apart (but by reading line numbers or docstrings); two
     texts that behave alike can still differ here. Raises `SourceError` where one does not compile.
     """
-    return compiled_identity(before) == compiled_identity(after)
+    return _normal(_compile(before)) == _normal(_compile(after))
 
 
 def compiled_identity(text: str) -> Hashable:
-    """What two texts have in common exactly when they are `equivalent`. Raises `SourceError`, as that does."""
-    return _normal(_compile(text))
+    """What two texts have in common exactly when they are `equivalent` and assert the same. Raises `SourceError`."""
+    asserted = tuple(ast.dump(node) for node in ast.walk(parse(text).tree) if isinstance(node, ast.Assert))
+    return (_normal(_compile(text)), asserted)
 
 
 def _compile(text: str) -> CodeType:

@@ -1,0 +1,230 @@
+"""How much of a verifier's task it really checks: mutants of the reference solution, and the share that it rejects.
+
+What counts as *behaving differently*: the verifier told the mutant from the solution (it rejects the one and accepts
+the other); or a visible test, a call with the same arguments or a compared output file told them apart (see
+`differential`). A survivor that nothing told apart is *undecided*: it may be equivalent, or it may be a hole that
+nobody found a witness for. A survivor is *equivalent* only where that is proved: the same compiled code, or data.
+
+Every rejected mutant is known to behave differently, every survivor must be shown to: so the share over the decided
+ones is the best case, and the share over the decided and undecided ones the worst.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from assay.agents.cheats.interface import Knowledge
+from assay.code.source import SourceError, compiled_identity
+from assay.statistics import Interval, wilson
+
+from ._changes import ChangedFile, changed_files
+from ._mutations import STRUCTURAL, Mutation, mutations_of
+from .findings import Finding
+from .rewrites import Rewrite, unified
+
+__all__ = ["Comparison", "MutantRow", "Sensitivity", "Survivor", "judge_mutants", "mutants", "sensitivity_findings"]
+
+WEAK_BELOW = 0.9
+"""A share of rejected mutants whose whole interval lies below it makes a finding of its own."""
+
+
+class Comparison(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was seen of a mutant beside the solution, without asking the verifier."""
+
+    behaviour: Literal["changed", "same", "undecided"]
+    by: str = ""
+    """`visible tests`, `calls`, `examples`, `output`, `compiled code`, `canonical data`; empty: nothing compared."""
+    witness: str = ""
+    """What told them apart: a test, or a call with what each returned."""
+    looked: int = 0
+    """How many tests, calls or files were compared."""
+
+
+class MutantRow(msgspec.Struct, frozen=True):
+    """One mutant and what became of it."""
+
+    rewrite: Rewrite
+    outcome: str | None
+    """The verifier's: `pass`, `fail`, `unknown`, `error`; None where the attempt itself broke."""
+    attempt: str | None = None
+    comparison: Comparison | None = None
+    """Of survivors; None where none was made."""
+
+
+class Survivor(msgspec.Struct, frozen=True):
+    """A mutant that passed."""
+
+    name: str
+    operator: str
+    judgement: Literal["changed", "equivalent", "undecided"]
+    diff: str
+    by: str = ""
+    witness: str = ""
+    looked: int = 0
+    attempt: str | None = None
+
+
+class Sensitivity(msgspec.Struct, frozen=True):
+    """What a sample of mutants says about one verifier. Shares are None where nothing was decided."""
+
+    tried: int
+    """Mutants that the verifier judged."""
+    rejected: int
+    """Judged, and not passed."""
+    unclear: int
+    """Of the rejected: the verdict was `unknown` or `error`, not `fail`."""
+    changed: int
+    """Survivors shown to behave differently."""
+    equivalent: int
+    """Survivors proved to be the same program; left out of all shares."""
+    undecided: int
+    not_run: int
+    """Attempts that broke; left out of everything."""
+    best: float | None
+    """Share of rejected mutants if no undecided one behaves differently."""
+    best_interval: Interval
+    worst: float | None
+    """Share of rejected mutants if every undecided one behaves differently."""
+    worst_interval: Interval
+    survivors: tuple[Survivor, ...]
+    operators: dict[str, tuple[int, int]]
+    """Operator to how many of its mutants were tried and how many of them rejected."""
+
+
+class _Candidate(NamedTuple):
+    mutation: Mutation
+    file: ChangedFile
+
+
+def mutants(knowledge: Knowledge, *, seed: int, most: int) -> tuple[Rewrite, ...]:
+    """Mutants of the solution, at most `most`: no two with the same bytes or, in Python, the same compiled code.
+
+    Where there are more, whole pieces taken away come first, and the rest is drawn in turns from the operators, so that
+    a common operator does not crowd out a rare one. The same knowledge and seed give the same mutants.
+    """
+    files = changed_files(knowledge)
+    candidates = _distinct(_Candidate(m, file) for file in files for m in mutations_of(file))
+    chosen = _spread(candidates, random.Random(f"{seed} mutants"), most)
+    width = max(3, len(str(len(chosen))))
+    return tuple(_rewrite(one, f"mutant.{n:0{width}d}") for n, one in enumerate(chosen, 1))
+
+
+def _distinct(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    """The first of each that are the same, and none that is the solution itself. Taking whole pieces away counts also
+    where the code stays the same: the task may have been to write comments."""
+    seen: set[tuple[str, Hashable]] = set()
+    found = []
+    for one in candidates:
+        path, known = one.file.path, one.file.known
+        seen |= {(path, known.after), (path, _identity(one.file, known.after))}
+        content = known.before if one.mutation.content is None else one.mutation.content
+        same_bytes, same_code = (path, content), (path, _identity(one.file, content))
+        if same_bytes not in seen and (one.mutation.operator in STRUCTURAL or same_code not in seen):
+            found.append(one)
+        seen |= {same_bytes, same_code}
+    return found
+
+
+def _identity(file: ChangedFile, content: bytes | None) -> Hashable:
+    """Of Python its compiled code, of anything else its bytes."""
+    if file.role != "python" or content is None:
+        return content
+    try:
+        return compiled_identity(content.decode())
+    except (SourceError, UnicodeDecodeError):
+        return content
+
+
+def _spread(candidates: Sequence[_Candidate], draw: random.Random, most: int) -> list[_Candidate]:
+    kinds: dict[str, list[_Candidate]] = {}
+    for one in candidates:
+        kinds.setdefault(one.mutation.operator, []).append(one)
+    order = [name for name in STRUCTURAL if name in kinds]
+    rest = sorted(kinds.keys() - set(STRUCTURAL))
+    draw.shuffle(rest)
+    for name in [*order, *rest]:
+        draw.shuffle(kinds[name])
+    chosen: list[_Candidate] = []
+    while len(chosen) < most and any(kinds.values()):
+        for name in [*order, *rest]:
+            if kinds[name] and len(chosen) < most:
+                chosen.append(kinds[name].pop())
+    return chosen
+
+
+def _rewrite(one: _Candidate, name: str) -> Rewrite:
+    path, known, content = one.file.path, one.file.known, one.mutation.content
+    after = known.before if content is None else content
+    diff = unified({path: known.after}, {path: after})
+    return Rewrite(name, "sensitivity", {path: content}, diff, one.mutation.operator)
+
+
+def judge_mutants(rows: Iterable[MutantRow]) -> Sensitivity:
+    """Counts. A verdict of `unknown` or `error` pays nothing, so it counts as rejected and is told apart."""
+    ran = list(rows)
+    judged = [row for row in ran if row.outcome is not None]
+    survivors = tuple(_survivor(row) for row in judged if row.outcome == "pass")
+    count = {name: sum(s.judgement == name for s in survivors) for name in ("changed", "equivalent", "undecided")}
+    rejected = len(judged) - len(survivors)
+    decided, all_open = rejected + count["changed"], rejected + count["changed"] + count["undecided"]
+    operators: dict[str, tuple[int, int]] = {}
+    for row in judged:
+        tried, gone = operators.get(row.rewrite.operator, (0, 0))
+        operators[row.rewrite.operator] = (tried + 1, gone + (row.outcome != "pass"))
+    return Sensitivity(
+        tried=len(judged),
+        rejected=rejected,
+        unclear=sum(row.outcome not in ("pass", "fail") for row in judged),
+        not_run=len(ran) - len(judged),
+        **count,
+        best=rejected / decided if decided else None,
+        best_interval=wilson(rejected, decided),
+        worst=rejected / all_open if all_open else None,
+        worst_interval=wilson(rejected, all_open),
+        survivors=survivors,
+        operators=dict(sorted(operators.items())),
+    )
+
+
+def _survivor(row: MutantRow) -> Survivor:
+    seen, rewrite = row.comparison or Comparison("undecided"), row.rewrite
+    words: dict[str, Literal["changed", "equivalent", "undecided"]] = {"changed": "changed", "same": "equivalent"}
+    judgement = words.get(seen.behaviour, "undecided")
+    return Survivor(
+        rewrite.name, rewrite.operator, judgement, rewrite.diff, seen.by, seen.witness, seen.looked, row.attempt
+    )
+
+
+def sensitivity_findings(task: str, found: Sensitivity) -> tuple[Finding, ...]:
+    """One finding for each survivor that is shown to behave differently, one for those left undecided."""
+    findings = [
+        Finding(
+            kind="mutant-survived",
+            task=task,
+            probe=one.name,
+            severity="weak",
+            text=f"a changed solution passes ({one.operator}); {one.by} told it from the right one: {one.witness}",
+            closed_by=("a test that tells the two apart",),
+            evidence=tuple(part for part in (one.attempt, one.diff) if part),
+        )
+        for one in found.survivors
+        if one.judgement == "changed"
+    ]
+    undecided = [one for one in found.survivors if one.judgement == "undecided"]
+    if undecided:
+        names = ", ".join(one.name for one in undecided[:8]) + (" ..." if len(undecided) > 8 else "")
+        text = (
+            f"{len(undecided)} of {found.tried} changed solutions pass and nothing told them from the right one: "
+            f"read their differences ({names})"
+        )
+        evidence = tuple(one.diff for one in undecided[:8])
+        findings.append(Finding("mutants-undecided", task, None, "note", text, evidence=evidence))
+    if found.best is not None and found.best_interval.high < WEAK_BELOW:
+        low, high = found.best_interval
+        text = f"the verifier rejects {found.best:.0%} of the changed solutions ({low:.0%} to {high:.0%}) at best"
+        findings.append(Finding("low-sensitivity", task, None, "weak", text, ("more tests",)))
+    return tuple(findings)

@@ -1,0 +1,166 @@
+"""Mutation operators on text, for languages that nothing here parses: shell, C-like ones, SQL, Ruby and the like.
+
+Conservative on purpose: comments and strings are left alone, and a line is only taken out where the language shows that
+it is a whole statement. A change may still not compile, or may change nothing that runs; whoever counts must say so.
+Pure and deterministic.
+
+Invariant: every site's span is a pair of character offsets into the very text given, within one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from .operators import Site
+
+__all__ = ["LANGUAGES", "TEXTUAL", "language_of", "textual_sites"]
+
+TEXTUAL: dict[str, str] = {
+    "text_comparison": "`==` and `!=`, `<` and `<=`, `-eq` and `-ne`, `-lt` and `-le` and the like",
+    "text_logic": "`&&` and `||`; in SQL and Ruby also `and` and `or`",
+    "text_number": "a number plus one",
+    "text_truth": "`true` and `false`",
+    "text_arithmetic": "`+` and `-` between spaces",
+    "text_line": "a line that is a whole simple statement is left out",
+}
+"""Every textual operator, with what it does."""
+
+
+class _Language(NamedTuple):
+    comments: tuple[str, ...]
+    strings: str
+    """Characters that open and close a string."""
+    statement: str
+    """A regular expression that a whole line matches which is one simple statement; empty: none is known."""
+    comparisons: tuple[tuple[str, str], ...]
+    logic: tuple[tuple[str, str], ...]
+    arithmetic: bool = True
+
+
+_C_COMPARISONS = (("===", "!=="), ("==", "!="), ("<=", "<"), (">=", ">"))
+_C_LOGIC = (("&&", "||"),)
+_C_STATEMENT = r"\s*[A-Za-z_][\w.\->\[\]]*\s*(\(.*\)|[-+*/|&^]?=[^=].*);\s*"
+_C = _Language(("//", "/*", "*"), "\"'`", _C_STATEMENT, _C_COMPARISONS, _C_LOGIC)
+# In a shell `<` and `>` are redirections and `+` is text, so that only words that mean one thing are touched.
+_SHELL_TESTS = (("-eq", "-ne"), ("-lt", "-le"), ("-gt", "-ge"), ("-z", "-n"), ("-f", "-d"), ("==", "!="))
+_SHELL_STATEMENT = (
+    r"\s*(?!(?:if|then|else|elif|fi|for|while|until|do|done|case|esac|in|function|return|exit|set|local|export)\b)"
+    r"[A-Za-z_./$\"'][^{}()`|&;\\]*"
+)
+_SHELL = _Language(("#",), "\"'", _SHELL_STATEMENT, _SHELL_TESTS, _C_LOGIC, arithmetic=False)
+_RUBY = _Language(("#",), "\"'", "", (("==", "!="), ("<=", "<"), (">=", ">")), (("&&", "||"), (" and ", " or ")))
+_SQL = _Language(("--",), "\"'", "", (("<>", "="), ("<=", "<"), (">=", ">")), ((" AND ", " OR "), (" and ", " or ")))
+_NAMES: dict[str, _Language] = {"c": _C, "shell": _SHELL, "ruby": _RUBY, "sql": _SQL}
+LANGUAGES: dict[str, str] = {
+    **dict.fromkeys((".c", ".h", ".cc", ".cpp", ".hpp", ".go", ".rs", ".java"), "c"),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".cs", ".kt", ".php", ".swift"), "c"),
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
+    **dict.fromkeys((".rb", ".pl", ".jl", ".r", ".awk"), "ruby"),
+    ".sql": "sql",
+}  # fmt: skip
+"""File name ending to the family of languages whose rules are used."""
+_SHEBANG = re.compile(rb"#!\s*\S*?(?:/env\s+)?(?:\S*/)?(bash|sh|dash|zsh|ksh|node|ruby|perl)\b")
+_NUMBER = re.compile(r"(?<![\w.$-])\d{1,6}(?![\w.])")
+_TRUTH = re.compile(r"\b(true|false)\b")
+_PLUS_MINUS = re.compile(r" ([+-]) (?=[\w(])")
+
+
+def language_of(path: str, data: bytes) -> str | None:
+    """The family of a file, by its name or by its first line; None where no rules are known."""
+    ending = "." + path.rpartition("/")[2].rpartition(".")[2].lower()
+    if ending in LANGUAGES:
+        return LANGUAGES[ending]
+    shebang = _SHEBANG.match(data[:200])
+    if shebang is None:
+        return None
+    return {b"node": "c", b"ruby": "ruby", b"perl": "ruby"}.get(shebang[1], "shell")
+
+
+def textual_sites(text: str, family: str, lines: Collection[int] | None = None) -> tuple[Site, ...]:
+    """Every site on one of `lines` (default: anywhere), in the order of the text.
+
+    Raises:
+        KeyError: The family is none of those that `language_of` names.
+    """
+    language = _NAMES[family]
+    found: list[Site] = []
+    at = 0
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        if lines is None or number in lines:
+            found += (_placed(site, number, at, line) for site in _on_line(line, language))
+        at += len(line)
+    return tuple(dict.fromkeys(found))
+
+
+class _Change(NamedTuple):
+    operator: str
+    start: int
+    end: int
+    text: str
+
+
+def _placed(change: _Change, number: int, at: int, line: str) -> Site:
+    before = line[change.start : change.end]
+    return Site(change.operator, number, "", at + change.start, at + change.end, before, change.text)
+
+
+def _on_line(line: str, language: _Language) -> Iterator[_Change]:
+    bare = _blanked(line, language)
+    if not bare.strip():
+        return
+    yield from _pairs("text_comparison", bare, language.comparisons)
+    yield from _pairs("text_logic", bare, language.logic)
+    for match in _NUMBER.finditer(bare):
+        yield _Change("text_number", match.start(), match.end(), str(int(match[0]) + 1))
+    for match in _TRUTH.finditer(bare):
+        yield _Change("text_truth", match.start(), match.end(), "false" if match[0] == "true" else "true")
+    for match in _PLUS_MINUS.finditer(bare) if language.arithmetic else ():
+        yield _Change("text_arithmetic", match.start(1), match.end(1), "-" if match[1] == "+" else "+")
+    if language.statement and re.fullmatch(language.statement, bare.rstrip("\r\n")):
+        yield _Change("text_line", 0, len(line), "")
+
+
+def _pairs(operator: str, bare: str, pairs: tuple[tuple[str, str], ...]) -> Iterator[_Change]:
+    """Each of a pair becomes the other, where it stands as a word of its own: `<` is no part of `<<`, `<=` or `<-`."""
+    taken: set[int] = set()
+    for one, two in pairs:
+        for old, new in sorted(((one, two), (two, one)), key=lambda pair: -len(pair[0])):
+            for match in re.finditer(_alone(old), bare):
+                if match.start() not in taken:
+                    taken.update(range(match.start(), match.end()))
+                    yield _Change(operator, match.start(), match.end(), new)
+
+
+def _alone(word: str) -> str:
+    if word.startswith("-"):
+        return rf"(?<=[\s\[]){re.escape(word)}(?=\s)"
+    if word.strip().isalpha():
+        return re.escape(word)
+    # Spaces around it: generics, pointers, redirections and shifts are written without.
+    return rf"(?<=\s){re.escape(word)}(?=\s)"
+
+
+def _blanked(line: str, language: _Language) -> str:
+    """The line, with comments and the inside of strings as spaces of the same length."""
+    if line.lstrip().startswith(language.comments):
+        return " " * len(line)
+    out, quote, at = [], "", 0
+    while at < len(line):
+        char = line[at]
+        if quote:
+            out.append(char if char == quote else " ")
+            if char == "\\" and at + 1 < len(line):
+                out.append(" ")
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif any(line.startswith(mark, at) and (at == 0 or line[at - 1].isspace()) for mark in language.comments[:2]):
+            out.append(" " * (len(line) - at))
+            break
+        else:
+            quote = char if char in language.strings else ""
+            out.append(char)
+        at += 1
+    return "".join(out)
