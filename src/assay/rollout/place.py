@@ -1,6 +1,7 @@
 """Where an attempt happens: a sandboxed workspace, or an in-process world. One `Place` serves one try.
 
-Invariant: the agent's sandbox is closed before anything is judged, and judging sees only the sealed final state.
+Invariant: the agent's sandbox is closed before anything is judged, and judging sees only the sealed final state; only
+an attempt that is judged as its task asks is judged in the living sandbox, which is sealed and closed after that.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from assay.environments.interface import (
     World,
 )
 from assay.environments.tools import WorkspaceTools
-from assay.errors import EnvironmentFailure
-from assay.records import Evidence, Isolation, Task, canonical_bytes
+from assay.errors import EnvironmentFailure, TaskError
+from assay.records import Check, Evidence, Isolation, Task, canonical_bytes
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
+from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
 
 from .around import await_healthy, collect, keep_artifacts, put_step_files
 from .attempt import LiveAttempt
@@ -122,11 +124,15 @@ class WorkspacePlace:
         self._workspace: Workspace | None = None
         self._given: RecordedWorkspace | None = None
         self._state: Snapshot | None = None
+        self._asked = keeping.verification == "as_asked"
+        self._unsealed: _Unsealed | None = None
+        """What is to be done once the living sandbox was judged."""
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
         spec = await self._prepared.spec(self._loaded)
-        self._spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
+        spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
+        self._spec = living_spec(spec) if self._asked else spec
         self._workspace = await self._backend.open(placed(self._spec, self._keeping.agent))
         self.isolation = self._workspace.isolation
         recorded = self._given = RecordedWorkspace(self._workspace, recorder, self._blobs)
@@ -159,6 +165,15 @@ class WorkspacePlace:
         if left:
             listed = [{"pid": p.pid, "parent": p.parent, "command": p.command[:500]} for p in left[:100]]
             recorder.evidence("state", "processes", {"when": "agent stopped", "count": len(left), "processes": listed})
+        unsealed = _Unsealed(recorder, step, last)
+        if self._asked:
+            self._unsealed = unsealed
+            recorder.evidence("state", "living", {"digest": await workspace.digest()})
+        else:
+            await self._seal(unsealed)
+
+    async def _seal(self, unsealed: _Unsealed) -> None:
+        workspace, (recorder, step, last) = self._open(), unsealed
         before, self._state = self._state, await workspace.snapshot()
         if before is not None:
             await self._backend.release(before)
@@ -182,6 +197,8 @@ class WorkspacePlace:
 
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:
         """See `Place.judge`."""
+        if self._unsealed is not None:
+            return await self._judge_as_asked(task, self._unsealed)
         if self._state is None:
             return ()
         resolved = self._prepared.resolved(task)
@@ -199,6 +216,23 @@ class WorkspacePlace:
         if not results:
             return ()
         return (*results[:-1], results[-1]._replace(evidence=(*results[-1].evidence, *self._cost())))
+
+    async def _judge_as_asked(self, task: Task, unsealed: _Unsealed) -> tuple[CheckResult, ...]:
+        """Judges in the living sandbox, then seals it: the state that is kept holds what the verifier left as well."""
+        self._unsealed = None
+        check = _script_of(self._loaded, task, unsealed.step)
+        resolved = self._prepared.resolved(msgspec.structs.replace(task, checks=(check,)))
+        given = AsAsked(
+            task=resolved,
+            check=resolved.checks[0],
+            folder=self._loaded.folder,
+            backend=self._backend,
+            blobs=self._blobs,
+            separate=await self._prepared.separate(self._loaded, resolved),
+        )
+        result = await judge_as_asked(self._open(), given)
+        await self._seal(unsealed)
+        return (result._replace(evidence=(*result.evidence, *self._cost())),)
 
     def _cost(self) -> tuple[Evidence, ...]:
         """What judging took, where that was to be measured."""
@@ -227,6 +261,24 @@ class WorkspacePlace:
             message = "the sandbox is not open"
             raise EnvironmentFailure(message)
         return self._workspace
+
+
+class _Unsealed(NamedTuple):
+    """What sealing a state needs: whose record it goes to, after which step, and whether the place ends then."""
+
+    recorder: Recorder
+    step: TaskStep | None
+    last: bool
+
+
+def _script_of(loaded: LoadedTask, task: Task, step: TaskStep | None) -> Check:
+    """The check that the task's own test script is, whatever checks of ours stand in its place."""
+    known = [part.check for part in loaded.steps if step is None or part.name == step.name]
+    found = next((check for check in (*known, *task.checks) if check.kind == "script"), None)
+    if found is None:
+        message = f"task {loaded.task.id!r} has no test script: what it asks for elsewhere cannot be judged"
+        raise TaskError(message)
+    return found
 
 
 class WorldPlace:

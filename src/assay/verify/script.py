@@ -35,12 +35,13 @@ from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.rewards import Left, collect
 from assay.verify.sanitise import Undoing, clean, left_running, opened, planted_in, require_mounts, verifier_spec
 
-__all__ = ["ScriptCheck", "ScriptParameters"]
+__all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
 MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
+_TOLD = ("problems", "always_equal", "canaries", "exit", "order")
 _RUNNER = re.compile(rb"\bpy\.?test\b")
 
 
@@ -79,7 +80,7 @@ class ScriptCheck:
         started = time.monotonic()
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
-        tests = await asyncio.to_thread(_stage_tests, given, parameters)
+        tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
         cited = Cited(given.prefix)
         mounts = (Mount(str(tests.path), TESTS),) if tests is not None else ()
         if parameters.mode == "separate":
@@ -105,14 +106,15 @@ class ScriptCheck:
         return CheckResult(verdict, tuple(cited.items))
 
 
-def _stage_tests(given: CheckInput, parameters: ScriptParameters) -> Staged | None:
-    if parameters.script is None:
+def stage_tests(folder: Path | None, script: str | None) -> Staged | None:
+    """A copy of the folder that a task's test script is in. Raises `TaskError` where there is none."""
+    if script is None:
         return None
-    script = Path(parameters.script)
-    if given.folder is None or script.is_absolute() or ".." in script.parts or not (given.folder / script).is_file():
-        message = f"the test script {parameters.script!r} is not in the task's folder"
+    path = Path(script)
+    if folder is None or path.is_absolute() or ".." in path.parts or not (folder / path).is_file():
+        message = f"the test script {script!r} is not in the task's folder"
         raise TaskError(message)
-    return stage((given.folder / script).parent)
+    return stage((folder / path).parent)
 
 
 def _demand(parameters: ScriptParameters, tests: Staged | None) -> Demand:
@@ -132,21 +134,21 @@ def _without_comments(data: bytes) -> bytes:
 _Ran = tuple[ScriptFacts, tuple[str, ...], Left]
 
 
-def _closed(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceSpec:
+def own_network(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceSpec:
     """The verifier's spec without a network that its own policy does not give it."""
     own = parameters.network_mode in (None, "public")
     return spec if own else msgspec.structs.replace(spec, network="none")
 
 
 async def _shared(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
-    spec = _closed(verifier_spec(given.spec, mounts, parameters.env), parameters)
+    spec = own_network(verifier_spec(given.spec, mounts, parameters.env), parameters)
     async with opened(given.backend, spec, given.state) as workspace:
         return await _run(workspace, given, parameters, cited, given.changes)
 
 
 async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     """Only what the task declared goes from the final state into a fresh image."""
-    spec = _closed(verifier_spec(given.separate or given.spec, mounts, parameters.env), parameters)
+    spec = own_network(verifier_spec(given.separate or given.spec, mounts, parameters.env), parameters)
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
         brought, left_out = await _bring_out(given, Path(folder))
         async with opened(given.backend, spec) as workspace:
@@ -223,7 +225,7 @@ def _marks_of(records: tuple[dict[str, object], ...]) -> tuple[str, ...]:
 
 def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:
     for record in left.records:
-        cited.report(recorded(record), **{k: record.get(k) for k in ("problems", "always_equal", "canaries", "exit")})
+        cited.report(recorded(record), **{k: record.get(k) for k in _TOLD})
     reports = list(left.reports)
     with contextlib.suppress(ValueError):  # a script need not print what pytest prints
         reports.append(read_pytest_output(result.stdout))

@@ -1,0 +1,219 @@
+"""Judging as a task's own settings ask for it where they come from: Harbor's way, with the holes that this has.
+
+It is how an admission finds what a verifier is worth elsewhere; no verdict of it is evidence of work. In `shared` mode
+the tests are copied into the agent's own living sandbox: all that the agent left is there and still runs, nothing is
+undone, no reward is removed, the environment and the user are the agent's. In `separate` mode the declared artifacts,
+links included, go to the verifier's own image. The reward file alone decides, as in Harbor. The verdict is marked.
+
+Where Harbor is laxer still: it runs the script as root where a task names no user, it reads digits of any script in
+`reward.txt`, and a reward of several numbers has no headline there (here `reward`, else the lowest, decides). Where
+it is stricter: since 0.25 it removes `reward.*` before a script in a shared sandbox (other readers of the format do
+not), and another user that a task names for the verifier is held there, and here, in a sandbox of one user, is not.
+
+Covered: the host reads nothing but two bounded files, never through a link of the sandbox to outside of it, and runs
+nothing. Not covered: everything that the default verification covers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.environments.interface import Backend, ExecResult, ProcessInfo, SpillTarget, Workspace, WorkspaceSpec
+from assay.records import Check, Task, Verdict
+from assay.verify._evidence import Cited, verifier_digest
+from assay.verify._script_rules import Ruling, ScriptFacts, rule_literally
+from assay.verify._staging import Staged
+from assay.verify.interface import CheckResult
+from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
+from assay.verify.sanitise import PYTHON, REWARDS, opened, tools_in
+from assay.verify.script import MOST_BROUGHT, TESTS, ScriptParameters, own_network, stage_tests
+
+__all__ = ["MARK", "AsAsked", "judge_as_asked", "living_spec"]
+
+MARK = "as_asked"
+MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
+"""Folders that Harbor mounts into every sandbox, writable for the agent."""
+READ_AFTER_S = 0.2
+"""How long after the script's end the reward is read: about what another program takes to fetch it."""
+MOST_LINKS = 1000
+_LINKS = """
+import json, os, sys
+found = {}
+for top in json.load(sys.stdin):
+    if os.path.islink(top): found[top] = os.readlink(top)
+    for folder, folders, names in os.walk(top):
+        for name in folders + names:
+            path = os.path.join(folder, name)
+            if os.path.islink(path): found[path] = os.readlink(path)
+print(json.dumps(dict(list(found.items())[:int(sys.argv[1])])))
+"""
+
+
+class AsAsked(NamedTuple):
+    """What is to be judged, and with what."""
+
+    task: Task
+    """Its templates filled in."""
+    check: Check
+    """The test script's, of the kind `script`."""
+    folder: Path | None
+    backend: Backend
+    blobs: SpillTarget
+    separate: WorkspaceSpec | None = None
+    """The verifier's own environment, in `separate` mode."""
+    prefix: str = "asked."
+    """What ids of evidence start with."""
+
+
+class _Ran(NamedTuple):
+    result: ExecResult
+    alive: tuple[ProcessInfo, ...]
+    rewards: Rewards
+
+
+def living_spec(spec: WorkspaceSpec) -> WorkspaceSpec:
+    """The agent's sandbox with what Harbor puts into every one: folders of rewards and logs, and a place for tests.
+
+    Tests that an image itself has stay where they are."""
+    own = any(Path(layer, TESTS.lstrip("/")).is_dir() for layer in spec.image.layers)
+    wanted = (*spec.tmpfs, *MADE, *(() if own else (TESTS,)))
+    return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys(wanted)))
+
+
+async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
+    """Judges what is in the agent's `workspace`, opened on a `living_spec`, while what the agent started still runs.
+
+    Raises:
+        TaskError: The tests cannot be taken from the task's folder.
+        EnvironmentFailure: A sandbox is gone, or the verifier's cannot be opened.
+    """
+    started = time.monotonic()
+    parameters = msgspec.convert(given.check.parameters, ScriptParameters)
+    tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
+    cited = Cited(given.prefix)
+    _tell_settings(cited, given, parameters, workspace)
+    if parameters.mode == "separate":
+        ran = await _separate(workspace, given, parameters, tests, cited)
+    else:
+        ran = await _judged_in(workspace, given, parameters, tests, cited)
+    ruling = _rule(ran)
+    verdict = Verdict(
+        check=given.check.name,
+        kind="outcome",
+        status=ruling.status,
+        score=ruling.score,
+        reason=f"as asked: {ruling.reason}",
+        evidence=cited.ids,
+        verifier=verifier_digest(MARK, given.check.parameters, tests.digest if tests else None),
+        duration_s=round(time.monotonic() - started, 6),
+        rewards=ran.rewards.values,
+        marks=(MARK,),
+    )
+    return CheckResult(verdict, tuple(cited.items))
+
+
+def _tell_settings(cited: Cited, given: AsAsked, parameters: ScriptParameters, workspace: Workspace) -> None:
+    user = given.check.parameters.get("user", given.task.environment.parameters.get("verifier_user"))
+    ran_as = "verifier" if parameters.mode == "separate" else workspace.spec.user
+    cited.add("audit", "verification", {"as_asked": True, "mode": parameters.mode, "user": user, "ran_as": ran_as})
+
+
+def _rule(ran: _Ran) -> Ruling:
+    if ran.result.timed_out:
+        return Ruling("error", None, "the test script met its time limit")
+    ruling = rule_literally(ScriptFacts(ran.result.exit_code, False, None, ran.rewards, (), (), 0, (), "reward"))
+    if ran.rewards.values:
+        return ruling
+    return ruling._replace(reason=f"{ruling.reason}; the test script ended with exit code {ran.result.exit_code}")
+
+
+async def _judged_in(
+    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: Cited
+) -> _Ran:
+    """Brings the tests in, runs the script, and reads the reward while everything goes on."""
+    if tests is not None:
+        await workspace.upload(tests.path, TESTS)
+    argv = [*parameters.interpreter, f"{TESTS}/{Path(parameters.script or 'test.sh').name}"]
+    result = await workspace.exec(argv, env=parameters.env, timeout_s=parameters.timeout_s, spill=given.blobs)
+    cited.execution(argv, workspace.spec.workdir, result)
+    await asyncio.sleep(READ_AFTER_S)
+    alive = tuple(p for p in await workspace.processes() if p.state != "Z")
+    if alive:
+        cited.processes("test script ended", alive)
+    rewards = parse_rewards(await _reward(workspace, "reward.json"), await _reward(workspace, "reward.txt"))
+    told = {"values": rewards.values, "source": rewards.source, "problem": rewards.problem}
+    cited.add("state", "reward", told)
+    return _Ran(result, alive, rewards)
+
+
+async def _reward(workspace: Workspace, name: str) -> bytes | None:
+    """A reward file; None where there is none, nothing where it cannot be read."""
+    try:
+        return await workspace.read(f"{REWARDS}/{name}", limit=MOST_REWARD)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return b""
+
+
+async def _separate(
+    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: Cited
+) -> _Ran:
+    """Artifacts go from the agent's sandbox to the same places in the verifier's; links stay links."""
+    base = given.separate or msgspec.structs.replace(workspace.spec, tmpfs=())
+    spec = msgspec.structs.replace(living_spec(base), user="verifier")
+    declared = given.task.environment.parameters.get("artifacts") or []
+    sources = [str(entry["source"]) for entry in declared if isinstance(entry, dict) and "source" in entry]
+    with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
+        copies = await _bring_out(workspace, sources, Path(folder))
+        links = await _links(workspace, sources)
+        async with opened(given.backend, own_network(spec, parameters)) as place:
+            for source, copy in copies.items():
+                await place.upload(copy, source)
+            await _put_links(place, links)
+            cited.add("state", "artifacts", {"brought": sorted(copies), "links": links, "image": spec.image.digest})
+            return await _judged_in(place, given, parameters, tests, cited)
+
+
+async def _bring_out(workspace: Workspace, sources: list[str], folder: Path) -> dict[str, Path]:
+    """Copies of the declared artifacts, and of the folder that is always one; what is not there is left out."""
+    copies = {}
+    for index, source in enumerate(dict.fromkeys([*sources, "/logs/artifacts"])):
+        copy = folder / str(index)
+        try:
+            await workspace.download(source, copy, limit=MOST_BROUGHT)
+        except (OSError, ValueError):
+            continue
+        if copy.exists() and not copy.is_symlink():
+            copies[source] = copy
+    return copies
+
+
+async def _links(workspace: Workspace, sources: list[str]) -> dict[str, str]:
+    """Links in the declared artifacts and where they lead; known only where the tool layer is there to look."""
+    if not sources or not tools_in(workspace.spec):
+        return {}
+    argv = [PYTHON, "-I", "-S", "-B", "-c", _LINKS, str(MOST_LINKS)]
+    told = await workspace.exec(argv, stdin=json.dumps(sources).encode(), cwd="/", timeout_s=30, show_bytes=1 << 20)
+    try:
+        return msgspec.json.decode(told.stdout.encode(), type=dict[str, str])
+    except msgspec.MsgspecError:
+        return {}
+
+
+async def _put_links(place: Workspace, links: dict[str, str]) -> None:
+    if not links:
+        return
+    lines = (
+        f"mkdir -p {shlex.quote(str(Path(path).parent))}; ln -sfn -- {shlex.quote(target)} {shlex.quote(path)}"
+        for path, target in links.items()
+    )
+    await place.exec(["/bin/sh"], stdin="\n".join(lines).encode(), cwd="/", timeout_s=30)
