@@ -1,0 +1,131 @@
+"""Calls of functions with seeded arguments, as data: what is asked, and what each call did.
+
+`called.py` beside this module is the program that makes the calls. It is never imported or run here: whoever wants them
+made copies `CALLER` into a sandbox and runs it there as `CALLER REQUEST REPLY`, once for each version of the code. The
+reply was written in reach of the code under test: a measurement for whoever studies a program, never a verdict.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+__all__ = ["CALLER", "CallRequest", "Called", "CalledTarget", "Difference", "differences", "read_calls", "write_calls"]
+
+CALLER = Path(__file__).with_name("called.py")
+"""The program, on the host."""
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+
+
+class CalledTarget(msgspec.Struct, frozen=True):
+    """Functions of one file."""
+
+    file: str
+    """Absolute, in the sandbox."""
+    module: str
+    """The name that it is imported by; empty: it is loaded from its file alone."""
+    functions: tuple[str, ...]
+    """Qualified names, as in `f` and `Class.method`."""
+
+
+class CallRequest(msgspec.Struct, frozen=True):
+    """What to call, with what, how often and how long."""
+
+    targets: tuple[CalledTarget, ...]
+    paths: tuple[str, ...] = ()
+    """In front of `sys.path`."""
+    seed: int = 0
+    calls: int = 160
+    """Calls of each function; the arguments of most do not fit, where nothing says what they should be."""
+    call_s: float = 0.5
+    """Seconds for one call."""
+    function_s: float = 6.0
+    """Seconds for all calls of one function."""
+
+
+class Called(msgspec.Struct, frozen=True):
+    """One call, or one example of a docstring."""
+
+    function: str
+    call: str
+    """The arguments as text, or the example's source; the same for both versions."""
+    ended: Literal["returned", "raised", "refused", "misfit", "time"]
+    """`refused`: the module's own `raise` was reached. `raised`: anything else was raised. `misfit`: of a type that
+    says that the arguments were none."""
+    value: str = ""
+    """What came back and what became of the arguments, or the exception's type, as text; long ones are cut, with the
+    digest of the whole at the end."""
+    example: bool = False
+
+
+class Difference(NamedTuple):
+    """A call that two versions answer differently."""
+
+    one: Called
+    other: Called
+
+    def describe(self) -> str:
+        """In one line."""
+        return f"{self.one.function}{self.one.call}: {_shown(self.one)}, and in the other {_shown(self.other)}"
+
+
+def _shown(called: Called) -> str:
+    if called.ended == "returned":
+        return called.value[:200]
+    return "no end in time" if called.ended == "time" else f"raises {called.value[:100]}"
+
+
+def write_calls(request: CallRequest) -> bytes:
+    """The request as the program reads it."""
+    return msgspec.json.encode(request)
+
+
+def read_calls(data: bytes) -> tuple[Called, ...]:
+    """The calls in their order; what the program did not come to is missing.
+
+    Raises:
+        ValueError: The reply is no reply of the program, or too large.
+    """
+    if len(data) > MAX_REPLY_BYTES:
+        message = f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read"
+        raise ValueError(message)
+    decoder = msgspec.json.Decoder(Called)
+    return tuple(decoder.decode(line) for line in data.splitlines() if line.strip())
+
+
+class Compared(NamedTuple):
+    """Two versions beside each other."""
+
+    looked: int
+    """Calls that the one version accepts, and answers the same each time."""
+    found: tuple[Difference, ...]
+
+
+def differences(one: tuple[Called, ...], again: tuple[Called, ...], other: tuple[Called, ...]) -> Compared:
+    """Where `other` answers otherwise than `one`, of the calls that `one` accepts and answers as `again` does.
+
+    A version accepts a call where it returns, or where it refuses by a `raise` of its own. Only calls with the same
+    arguments are compared.
+    """
+    repeated, others = {_key(c): c for c in again}, {_key(c): c for c in other}
+    looked, found = 0, []
+    for called in one:
+        accepted = called.ended in ("returned", "refused")
+        counterpart = others.get(_key(called))
+        if not accepted or repeated.get(_key(called)) != called or counterpart is None:
+            continue
+        looked += 1
+        if _answer(counterpart) != _answer(called):
+            found.append(Difference(called, counterpart))
+    return Compared(looked, tuple(found))
+
+
+def _key(called: Called) -> tuple[str, str]:
+    return called.function, called.call
+
+
+def _answer(called: Called) -> tuple[bool, str]:
+    """A timeout is no answer to compare; whether an exception is the module's own is not seen from outside."""
+    return called.ended == "returned", called.value if called.ended != "time" else "no end"
