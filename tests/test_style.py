@@ -85,11 +85,11 @@ def _import_cost(statement: str) -> tuple[float, int, set[str]]:
 def test_import_assay_is_cheap() -> None:
     _, modules, loaded = _import_cost("import assay")
     assert modules <= 300
-    assert not loaded & {"duckdb", "pyarrow", "scipy", "numpy", "aiohttp", "rich", "typer"}
+    assert not loaded & {"duckdb", "pyarrow", "scipy", "numpy", "httptools", "rich", "typer"}
 
 
 def test_records_need_msgspec_alone() -> None:
     _, _, loaded = _import_cost("import assay.records")
     ours = {m for m in loaded if m.startswith("assay") and not m.startswith("assay.records")}
     assert ours == {"assay"}
-    assert not loaded & {"blake3", "duckdb", "pyarrow", "numpy", "aiohttp", "rich", "typer", "yaml"}
+    assert not loaded & {"blake3", "duckdb", "pyarrow", "numpy", "httptools", "rich", "typer", "yaml"}

@@ -13,7 +13,7 @@ import pytest
 from assay.cli import main
 from assay.cli.app import VERBS, Verb
 
-HEAVY = {"aiohttp", "duckdb", "networkx", "numpy", "pandas", "pyarrow", "rich", "scipy"}
+HEAVY = {"httptools", "duckdb", "networkx", "numpy", "pandas", "pyarrow", "rich", "scipy"}
 pytestmark = pytest.mark.quick
 
 WRONG = {

@@ -73,7 +73,7 @@ def test_a_scripted_run_loads_no_http_client(tmp_path: Path) -> None:
     code = (
         "import sys; from assay.gateway.backends import open_backend; from assay.settings import Settings\n"
         "open_backend('scripted:s.json', Settings.from_environment({})); import assay.agents.loop\n"
-        "print(*(m for m in ('aiohttp', 'numpy', 'scipy') if m in sys.modules))"
+        "print(*(m for m in ('httptools', 'numpy', 'scipy') if m in sys.modules))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []

@@ -9,9 +9,8 @@ import aiohttp
 import pytest
 
 from assay.gateway.backends.scripted import ScriptedBackend
-from assay.gateway.connections import Budget
 from assay.gateway.model import PlainModel
-from assay.gateway.reading import Body
+from assay.gateway.reading import Body, Budget
 from assay.gateway.server import Gateway, GatewayOptions
 from assay.gateway.session import Refused
 from tests.gateway.test_server import ASKED, Hooks

@@ -39,12 +39,12 @@ def test_never_sooner_than_asked(asked: float, seed: int) -> None:
     ("headers", "seconds"),
     [
         ({}, None),
-        ({"Retry-After": "3"}, 3.0),
-        ({"Retry-After": "-3"}, None),
-        ({"Retry-After": "nan"}, None),
-        ({"Retry-After": "soon"}, None),
-        ({"Retry-After": "5", "Retry-After-Ms": "250"}, 0.25),
-        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "5", "retry-after-ms": "250"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
     ],
 )
 def test_retry_after_is_read(headers: dict[str, str], seconds: float | None) -> None:
@@ -52,7 +52,7 @@ def test_retry_after_is_read(headers: dict[str, str], seconds: float | None) -> 
 
 
 def test_retry_after_as_a_date() -> None:
-    found = retry_after({"Retry-After": formatdate(time.time() + 60, usegmt=True)})
+    found = retry_after({"retry-after": formatdate(time.time() + 60, usegmt=True)})
     assert found is not None
     assert 57 < found <= 60
 

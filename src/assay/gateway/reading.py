@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
-from aiohttp import web
 
-from .connections import Budget
 from .dialects import BadRequest, Problem, Target, is_too_deep
+from .http.messages import Head
 from .session import Refused
 
-__all__ = ["Addressed", "Body", "address", "read_body"]
+__all__ = ["Addressed", "Body", "Budget", "address", "check_head"]
 
 _SECRET_HEADERS = {"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"}
 _DECODER = msgspec.json.Decoder()
@@ -30,14 +28,34 @@ class Addressed(NamedTuple):
     key: str | None
 
 
+class Budget:
+    """Bytes that all requests at once may take."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, size: int) -> bool:
+        """Whether so much was left; then it is taken."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def give(self, size: int) -> None:
+        """Gives back what was taken."""
+        self._left += size
+
+
 class Body:
     """One request's body, and what of the budget it holds until `release`."""
 
     def __init__(self, budget: Budget, most_bytes: int, most_values: int) -> None:
         self._budget = budget
         self._held = 0
-        self.most_bytes = most_bytes
-        self.most_values = most_values
+        self._size = 0
+        self._pieces: list[bytes] = []
+        self._most_bytes = most_bytes
+        self._most_values = most_values
 
     def hold(self, size: int) -> None:
         """Takes more of the budget. Raises `Refused` where too little is left for all requests at once."""
@@ -46,17 +64,36 @@ class Body:
             raise Refused(Problem("rate_limited", message, retry_after_s=1.0))
         self._held += size
 
+    def take(self, data: bytes) -> None:
+        """Takes another piece. Raises `Refused` where the whole is too long."""
+        self._size += len(data)
+        if self._size > self._most_bytes:
+            raise Refused(Problem("too_large", f"a body of more than {self._most_bytes} bytes"))
+        self.hold(len(data))
+        self._pieces.append(data)
+
     def release(self) -> None:
         """Gives everything back."""
         held, self._held = self._held, 0
+        self._pieces = []
         self._budget.give(held)
 
+    def decoded(self) -> tuple[dict[str, Any], bytes]:
+        """The decoded body and its bytes."""
+        raw = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        opened = raw.count(b"[") + raw.count(b"{")
+        values = opened + raw.count(b",")
+        if values > self._most_values:
+            raise Refused(Problem("too_large", f"a body of up to {values} values; at most {self._most_values}"))
+        self.hold(values * _VALUE_BYTES)
+        return _decode(raw, deep=opened > _SHALLOW), raw
 
-def address(request: web.BaseRequest) -> Addressed:
+
+def address(head: Head) -> Addressed:
     """Raises `BadRequest` where the address is none."""
     try:
-        parts = urlsplit(_clean(request.path_qs))
-        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50))
+        parts = urlsplit(head.target)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50)) if parts.query else {}
     except ValueError as exc:
         message = f"the address is none: {exc}"
         raise BadRequest(message) from exc
@@ -65,55 +102,28 @@ def address(request: web.BaseRequest) -> Addressed:
     if path.startswith("/s/"):
         session, _, rest = path[3:].partition("/")
         path = "/" + rest
-    headers = {name.lower(): _clean(value) for name, value in request.headers.items()}
+    headers = head.headers
     authorization = headers.get("authorization", "")
     key = authorization[7:].strip() if authorization[:7].lower() == "bearer " else None
     asked = query.pop("key", None)
     key = key or headers.get("x-api-key") or headers.get("x-goog-api-key") or asked
     public = {name: value for name, value in headers.items() if name not in _SECRET_HEADERS}
-    return Addressed(Target(request.method, path, query, public), session, key)
+    return Addressed(Target(head.method, path, query, public), session, key)
 
 
-def _clean(text: str) -> str:
-    """Text that can be encoded: bytes that are no UTF-8 come as lone surrogates."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-async def read_body(request: web.BaseRequest, body: Body, timeout_s: float) -> tuple[dict[str, Any], bytes]:
-    """The decoded body and its bytes."""
-    if request.method != "POST":
-        raise Refused(Problem("not_found", f"{request.method[:20]} is nothing here; model calls are POST"))
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+def check_head(head: Head, most_bytes: int) -> None:
+    """Raises `Refused` or `BadRequest` where the body of a model call is not even to be read."""
+    if head.method != "POST":
+        raise Refused(Problem("not_found", f"{head.method[:20]} is nothing here; model calls are POST"))
+    if head.headers.get("content-encoding", "identity").lower() != "identity":
         message = "compressed bodies are not taken; send it plain"
         raise BadRequest(message, "Content-Encoding")
-    if (request.content_length or 0) > body.most_bytes:
-        raise Refused(Problem("too_large", f"a body of {request.content_length} bytes; at most {body.most_bytes}"))
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(timeout_s):
-            async for chunk in request.content.iter_any():
-                size += len(chunk)
-                if size > body.most_bytes:
-                    raise Refused(Problem("too_large", f"a body of more than {body.most_bytes} bytes"))
-                body.hold(len(chunk))
-                chunks.append(chunk)
-    except TimeoutError as exc:
-        message = f"the body did not arrive within {timeout_s:g} s"
-        raise BadRequest(message) from exc
-    except (web.PayloadAccessError, ConnectionError, ValueError) as exc:
-        message = f"the body is broken: {type(exc).__name__}"
-        raise BadRequest(message) from exc
-    raw = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    return _decode(raw, body), raw
+    length = head.headers.get("content-length", "0")
+    if len(length) > 18 or int(length) > most_bytes:
+        raise Refused(Problem("too_large", f"a body of {length[:30]} bytes; at most {most_bytes}"))
 
 
-def _decode(raw: bytes, body: Body) -> dict[str, Any]:
-    opened = raw.count(b"[") + raw.count(b"{")
-    values = opened + raw.count(b",")
-    if values > body.most_values:
-        raise Refused(Problem("too_large", f"a body of up to {values} values; at most {body.most_values}"))
-    body.hold(values * _VALUE_BYTES)
+def _decode(raw: bytes, *, deep: bool) -> dict[str, Any]:
     try:
         decoded = _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -122,7 +132,7 @@ def _decode(raw: bytes, body: Body) -> dict[str, Any]:
     except RecursionError as exc:
         message = "the body is nested too deeply"
         raise BadRequest(message) from exc
-    if opened > _SHALLOW and is_too_deep(decoded):
+    if deep and is_too_deep(decoded):
         message = "the body is nested too deeply"
         raise BadRequest(message)
     if not isinstance(decoded, dict):

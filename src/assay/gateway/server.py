@@ -1,8 +1,8 @@
 """The HTTP side: finds the session and the dialect of a request, reads it within bounds, and writes the answer.
 
 A session's address is `http://HOST:PORT/s/ID`, below which each dialect's own paths lie; its key comes where that
-dialect's clients put it (a bearer token, `x-api-key`, `x-goog-api-key`, or `?key=`). Phases of a call: `_identify`,
-`read_body`, the dialect's `parse`, then `_answer_whole` or `_answer_stream`.
+dialect's clients put it (a bearer token, `x-api-key`, `x-goog-api-key`, or `?key=`). Phases of a call: `Gateway.admit`
+by its head, its body, the dialect's `parse`, then `_answer_whole` or `_answer_stream`.
 
 Covered: a request without the session's key reaches nothing, is not read and is not recorded; header sections and
 bodies are bounded in size and time, JSON in depth and number of values, all requests at once in memory, connections
@@ -18,20 +18,20 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
-from aiohttp import web
 
 from assay.errors import AssayError
 
-from .connections import Budget, Connections
-from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, Written, deltas_of
+from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, deltas_of
+from .http.messages import Head, Written
+from .http.server import Bounds, HttpServer, Reply
 from .interface import CallHooks
 from .model import Model, unheard
-from .outgoing import Outgoing, is_there
-from .reading import Body, address, read_body
+from .outgoing import Outgoing
+from .reading import Body, Budget, address, check_head
 from .session import Refused, Session
 
 __all__ = ["Address", "Gateway", "GatewayOptions"]
@@ -77,27 +77,27 @@ class Gateway:
         self._budget = Budget(self._options.max_bytes_at_once)
         self._gate = asyncio.Event()
         self._gate.set()
-        self._runner: web.ServerRunner | None = None
+        self._server: HttpServer | None = None
 
     async def __aenter__(self) -> Gateway:
-        server = Connections(self._handle, self._options.header_s, self._options.max_connections)
-        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
-        await self._runner.setup()
+        options = self._options
+        self._server = HttpServer(self, Bounds(options.header_s, options.body_s, options.max_connections))
+        await self._server.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await asyncio.shield(runner.cleanup())
+        server, self._server = self._server, None
+        if server is not None:
+            await asyncio.shield(server.__aexit__())
 
-    async def listen(self, listener: socket.socket) -> web.BaseSite:
-        """Serves on a listening socket, which it takes over; stop the site to end that."""
-        if self._runner is None:
+    async def listen(self, listener: socket.socket) -> Callable[[], None]:
+        """Serves on a listening socket, which it takes over; call what it returns to end that."""
+        server = self._server
+        if server is None:
             message = "the gateway is not running: use it as an async context manager"
             raise RuntimeError(message)
-        site = web.SockSite(self._runner, listener)
-        await site.start()
-        return site
+        site = await server.listen(listener)
+        return lambda: server.stop(site)
 
     def open(self, model: Model, hooks: CallHooks) -> Session:
         """A new session with a fresh id and key."""
@@ -118,30 +118,23 @@ class Gateway:
         """Lets calls go on."""
         self._gate.set()
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    def admit(self, head: Head) -> _Call | Written:
+        """See `App.admit`."""
         dialect = self._dialects[-1]
-        body = Body(self._budget, self._options.max_body_bytes, self._options.max_body_values)
         try:
-            target, session_id, key = address(request)
+            target, session_id, key = address(head)
             dialect = next((d for d in self._dialects if d.owns(target)), dialect)
             session = self._identify(session_id, key)
             probed = _probed(dialect, target, session.model.name)
             if probed is not None:
-                return _response(probed)
-            read, raw = await read_body(request, body, self._options.body_s)
-            parsed = dialect.parse(target, read)
-            call = _Call(self._options, request, dialect, session)
-            return await call.run(parsed, raw, dialect.lineage(target, read))
+                return probed
+            check_head(head, self._options.max_body_bytes)
         except BadRequest as exc:
-            return _response(dialect.error(Problem("bad_request", str(exc), exc.field)))
+            return dialect.error(Problem("bad_request", str(exc), exc.field))
         except Refused as exc:
-            return _response(dialect.error(exc.problem))
-        except AssayError as exc:
-            return _response(dialect.error(_own_failure(exc)))
-        except RecursionError:
-            return _response(dialect.error(Problem("bad_request", "the body is nested too deeply")))
-        finally:
-            body.release()
+            return dialect.error(exc.problem)
+        body = Body(self._budget, self._options.max_body_bytes, self._options.max_body_values)
+        return _Call(self._options, session, dialect, target, body)
 
     def _identify(self, session_id: str | None, key: str | None) -> Session:
         session = self._sessions.get(session_id or "")
@@ -153,45 +146,75 @@ class Gateway:
 
 
 class _Call:
-    """One call from its begin to the last byte of its answer."""
+    """One call from its head to the last byte of its answer. See `http.server.Call`."""
 
-    def __init__(self, options: GatewayOptions, request: web.BaseRequest, dialect: Dialect, session: Session) -> None:
+    def __init__(self, options: GatewayOptions, session: Session, dialect: Dialect, target: Target, body: Body) -> None:
         self._options = options
-        self._request = request
-        self._dialect = dialect
         self._session = session
+        self._dialect = dialect
+        self._target = target
+        self._body = body
         self._reply_id = secrets.token_hex(12)
 
-    async def run(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
-        if parsed.stream:
-            return await self._answer_stream(parsed, raw, lineage)
-        return await self._answer_whole(parsed, raw, lineage)
+    def take(self, data: bytes) -> Written | None:
+        """See `Call.take`."""
+        try:
+            self._body.take(data)
+        except Refused as exc:
+            return self._dialect.error(exc.problem)
+        return None
 
-    async def _answer_whole(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
+    def late(self) -> Written:
+        """See `Call.late`."""
+        message = f"the body did not arrive within {self._options.body_s:g} s"
+        return self._dialect.error(Problem("bad_request", message))
+
+    def release(self) -> None:
+        """See `Call.release`."""
+        self._body.release()
+
+    async def answer(self, reply: Reply) -> None:
+        """See `Call.answer`."""
+        try:
+            read, raw = self._body.decoded()
+            parsed = self._dialect.parse(self._target, read)
+            lineage = self._dialect.lineage(self._target, read)
+            ask = self._answer_stream if parsed.stream else self._answer_whole
+            await ask(reply, parsed, raw, lineage)
+        except BadRequest as exc:
+            reply.whole(self._dialect.error(Problem("bad_request", str(exc), exc.field)))
+        except Refused as exc:
+            reply.whole(self._dialect.error(exc.problem))
+        except AssayError as exc:
+            reply.whole(self._dialect.error(_own_failure(exc)))
+        except RecursionError:
+            reply.whole(self._dialect.error(Problem("bad_request", "the body is nested too deeply")))
+
+    async def _answer_whole(self, reply: Reply, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> None:
         begun = await self._session.begin(parsed, raw, lineage)
         answered = await self._session.ask(begun, unheard)
         body = self._dialect.reply(parsed, answered.reply, self._reply_id, begun.started)
-        await self._session.finish(begun, answered, body, delivered=is_there(self._request))
-        return _response(Written(200, body, {}))
+        await self._session.finish(begun, answered, body, delivered=reply.connected)
+        reply.whole(Written(200, body, {}))
 
-    async def _answer_stream(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> web.StreamResponse:
+    async def _answer_stream(self, reply: Reply, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> None:
         """Nothing is sent before there is something to say, so that an early failure still has its own status."""
         writer = self._dialect.stream(parsed, self._reply_id, time.time())
-        out = Outgoing(self._request, parsed.content_type, writer)
+        out = Outgoing(reply, parsed.content_type, writer)
         with out.kept_alive(self._options.keep_alive_s):
             try:
                 begun = await self._session.begin(parsed, raw, lineage)
                 answered = await self._session.ask(begun, out.deltas)
                 if not out.said:
                     await out.deltas(deltas_of(answered.reply))
-                await out.open()
+                out.open()
                 last = writer.end(answered.reply)
-                await self._session.finish(begun, answered, out.whole(last), delivered=is_there(self._request))
+                await self._session.finish(begun, answered, out.whole(last), delivered=reply.connected)
             except AssayError as exc:
                 if not out.opened:
                     raise
-                return await out.end(writer.error(exc.problem if isinstance(exc, Refused) else _own_failure(exc)))
-        return await out.end(last)
+                last = writer.error(exc.problem if isinstance(exc, Refused) else _own_failure(exc))
+        reply.end(last)
 
 
 def _own_failure(exc: AssayError) -> Problem:
@@ -205,9 +228,3 @@ def _probed(dialect: Dialect, target: Target, model: str) -> Written | None:
     if not dialect.owns(target):
         raise Refused(Problem("not_found", f"nothing is at {target.path[:200]}"))
     return dialect.answer(target, model)
-
-
-def _response(written: Written) -> web.Response:
-    return web.Response(
-        status=written.status, body=written.body, headers=dict(written.headers), content_type="application/json"
-    )

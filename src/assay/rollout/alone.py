@@ -148,14 +148,14 @@ async def serve_alone(config: ServeConfig, settings: Settings, on_open: OnOpen, 
                     _begin(store, n, access, _Asked("external", UNSEEN, config.limits, settings.secrets()))
                     for n in range(config.sessions)
                 ]
-                site = await (await access.door.open()).listen(listener)
+                stop = await (await access.door.open()).listen(listener)
                 try:
                     on_open(store.run, tuple([await session.serve(access, port) for session in sessions]))
                     await until
                 finally:
                     for session in sessions:
                         await asyncio.shield(session.end("the gateway was stopped"))
-                    await site.stop()
+                    stop()
                 return Recorded(store.run, settings.store, tuple(row.attempt for row in store.attempts()))
 
 

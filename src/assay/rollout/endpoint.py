@@ -26,8 +26,6 @@ from .recorder import Recorder
 from .turns import Turns
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from assay.gateway.server import Gateway, GatewayOptions
     from assay.gateway.session import Session
 
@@ -208,11 +206,11 @@ class Served:
     """An endpoint that is open."""
 
     def __init__(
-        self, endpoint: Endpoint, session: Session, site: web.BaseSite | None, closing: Callable[[], None]
+        self, endpoint: Endpoint, session: Session, deafen: Callable[[], None] | None, closing: Callable[[], None]
     ) -> None:
         self.endpoint = endpoint
         self.session = session
-        self._site = site
+        self._deafen = deafen
         self._closing = closing
 
     async def finish(self, traffic: Traffic, model: WatchedModel) -> AssayError | None:
@@ -224,8 +222,8 @@ class Served:
             await traffic.close()
         except (LimitReached, BoundaryError) as exc:
             cause = cause or exc
-        if self._site is not None:
-            await self._site.stop()
+        if self._deafen is not None:
+            self._deafen()
         return cause
 
 
@@ -233,16 +231,18 @@ async def serve(gateway: Gateway, model: WatchedModel, traffic: Traffic, listene
     """Opens a session on a listener of its own, which it takes over."""
     port = listener.getsockname()[1]
     try:
-        site = await gateway.listen(listener)
+        deafen = await gateway.listen(listener)
     except BaseException:
         listener.close()
         raise
-    return attach(gateway, model, traffic, port, site)
+    return attach(gateway, model, traffic, port, deafen)
 
 
-def attach(gateway: Gateway, model: WatchedModel, traffic: Traffic, port: int, site: web.BaseSite | None) -> Served:
-    """Opens a session where the gateway listens at `port`; `site` ends with it, if one is given."""
+def attach(
+    gateway: Gateway, model: WatchedModel, traffic: Traffic, port: int, deafen: Callable[[], None] | None
+) -> Served:
+    """Opens a session where the gateway listens at `port`; `deafen` ends that with the session, if it is given."""
     session = gateway.open(model, traffic)
     traffic.recorder.redactor.add("session_key", session.key)
     endpoint = Endpoint(f"http://127.0.0.1:{port}/s/{session.id}", session.key, model.name)
-    return Served(endpoint, session, site, lambda: gateway.close(session))
+    return Served(endpoint, session, deafen, lambda: gateway.close(session))

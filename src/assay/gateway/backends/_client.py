@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
 from assay.errors import ProviderError, UserError
+from assay.gateway.http.client import HttpClient, Patience, Response, TooLong
 from assay.gateway.interface import Delta, ModelReply, ModelRequest, OnDeltas
 
 from ._reply import CONTEXT_LENGTH, Completion, read_error
@@ -102,7 +103,7 @@ class ModelClient(ABC):
         self._secret = api_key if api_key and len(api_key) >= _SHORTEST_SECRET else None
         self._price = (prices or Prices()).find(self._model)
         self._jitter = random.Random(self._options.seed)
-        self._session: aiohttp.ClientSession | None = None
+        self._http: HttpClient | None = None
 
     def __repr__(self) -> str:
         """Shows the model and the server, never the credential."""
@@ -152,9 +153,9 @@ class ModelClient(ABC):
 
     async def close(self) -> None:
         """Closes the connections. Idempotent."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        http, self._http = self._http, None
+        if http is not None:
+            await http.close()
 
     def _wait(self, error: ProviderError, tries: int, spent_s: float) -> float | None:
         """How long to wait before the next try; None to give up."""
@@ -166,72 +167,53 @@ class ModelClient(ABC):
         wait_s = back_off(options, tries, asked, self._jitter)
         return wait_s if spent_s + wait_s < options.total_s else None
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
+    def _open(self) -> HttpClient:
+        if self._http is None:
             headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "assay"}
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
-                timeout=aiohttp.ClientTimeout(total=self._options.timeout_s, connect=self._options.connect_s),
-                headers=headers | self._headers(),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-            )
-        return self._session
+            options = self._options
+            patience = Patience(options.connect_s, options.timeout_s, options.max_reply_bytes)
+            self._http = HttpClient(self._url, headers | self._headers(), patience)
+        return self._http
 
     async def _try(self, data: bytes, headers: Mapping[str, str], give: _Given | None) -> Completion:
         """One try. Whatever the connection does wrong becomes a `ProviderError` without the request's headers."""
         try:
-            async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False) as response:
+            async with self._open().post(data, headers) as response:
                 self._refuse_packed(response)
                 if response.status != 200:
-                    raise self._refusal(response, await self._whole(response))
-                if give is not None and response.content_type == "text/event-stream":
+                    raise self._refusal(response, self._hide_bytes(await response.whole()))
+                if give is not None and _is_stream(response):
                     return await self._streamed(response, give)
-                return self._read(await self._whole(response))
+                return self._read(self._hide_bytes(await response.whole()))
+        except TooLong as exc:
+            message = f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes"
+            raise ProviderError(message, status=200, retryable=False) from exc
         except TimeoutError as exc:
             message = (
                 f"{self._where} did not answer in {self._options.timeout_s:g} s (connect {self._options.connect_s:g})"
             )
             raise ProviderError(message) from exc
-        except (aiohttp.InvalidURL, aiohttp.ClientSSLError) as exc:
+        except (ValueError, ssl.SSLError) as exc:
             message = f"{self._where} cannot be asked: {type(exc).__name__}: {self._hide(str(exc))}"
             raise ProviderError(message, retryable=False) from exc
-        except (aiohttp.ClientError, OSError) as exc:
+        except OSError as exc:
             message = (
                 f"{self._where}: {type(exc).__name__}: {self._hide(str(exc))}; is the server up, and the URL right?"
             )
             raise ProviderError(message) from exc
 
-    def _refuse_packed(self, response: aiohttp.ClientResponse) -> None:
-        encoding = response.headers.get("Content-Encoding", "identity")
+    def _refuse_packed(self, response: Response) -> None:
+        encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":
             message = f"{self._where} gave a reply with Content-Encoding {encoding[:40]!r} though none was asked for"
             raise ProviderError(message, status=response.status, retryable=False)
 
-    def _too_long(self, response: aiohttp.ClientResponse) -> ProviderError:
-        response.close()
-        message = f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes"
-        return ProviderError(message, status=response.status, retryable=False)
-
-    async def _whole(self, response: aiohttp.ClientResponse) -> bytes:
-        size, chunks = 0, []
-        async for chunk in response.content.iter_any():
-            size += len(chunk)
-            if size > self._options.max_reply_bytes:
-                raise self._too_long(response)
-            chunks.append(chunk)
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        return self._hide_bytes(body)
-
-    async def _streamed(self, response: aiohttp.ClientResponse, give: _Given) -> Completion:
+    async def _streamed(self, response: Response, give: _Given) -> Completion:
         """Reads events as they come, gives their pieces on, and checks what they make together."""
-        size, events, growing = 0, Events(), self._reply_stream()
-        async for chunk in response.content.iter_any():
-            size += len(chunk)
-            if size > self._options.max_reply_bytes:
-                raise self._too_long(response)
+        events, growing = Events(), self._reply_stream()
+        while piece := await response.piece():
             found: list[Delta] = []
-            for data in events.feed(chunk):
+            for data in events.feed(piece):
                 found += growing.feed(self._hide_bytes(data))
             await give(found)
         return self._read(self._hide_bytes(_ENCODER.encode(growing.whole())))
@@ -251,13 +233,13 @@ class ModelClient(ABC):
             logprobs=got.logprobs,
         )
 
-    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ProviderError:
+    def _refusal(self, response: Response, body: bytes) -> ProviderError:
         error, status = read_error(response.status, body), response.status
         if error.context_length:
             return ProviderError(f"{CONTEXT_LENGTH}: {self._where}: {error.text}", status=400, retryable=False)
         hint = ""
         if 300 <= status < 400:
-            hint = f"; it redirects to {self._hide(response.headers.get('Location', '?'))[:200]}: name that URL instead"
+            hint = f"; it redirects to {self._hide(response.headers.get('location', '?'))[:200]}: name that URL instead"
         elif status in {401, 403}:
             hint = f"; check {self.credential}" if self._key else f"; it wants a credential: see {self.credential}"
         elif status == 404:
@@ -289,3 +271,7 @@ class ModelClient(ABC):
             message = f"{self.credential} holds a line break or a character that no header may hold: set it again"
             raise UserError(message)
         return key or None
+
+
+def _is_stream(response: Response) -> bool:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"

@@ -60,10 +60,10 @@ def worth_retrying(status: int, code: str) -> bool:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the server asks to wait, from `Retry-After-Ms` or `Retry-After` (seconds or a date); else None."""
-    milliseconds = _number(headers.get("Retry-After-Ms"))
+    milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    given = headers.get("Retry-After")
+    given = headers.get("retry-after")
     seconds = _number(given)
     if seconds is not None or given is None:
         return seconds

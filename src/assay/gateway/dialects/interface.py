@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from assay.gateway.http.messages import Written
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 
 __all__ = ["BadRequest", "Dialect", "Parsed", "Problem", "ProblemKind", "StreamWriter", "Target", "Written"]
@@ -63,14 +64,6 @@ class Parsed(msgspec.Struct, frozen=True):
     """What the same dialect's writer needs to know of the request; nobody else reads it."""
     content_type: str = "text/event-stream"
     """Of the answer, where it is streamed."""
-
-
-class Written(NamedTuple):
-    """A whole answer: status, body, and headers beside the content type."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
 
 
 class StreamWriter(Protocol):
