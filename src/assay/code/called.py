@@ -233,7 +233,7 @@ def _object(value: Any, depth: int) -> str:
         shown = {k: v for k, v in sorted(state.items()) if not k.startswith("__")}
         return f"{type(value).__name__}({plain(shown, depth + 1)})"
     text = repr(value)
-    return type(value).__name__ if re.search(r"0x[0-9a-f]{6,}", text) else f"{type(value).__name__}({text:.300})"
+    return type(value).__name__ if re.search(r"0x[0-9a-fA-F]{6,}", text) else f"{type(value).__name__}({text:.300})"
 
 
 def cut(text: str) -> str:
@@ -371,7 +371,7 @@ def shown_output(source: str, names: dict[str, Any]) -> str:
             exec(compile(source, "<example>", "single"), names)
         finally:
             sys.displayhook = shown
-    return re.sub(r"0x[0-9a-f]{6,}", "0x", out.getvalue())
+    return re.sub(r"0x[0-9a-fA-F]{6,}", "0x", out.getvalue())
 
 
 def load_module(target: dict[str, Any]) -> types.ModuleType:

@@ -1,0 +1,246 @@
+"""Does a verifier refuse right work for its wording? Variants of the reference solution that mean the same must pass.
+
+Python files are rewritten by `assay.code.preserving`, in the functions that the solution changed. JSON gets other
+layout and order of keys, which its format leaves free; a text file another end; CSV another order of rows, which its
+format does not leave free: where the instruction fixes no order, that a verifier insists on one is a note.
+
+Invariant: numbers, strings and the order of lists stay as they were; a file that cannot be read strictly is left alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.agents.cheats.interface import Knowledge
+from assay.code.preserving import PRESERVING
+from assay.code.textual import language_of
+from assay.records import Task
+
+from ._changes import ChangedFile, changed_files, changed_lines
+from .findings import Finding
+from .rewrites import Rewrite, unified
+
+__all__ = ["VariantRow", "fixes_order", "fixes_wording", "strictness_findings", "variants"]
+
+_ORDERED = re.compile(
+    r"\b(?:sort|sorted|order|ordered|ordering|ascending|descending|alphabetical\w*|chronological\w*|rank\w*|first|last|top|"
+    r"oldest|newest|same order|sequence)\b",
+    re.IGNORECASE,
+)
+_WORDED = re.compile(
+    r"\b(?:exactly|verbatim|byte[- ]for[- ]byte|byte[- ]identical|newline|whitespace|indent\w*|format\w*|docstrings?|"
+    r"comments?|style|lint\w*|black|ruff|minified|line break)\b",
+    re.IGNORECASE,
+)
+_NUMBERS = re.compile(r"-?\d[\d.eE+-]*")
+
+
+class VariantRow(msgspec.Struct, frozen=True):
+    """One variant and what became of it."""
+
+    rewrite: Rewrite
+    outcome: str | None
+    """The verifier's; None where the attempt itself broke."""
+    attempt: str | None = None
+
+
+class _Variant(NamedTuple):
+    operator: str
+    path: str
+    content: bytes
+
+
+def variants(knowledge: Knowledge, *, seed: int, most: int) -> tuple[Rewrite, ...]:
+    """Variants of the solution that mean the same, at most `most`, in turns from the kinds; each changes one file."""
+    kinds: dict[str, list[_Variant]] = {}
+    known = {}
+    for file in changed_files(knowledge):
+        known[file.path] = file.known.after
+        seen = {file.known.after}
+        for one in _variants_of(file):
+            if one.content not in seen:
+                seen.add(one.content)
+                kinds.setdefault(one.operator, []).append(one)
+    draw = random.Random(f"{seed} variants")
+    chosen: list[_Variant] = []
+    for name in sorted(kinds):
+        draw.shuffle(kinds[name])
+    while any(kinds.values()) and len(chosen) < most:
+        for name in sorted(kinds):
+            if kinds[name] and len(chosen) < most:
+                chosen.append(kinds[name].pop())
+    count: dict[str, int] = {}
+    return tuple(_rewrite(one, known[one.path], count) for one in chosen)
+
+
+def _rewrite(one: _Variant, after: bytes | None, count: dict[str, int]) -> Rewrite:
+    count[one.operator] = count.get(one.operator, 0) + 1
+    diff = unified({one.path: after}, {one.path: one.content})
+    name = f"variant.{one.operator}.{count[one.operator]}"
+    return Rewrite(name, "strictness", {one.path: one.content}, diff, one.operator)
+
+
+def _variants_of(file: ChangedFile) -> Iterator[_Variant]:
+    if file.after is None or not file.after:
+        return
+    if file.role == "python":
+        lines = changed_lines(file)
+        made: Iterable[tuple[str, str | None]] = ((name, make(file.after, lines)) for name, make in PRESERVING.items())
+    elif file.role == "program":
+        made = (("commented", _commented(file)),)
+    else:
+        made = ((name, make(file.path, file.after)) for name, make in _DATA.items())
+    for name, text in made:
+        if text is not None:
+            yield _Variant(name, file.path, text.encode())
+
+
+def _commented(file: ChangedFile) -> str | None:
+    """A comment at the end, in the languages whose comments are known to run to the end of the line."""
+    assert file.after is not None
+    family = language_of(file.path, file.after.encode())
+    mark = {"c": "//", "shell": "#", "ruby": "#", "sql": "--"}.get(family or "")
+    lines = file.after.rstrip().splitlines()
+    open_end = not lines or lines[-1].endswith("\\") or "<<" in file.after
+    return None if mark is None or open_end else f"{file.after.rstrip()}\n\n{mark} The end.\n"
+
+
+def _json_indent(path: str, text: str) -> str | None:
+    return _rejson(path, text, lambda value: json.dumps(value, indent=None if "\n" in text.strip() else 4, **_FAITHFUL))
+
+
+def _json_key_order(path: str, text: str) -> str | None:
+    indent = 2 if "\n" in text.strip() and not path.endswith("l") else None
+    return _rejson(path, text, lambda value: json.dumps(_reversed(value), indent=indent, **_FAITHFUL))
+
+
+_FAITHFUL: dict[str, Any] = {"ensure_ascii": False}
+
+
+def _rejson(path: str, text: str, write: Callable[[Any], str]) -> str | None:
+    """Written anew, unless a number would be spelt otherwise or a key is there twice."""
+    ending = path.rpartition(".")[2].lower()
+    end = "\n" if text.endswith("\n") else ""
+    try:
+        if ending in ("jsonl", "ndjson"):
+            lines = [json.dumps(_reversed(_strict(line)), **_FAITHFUL) for line in text.splitlines() if line.strip()]
+            new = "\n".join(lines) + end
+        elif ending == "json":
+            new = write(_strict(text)) + end
+        else:
+            return None
+    except (ValueError, RecursionError):
+        return None
+    return new if sorted(_NUMBERS.findall(new)) == sorted(_NUMBERS.findall(text)) else None
+
+
+def _strict(text: str) -> Any:
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(items)) != len(items):
+            message = "a key is there twice"
+            raise ValueError(message)
+        return dict(items)
+
+    return json.loads(text, object_pairs_hook=pairs)
+
+
+def _reversed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _reversed(item) for key, item in reversed(value.items())}
+    return [_reversed(item) for item in value] if isinstance(value, list) else value
+
+
+def _csv_row_order(path: str, text: str) -> str | None:
+    if path.rpartition(".")[2].lower() not in ("csv", "tsv"):
+        return None
+    lines = text.splitlines(keepends=True)
+    try:
+        rows = list(csv.reader(io.StringIO(text), delimiter="\t" if path.endswith("tsv") else ",", strict=True))
+    except csv.Error:
+        return None
+    # One row a line, all of one width, and a header that is kept at its place.
+    if len(rows) != len(lines) or len(rows) < 3 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+        return None
+    body = [line if line.endswith(("\n", "\r")) else line + "\n" for line in lines[:0:-1]]
+    new = lines[0] + "".join(body)
+    return new if text.endswith(("\n", "\r")) else new.rstrip("\r\n")
+
+
+def _trailing_newline(path: str, text: str) -> str | None:
+    """The last line's end is there, or is not."""
+    del path
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else f"{text}\n"
+
+
+_DATA: dict[str, Callable[[str, str], str | None]] = {
+    "json-indent": _json_indent,
+    "json-key-order": _json_key_order,
+    "csv-row-order": _csv_row_order,
+    "trailing-newline": _trailing_newline,
+}
+
+
+def fixes_order(instruction: str) -> bool:
+    """Whether an instruction seems to say in which order something has to stand. A heuristic over words."""
+    return _ORDERED.search(instruction) is not None
+
+
+def fixes_wording(instruction: str) -> bool:
+    """Whether an instruction seems to ask for layout, comments or exact bytes. A heuristic over words."""
+    return _WORDED.search(instruction) is not None
+
+
+def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[Finding, ...]:
+    """One finding for each variant that was judged and did not pass.
+
+    What the instruction may have asked for is a note: layout and wording where it speaks of them, an order of rows
+    always; and of rows nothing is said where the instruction speaks of an order.
+    """
+    given = task.instruction
+    text = given if isinstance(given, str) else "\n".join(str(message.content) for message in given)
+    found = []
+    for row in rows:
+        name, operator = row.rewrite.name, row.rewrite.operator
+        if row.outcome in (None, "pass") or (operator == "csv-row-order" and fixes_order(text)):
+            continue
+        asked = operator == "csv-row-order" or (operator in _LAYOUT and fixes_wording(text))
+        doubt = " The instruction may ask for that." if asked else ""
+        found.append(
+            Finding(
+                kind="variant-failed",
+                task=task.id,
+                probe=name,
+                severity="note" if asked else "weak",
+                text=f"the right solution, {_WORDS[operator]}, gets {row.outcome}: it means the same.{doubt}",
+                closed_by=("compare what was asked for, not how it is written",),
+                heuristic=asked,
+                evidence=tuple(part for part in (row.attempt, row.rewrite.diff) if part),
+            )
+        )
+    return tuple(found)
+
+
+_LAYOUT = frozenset({"reformatted", "spaced", "without-docstrings", "trailing-newline", "json-indent", "json-key-order",
+                     "commented"})  # fmt: skip
+_WORDS = {
+    "renamed-locals": "its local variables renamed",
+    "reordered": "two statements that do not depend on each other exchanged",
+    "reformatted": "formatted otherwise",
+    "spaced": "with blank lines and comments",
+    "without-docstrings": "without docstrings",
+    "equal-expressions": "with equal expressions in place of some",
+    "commented": "with a comment at its end",
+    "json-indent": "its JSON indented otherwise",
+    "json-key-order": "its JSON's keys in another order",
+    "csv-row-order": "its rows in another order",
+    "trailing-newline": "with or without the last line's end",
+}
+"""Kind of variant to what was done to the solution."""
