@@ -1,0 +1,53 @@
+"""The tasks here and what is known of their holes."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from assay.tasks import LoadedTask, load_task
+
+__all__ = ["KINDS", "Hole", "Kind", "Known", "tasks_in"]
+
+HERE = Path(__file__).parent
+Kind = Literal["holed", "sound", "missed"]
+KINDS: tuple[Kind, ...] = ("holed", "sound", "missed")
+
+
+class Hole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A task's `hole.toml`."""
+
+    hole: str
+    """What is wrong, in a sentence."""
+    cheats: tuple[str, ...]
+    """The cheats that it is for; admission must find one of them to get through."""
+    default: Literal["fails", "passes"] = "fails"
+    """What Assay's default verification makes of all of them."""
+    closed_by: tuple[str, ...] = ()
+    """What of the default verification closes it."""
+    incident: str | None = None
+    """The address of a report of something that happened, where the verifier was written from one."""
+
+
+class Known(NamedTuple):
+    """A task and its hole; None of a sound one."""
+
+    loaded: LoadedTask
+    hole: Hole | None
+
+    @property
+    def name(self) -> str:
+        return self.loaded.task.id.removeprefix("holes/")
+
+
+def tasks_in(kind: Kind) -> dict[str, Known]:
+    """The tasks of one kind by name, sorted."""
+    found = {}
+    for folder in sorted(path.parent for path in (HERE / kind).glob("*/task.toml")):
+        told = folder / "hole.toml"
+        hole = msgspec.convert(tomllib.loads(told.read_text()), Hole) if told.exists() else None
+        found[folder.name] = Known(load_task(folder), hole)
+    return found

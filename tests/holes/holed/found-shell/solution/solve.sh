@@ -1,0 +1,2 @@
+#!/bin/sh
+printf 'three\ntwo\none\n' > /workspace/reversed.txt

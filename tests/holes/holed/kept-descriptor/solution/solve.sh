@@ -1,0 +1,2 @@
+#!/bin/sh
+echo 'Hello, world!' > /workspace/hello.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+LC_ALL=C sort -u /workspace/names.txt > /workspace/sorted.txt

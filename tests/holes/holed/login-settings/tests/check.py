@@ -1,0 +1,1 @@
+assert open("/workspace/sorted.txt").read().split() == ["ada", "bob", "mia", "zoe"]

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo 'where the river bends a stone keeps watch over water' > /workspace/essay.txt

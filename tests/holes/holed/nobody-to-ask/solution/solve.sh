@@ -1,0 +1,2 @@
+#!/bin/sh
+sort /workspace/colours.txt > /workspace/sorted.txt

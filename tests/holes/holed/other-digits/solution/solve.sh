@@ -1,0 +1,2 @@
+#!/bin/sh
+echo 888420 > /workspace/code.txt

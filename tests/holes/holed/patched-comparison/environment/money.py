@@ -1,0 +1,3 @@
+def cents(amount: str) -> int:
+    """An amount in whole cents."""
+    raise NotImplementedError

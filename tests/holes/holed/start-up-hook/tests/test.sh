@@ -1,0 +1,4 @@
+#!/bin/bash
+export PYTHONPATH=/workspace
+python3 /tests/check.py
+if [ $? -eq 0 ]; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo '8 / (3 - 8 / 3)' > /workspace/expression.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "Hello, $(cat /workspace/name.txt)" > /workspace/hello.txt

@@ -1,0 +1,18 @@
+import os
+import stat
+
+
+def content(path: str, most: int = 100_000) -> bytes:
+    """A regular file's bytes, read once, through no link."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:
+        status = os.fstat(handle)
+        assert stat.S_ISREG(status.st_mode) and status.st_size <= most, path
+        return file.read()
+
+
+import csv
+
+rows = list(csv.reader(content("/workspace/stock.csv").decode("ascii").splitlines()))
+assert rows[0] == ["name", "count"], rows
+assert sorted(rows[1:]) == [["desk", "0"], ["lamp", "2"], ["shelf", "14"]], rows

@@ -1,0 +1,60 @@
+"""The corpus is what it says: well-formed tasks whose reference solutions pass and whose empty attempts do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.rollout.plan import Verification
+
+from .attempts import Attempted, null, oracle, run_probes
+from .corpus import HERE, KINDS, Kind, tasks_in
+
+BOTH: tuple[Verification, Verification] = ("default", "as_asked")
+
+
+def test_there_are_enough() -> None:
+    holes = [known.hole for known in tasks_in("holed").values()]
+    assert len(holes) >= 30
+    assert sum(hole is not None and hole.incident is not None for hole in holes) >= 10
+    assert len(tasks_in("sound")) == 15
+    assert len(tasks_in("missed")) == 5
+
+
+@pytest.mark.parametrize("name", tasks_in("holed"))
+def test_holed_task_says_what_its_hole_is_and_which_cheats_are_for_it(name: str) -> None:
+    known = tasks_in("holed")[name]
+    assert known.hole is not None
+    assert known.hole.hole
+    assert known.hole.cheats
+    assert bool(known.hole.closed_by) == (known.hole.default == "fails")
+    readme = HERE / "holed" / name / "README.md"
+    assert readme.exists() == (known.hole.incident is not None)
+    assert known.hole.incident is None or known.hole.incident in readme.read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_task_has_a_fault_that_lint_finds(kind: Kind) -> None:
+    for known in tasks_in(kind).values():
+        assert known.loaded.warnings == ()
+        assert known.loaded.task.oracle is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+async def test_reference_solutions_pass_and_doing_nothing_does_not(kind: Kind, tmp_path: Path) -> None:
+    loaded = [known.loaded for known in tasks_in(kind).values()]
+    probes = [make(one, asked) for one in loaded for make in (oracle, null) for asked in BOTH]
+    found = await run_probes(probes, tmp_path)
+    assert len(found) == len(probes)
+    assert wrong(found) == {}
+
+
+def wrong(found: dict[str, Attempted]) -> dict[str, Attempted]:
+    """Attempts that ended otherwise than they have to. A script that stops early (`early-exit`) leaves no reward, which
+    is no pass and no failure either."""
+    early = ("unknown", "error")
+    wanted: dict[str, tuple[str, ...]] = {name: ("pass",) if "@oracle" in name else ("fail",) for name in found}
+    wanted |= {name: early for name in found if name.startswith("holes/early-exit@null")}
+    return {name: ended for name, ended in found.items() if ended.outcome not in wanted[name]}
