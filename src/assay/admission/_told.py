@@ -1,0 +1,93 @@
+"""What an agent is told of a task, or can look up at its start: the instruction, and the texts that the image holds."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.agents.cheats.interface import Knowledge
+from assay.tasks import LoadedTask
+
+__all__ = ["Told", "folder_files", "told_of"]
+
+MOST_BYTES = 48 * 1024 * 1024
+"""Of all files together; what is beyond it is not looked at."""
+MOST_FILE = 4 * 1024 * 1024
+MOST_MEMBERS = 20_000
+
+
+class Told(NamedTuple):
+    """Texts by what they are."""
+
+    said: str
+    """The instruction, of all steps."""
+    image: dict[str, bytes]
+    """Files that go into the image: path below `environment/`, with members of archives after a colon."""
+    known: tuple[str, ...]
+    """What the task's own settings say, and the texts that solving changed, as they were before."""
+
+    def holds(self, words: str) -> bool:
+        """Whether it stands anywhere that an agent can read; case and the border of words do not count."""
+        return self.says(words) or self._in_image(words)
+
+    def says(self, words: str) -> bool:
+        """Whether the instruction has it."""
+        return words.casefold() in self.said.casefold()
+
+    def _in_image(self, words: str) -> bool:
+        data = words.encode()
+        if any(words in name for name in self.image) or any(words in text for text in self.known):
+            return True
+        pattern = re.compile(rb"(?<!\w)" + re.escape(data) + rb"(?!\w)") if re.fullmatch(r"\w+", words) else None
+        holders = (text for text in self.image.values() if data in text)
+        return any(pattern is None or pattern.search(text) is not None for text in holders)
+
+
+def told_of(loaded: LoadedTask, knowledge: Knowledge | None) -> Told:
+    """Reads it; bounded, and nothing is unpacked to a disk."""
+    asked = loaded.task.instruction
+    texts = [asked if isinstance(asked, str) else "\n".join(str(message.content) for message in asked)]
+    texts += [step.instruction for step in loaded.steps]
+    image: dict[str, bytes] = {}
+    if loaded.folder is not None:
+        environment = loaded.folder / "environment"
+        for path, data in folder_files(environment):
+            image[path] = data
+            if path.endswith((".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")):
+                image.update((f"{path}:{name}", member) for name, member in _members(data))
+    before = (f.before for f in knowledge.changed) if knowledge is not None else ()
+    parameters = loaded.task.environment.parameters
+    given = str([parameters.get(name) for name in ("collect", "artifacts", "env", "healthcheck", "workdir")])
+    known = (given, *(b.decode(errors="replace") for b in before if b is not None))
+    return Told("\n".join(texts), image, known)
+
+
+def folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The regular files below a folder with their relative paths; links are not followed. Bounded."""
+    left = MOST_BYTES
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > min(left, MOST_FILE):
+            continue
+        data = path.read_bytes()
+        left -= len(data)
+        yield path.relative_to(folder).as_posix(), data
+
+
+def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
+    left = MOST_BYTES
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for number, member in enumerate(archive):
+                if number >= MOST_MEMBERS:
+                    return
+                if member.isfile() and member.size <= min(left, MOST_FILE):
+                    opened = archive.extractfile(member)
+                    content = b"" if opened is None else opened.read(MOST_FILE)
+                    left -= len(content)
+                    yield member.name, content
+    except (tarfile.TarError, EOFError, OSError, ValueError):  # whatever is left of it is not looked at
+        return

@@ -1,0 +1,244 @@
+"""What an instruction leaves out or gives away: heuristics over the task's own text, every finding marked as such.
+
+Two questions. Does the verifier ask for something by name (a path, a function, a key, a format, a word) that neither
+the instruction nor any file in the image mentions? Then an agent has to guess. And does the instruction, or the image,
+hold the answer, the solution or the tests? Then it need not solve.
+
+Not for admission alone to decide: a name that follows from the context reads as untold, and a fact that is spelt in
+other words as well. Deterministic: the same task and knowledge give the same findings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+from blake3 import blake3
+
+from assay.agents.cheats.interface import Knowledge
+from assay.tasks import LoadedTask
+
+from ._changes import ChangedFile, changed_files, hunks_of, lines_of
+from ._demands import Demand, demands_of_python, demands_of_shell
+from ._told import Told, folder_files, told_of
+from .findings import Finding, Severity
+
+__all__ = ["review"]
+
+MOST_OF_A_KIND = 12
+LINE_CHARS = 24
+"""A shorter line of a program is no answer: it stands in many programs."""
+RUN_CHARS = 60
+_WORDS = {
+    "path": "the verifier names the path {0!r}",
+    "name": "the verifier uses the name {0!r}",
+    "key": "the verifier reads the key {0!r}",
+    "format": "the verifier reads with the format {0!r}",
+    "literal": "the verifier looks for the text {0!r}",
+}
+_COPIES = re.compile(r"^\s*(?:COPY|ADD)\s+(?:--\S+\s+)*(.+)$", re.IGNORECASE | re.MULTILINE)
+_NAMED_SOLUTION = re.compile(r"(?:^|[/\s])(?:solve\.(?:sh|py)|solutions?(?:[/\s.]|$)|answer_?key\b|oracle(?:[/\s.]|$))")
+_TRIVIAL = re.compile(r"#!|#|//|\s*$|set -|import |from \S+ import|cd |exit|mkdir|echo |fi$|done$|[{}()\[\]]+$")
+
+
+def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[Finding, ...]:
+    """All findings on one task; none for a task without a folder, whose tests are not to be read.
+
+    Args:
+        loaded: The task.
+        knowledge: What solving changes; None: answers that leak can only be told from the solution's files.
+    """
+    if loaded.folder is None:
+        return ()
+    told = told_of(loaded, knowledge)
+    tests = {
+        f"{top}/{path}": data for top in _tops(loaded, "tests") for path, data in folder_files(loaded.folder / top)
+    }
+    solution = {
+        f"{t}/{path}": data for t in _tops(loaded, "solution") for path, data in folder_files(loaded.folder / t)
+    }
+    found = [*_untold(loaded, told, tests, solution), *_copied(loaded, told, tests, solution)]
+    for file in changed_files(knowledge) if knowledge is not None else ():
+        found += _leaks(loaded, told, file)
+    return tuple(dict.fromkeys(found))
+
+
+def _tops(loaded: LoadedTask, name: str) -> list[str]:
+    """The folders of that name: the task's and those of its steps."""
+    return [name, *(f"steps/{step.name}/{name}" for step in loaded.steps if step.name)]
+
+
+def _finding(loaded: LoadedTask, kind: str, text: str, closed_by: str, evidence: str, *, note: bool) -> Finding:
+    severity: Severity = "note" if note else "weak"
+    where = (evidence,) if evidence else ()
+    return Finding(kind, loaded.task.id, None, severity, text, (closed_by,), heuristic=True, evidence=where)
+
+
+def _untold(loaded: LoadedTask, told: Told, tests: dict[str, bytes], solution: dict[str, bytes]) -> Iterator[Finding]:
+    count: dict[str, int] = {}
+    seen: set[tuple[str, str]] = set()
+    own = "\n".join(data.decode(errors="replace") for data in solution.values())
+    for demand in _demands(tests):
+        key = (demand.kind, demand.value)
+        if key in seen or _is_told(demand, told) or _is_of_the_tests(demand, tests):
+            continue
+        seen.add(key)
+        if demand.kind in ("literal", "key", "format") and not _solution_writes(demand, own):
+            continue
+        count[demand.kind] = count.get(demand.kind, 0) + 1
+        if count[demand.kind] <= MOST_OF_A_KIND:
+            text = f"{_WORDS[demand.kind].format(demand.value)}, which neither the instruction nor the image mentions"
+            yield _finding(loaded, f"untold-{demand.kind}", text, "say it in the instruction", demand.where, note=True)
+
+
+def _demands(tests: dict[str, bytes]) -> Iterator[Demand]:
+    for path, data in sorted(tests.items()):
+        text = data.decode(errors="replace")
+        if path.endswith(".py"):
+            yield from demands_of_python(text, path)
+        elif path.endswith(".sh") or data.startswith(b"#!"):
+            yield from demands_of_shell(text, path)
+
+
+def _is_told(demand: Demand, told: Told) -> bool:
+    if demand.kind == "path":
+        return told.holds(demand.value) or told.holds(demand.value.rstrip("/").rpartition("/")[2])
+    if demand.kind == "format":
+        chunks = re.findall(r"[A-Za-z]{4,}", re.sub(r"\\[A-Za-z]|%[A-Za-z]|\[[^\]]*\]", " ", demand.value))
+        return told.holds(demand.value) or all(told.holds(chunk) for chunk in chunks)
+    return told.holds(demand.value)
+
+
+def _is_of_the_tests(demand: Demand, tests: dict[str, bytes]) -> bool:
+    """A file or module that the verifier brings along."""
+    name = demand.value.rpartition("/")[2]
+    return any(name in (path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]) for path in tests)
+
+
+def _solution_writes(demand: Demand, solution: str) -> bool:
+    """Whether the author's own solution has it word for word: then it was known to the author alone. Without that, a
+    string in a test may be an answer that follows from the task."""
+    chunks = [demand.value] if demand.kind != "format" else re.findall(r"[A-Za-z]{4,}", demand.value)
+    return bool(chunks) and all(chunk in solution for chunk in chunks)
+
+
+def _copied(loaded: LoadedTask, told: Told, tests: dict[str, bytes], solution: dict[str, bytes]) -> Iterator[Finding]:
+    """Files of the verifier or the solution that the image holds."""
+    digests = {blake3(data).hexdigest(): path for path, data in told.image.items() if len(data) > 40}
+    twins = {path: digests.get(blake3(data).hexdigest()) for path, data in sorted((tests | solution).items())}
+    for path in sorted(solution):
+        if twins[path] is not None:
+            text = f"the image holds the solution: environment/{twins[path]} is the same as {path}"
+            yield _finding(loaded, "solution-in-image", text, "leave it out of environment/", path, note=False)
+    deciding = _deciding(loaded)
+    shown = [(p, t) for p in sorted(tests) if (t := twins[p]) and not _is_shown(p, t, told) and deciding.get(p, True)]
+    if shown:
+        names = ", ".join(f"environment/{twin}" for _, twin in shown[:4]) + (" ..." if len(shown) > 4 else "")
+        text = f"the image holds {len(shown)} of the verifier's {len(tests)} files as they are: {names}"
+        yield _finding(loaded, "tests-in-image", text, "leave them out of environment/", shown[0][0], note=True)
+    for path, data in told.image.items():
+        if path.rpartition("/")[2].startswith("Dockerfile"):
+            yield from _copied_by(loaded, path, data.decode(errors="replace"))
+        elif ":" not in path and _NAMED_SOLUTION.search(path) and twins.get(f"solution/{path}") is None:
+            text = f"the image holds a file that is called like a solution: environment/{path}"
+            yield _finding(loaded, "solution-in-image", text, "leave it out of environment/", path, note=False)
+    for path, data in sorted(solution.items()):
+        run = [line for line in data.decode(errors="replace").splitlines() if not _TRIVIAL.match(line.strip())]
+        twin = _holder("\n".join(run[:3]), told) if len(run) >= 3 else None
+        if twin is not None and blake3(data).hexdigest() not in digests:
+            text = f"the image holds lines of the solution: environment/{twin} has those of {path}"
+            yield _finding(loaded, "solution-in-image", text, "leave it out of environment/", twin, note=False)
+
+
+def _is_shown(path: str, twin: str, told: Told) -> bool:
+    """A test file that the instruction names is shown on purpose; an empty package file says nothing."""
+    name = path.rpartition("/")[2]
+    return name in ("__init__.py", "conftest.py") or name in told.said or twin.rpartition(":")[2] in told.said
+
+
+def _deciding(loaded: LoadedTask) -> dict[str, bool]:
+    """Of the files of a check that names its tests: whether a test in it has to come to pass. What passes already,
+    and only has to go on passing, may be seen."""
+    found: dict[str, bool] = {}
+    for check in loaded.task.checks if loaded.task.checks else ():
+        if check.kind == "pytest" and isinstance(check.parameters.get("tests"), list | tuple):
+            expected = {str(test).partition("::")[0] for test in check.parameters.get("expected") or ()}
+            for file in check.parameters["tests"]:
+                if isinstance(file, dict):
+                    found[str(file.get("source"))] = str(file.get("target")) in expected
+    return found
+
+
+def _copied_by(loaded: LoadedTask, path: str, text: str) -> Iterator[Finding]:
+    """What a Dockerfile copies in that is called like a solution, or to a place that is."""
+    for match in _COPIES.finditer(text):
+        if _NAMED_SOLUTION.search(match[1].strip()):
+            line = match[0].strip()
+            words = f"the image is built with what is called like a solution: {line}"
+            place = f"environment/{path}: {line}"
+            yield _finding(loaded, "solution-in-image", words, "leave it out of the image", place, note=False)
+
+
+def _holder(run: str, told: Told) -> str | None:
+    data = run.encode()
+    return next((path for path, text in told.image.items() if data in text), None)
+
+
+def _leaks(loaded: LoadedTask, told: Told, file: ChangedFile) -> Iterator[Finding]:
+    """The answer, word for word, where an agent can read it."""
+    pairs = _pairs(file)
+    listed = next((path for path, data in told.image.items() if pairs and all(p.search(data) for p in pairs)), None)
+    if listed is not None and not any(all(p.search(k.encode()) for p in pairs) for k in told.known):
+        text = f"the image has every key and value that solving writes to {file.path}"
+        yield _finding(loaded, "answer-in-image", text, "leave it out of environment/", listed, note=False)
+    for answer in _answers(file):
+        if answer in told.said:
+            text = f"the instruction has what solving writes to {file.path}: {_shown(answer)}"
+            closed = "leave the answer out of the instruction"
+            yield _finding(loaded, "answer-in-instruction", text, closed, "instruction.md", note=False)
+        elif not any(answer in known for known in told.known):
+            holder = _holder(answer, told)
+            if holder is not None:
+                text = f"the image has what solving writes to {file.path}: {_shown(answer)}"
+                yield _finding(loaded, "answer-in-image", text, "leave it out of environment/", holder, note=False)
+
+
+def _answers(file: ChangedFile) -> Iterator[str]:
+    """What would be an answer if it were found: a whole output that can hardly be there by chance, or a run of new
+    program lines."""
+    if file.after is None or (file.before is not None and file.after in file.before):
+        return
+    if file.role == "data":
+        whole = file.after.strip()
+        # Short texts and small numbers stand anywhere by chance.
+        if len(whole) >= 200 or (len(whole) >= 4 and re.search(r"\d{3}", whole)):
+            yield whole
+        return
+    lines = [line.rstrip("\r\n") for line in lines_of(file.after)]
+    for hunk in hunks_of(file.before, file.after) if file.before is not None else ():
+        run = lines[hunk.first : hunk.last]
+        telling = [line for line in run if len(line.strip()) >= LINE_CHARS and not _TRIVIAL.match(line.strip())]
+        if telling and len("\n".join(run).strip()) >= RUN_CHARS:
+            yield "\n".join(run).strip()
+
+
+def _pairs(file: ChangedFile) -> list[re.Pattern[bytes]]:
+    """Patterns for the keys and plain values of an added JSON object, as JSON or Python would write them."""
+    if file.before is not None or file.after is None or not file.path.endswith(".json"):
+        return []
+    try:
+        value = msgspec.json.decode(file.after)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    plain = value if isinstance(value, dict) and 3 <= len(value) <= 200 else {}
+    if not plain or not all(isinstance(v, int | float | str) and not isinstance(v, bool) for v in plain.values()):
+        return []
+    return [
+        re.compile(rf"[\"']{re.escape(k)}[\"']\s*[:,]\s*[\"']?{re.escape(str(v))}\b".encode()) for k, v in plain.items()
+    ]
+
+
+def _shown(answer: str) -> str:
+    line = " ".join(answer.split())
+    return line if len(line) <= 120 else f"{line[:120]}..."
