@@ -115,6 +115,9 @@ def known(path: str, before: bytes | None, after: bytes | None) -> Knowledge:
     return Knowledge("/workspace", (KnownFile(path, before, after),))
 
 
+TABLE = b'{"a":1,"b":2,"c":3}'
+PAIRS = {"environment/c.py": "X = {'a': 1, 'b': 2, 'c': 3}"}
+STUB = b"def f(items): ...\n"
 PROGRAM = (
     b"def f(items):\n    found = sorted(set(items), key=len)\n    return [item for item in found if item is not None]\n"
 )
@@ -125,8 +128,8 @@ PROGRAM = (
     [
         ("answer-in-instruction", "It is 90210, by the way.", {}, known("/w/answer.txt", None, b"90210\n")),
         ("answer-in-image", "Count.", {"environment/old.txt": "was 90210"}, known("/w/answer.txt", None, b"90210\n")),
-        ("answer-in-image", "Write f.", {"environment/bak.py": PROGRAM}, known("/w/m.py", b"def f(items): ...\n", PROGRAM)),
-        ("answer-in-image", "Count.", {"environment/c.py": "X = {'a': 1, 'b': 2, 'c': 3}"}, known("/w/x.json", None, TABLE)),
+        ("answer-in-image", "Write f.", {"environment/bak.py": PROGRAM}, known("/w/m.py", STUB, PROGRAM)),
+        ("answer-in-image", "Count.", PAIRS, known("/w/x.json", None, TABLE)),
     ],
 )  # fmt: skip
 def test_answers_that_can_be_read_are_found(
