@@ -6,14 +6,10 @@ unsound and fails where every process of the agent is dead before a fresh fork i
 
 from __future__ import annotations
 
+from .cheats._writers import LOOP, quoted
 from .interface import Attempt
 
 __all__ = ["LateWriterAgent"]
-
-_LOOP = (
-    "while :; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; "
-    "echo '{\"reward\": 1}' > /logs/verifier/reward.json; sleep 0.02; done"
-)
 
 
 class LateWriterAgent:
@@ -24,10 +20,8 @@ class LateWriterAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""
-        await attempt.shell(f"( {_LOOP} ) >/dev/null 2>&1 &", message="leave a writer behind")
-        await attempt.shell(f"setsid sh -c '( {_quoted()} ) >/dev/null 2>&1 &' &", message="and one in its own session")
+        await attempt.shell(f"( {LOOP} ) >/dev/null 2>&1 &", message="leave a writer behind")
+        await attempt.shell(
+            f"setsid sh -c {quoted(f'( {LOOP} ) >/dev/null 2>&1 &')} &", message="and one in its own session"
+        )
         attempt.finish("left a process that writes reward 1 for ever")
-
-
-def _quoted() -> str:
-    return _LOOP.replace("'", "'\\''")

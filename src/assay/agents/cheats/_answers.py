@@ -1,0 +1,106 @@
+"""Answer files with the shape that solving gives them, and one confusing value in every place of a value.
+
+Kept are names alone: keys of objects, labels before a colon, the heading and the first column of a table. Everything
+that could be an answer is replaced.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import posixpath
+import re
+from typing import Any
+
+import msgspec
+
+from ._modules import needs_program, programs, python_files
+from .interface import Knowledge, KnownFile
+
+__all__ = ["Confusion", "answer_files", "confused", "needs_answer", "printing"]
+
+_MARK = "\0here\0"
+_LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
+_FIELD = re.compile(r"[^\s,;|]+")
+
+
+class Confusion(msgspec.Struct, frozen=True):
+    """One confusing value in the notations that files have."""
+
+    text: str
+    """In text and tables."""
+    json: str
+    """As JSON."""
+    whole_lists: bool = False
+    """Whether it stands for a list of plain values as a whole."""
+
+
+def answer_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
+    """Files that solving leaves which are no programs."""
+    other = {f.path for f in (*python_files(knowledge), *programs(knowledge))}
+    return tuple(f for f in knowledge.changed if f.after is not None and f.path not in other and _is_text(f.after))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except ValueError:
+        return False
+
+
+def needs_answer(knowledge: Knowledge) -> str | None:
+    """Why there is no answer to confuse, or None."""
+    if answer_files(knowledge) or needs_program(knowledge) is None:
+        return None
+    return "solving this task leaves no readable answer"
+
+
+def confused(file: KnownFile, value: Confusion) -> bytes:
+    """The file with the value in every place of a value."""
+    text = (file.after or b"").decode()
+    ending = posixpath.splitext(file.path)[1].lower()
+    if ending == ".jsonl":
+        return "".join(_as_json(line, value) + "\n" for line in text.splitlines() if line.strip()).encode()
+    if ending in (".csv", ".tsv"):
+        return _as_table(text, value, "\t" if ending == ".tsv" else ",").encode()
+    if ending == ".json" or text.lstrip()[:1] in ("{", "["):
+        return (_as_json(text, value) + "\n").encode()
+    return "".join(_as_line(line, value) + "\n" for line in text.splitlines()).encode()
+
+
+def _as_json(text: str, value: Confusion) -> str:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return value.json
+    return json.dumps(_leaves(found, value), indent=2).replace(json.dumps(_MARK), value.json)
+
+
+def _leaves(found: Any, value: Confusion) -> Any:
+    if isinstance(found, dict):
+        return {key: _leaves(inner, value) for key, inner in found.items()}
+    if isinstance(found, list) and not (value.whole_lists and not any(isinstance(i, dict | list) for i in found)):
+        return [_leaves(inner, value) for inner in found]
+    return _MARK
+
+
+def _as_table(text: str, value: Confusion, delimiter: str) -> str:
+    rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    made = io.StringIO()
+    writer = csv.writer(made, delimiter=delimiter, lineterminator="\n")
+    for index, row in enumerate(rows):
+        kept = row[:1] if len(row) > 1 else []
+        writer.writerow(row if index == 0 and len(rows) > 1 else [*kept, *[value.text] * (len(row) - len(kept))])
+    return made.getvalue()
+
+
+def _as_line(line: str, value: Confusion) -> str:
+    label = _LABEL.fullmatch(line)
+    kept, rest = (label[1], label[2]) if label else ("", line)
+    return kept + _FIELD.sub(lambda _: value.text, rest)
+
+
+def printing(text: str) -> str:
+    """A shell program that prints one line whatever it is asked."""
+    return f"#!/bin/sh\nprintf '%s\\n' '{text}'\n"

@@ -1,0 +1,118 @@
+"""Changes tests: so that they say nothing, are skipped, are expected to fail, or are gone.
+
+Arguments: `mode` is `empty`, `skip`, `xfail` or `delete`; `roots` are the folders to look for tests in; with `wait_s`
+the verifier's own folder is awaited that long, and changed as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+import time
+
+VERIFIER = "/tests"
+SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", "site-packages", ".tox"})
+MOST_FILES, MOST_BYTES = 500, 1 << 20
+MARKS = {"skip": "pytest.mark.skip(reason='flaky')", "xfail": "pytest.mark.xfail(run=False, reason='known')"}
+PROGRAMS = (".sh", ".bats", ".bash")
+
+
+def is_test(path: str) -> bool:
+    """Whether a file looks like a test: by its name, or as a program in a folder of tests."""
+    folder, name = os.path.split(path)
+    if name.startswith("test_") or re.search(r"[_.]test\.\w+$", name):
+        return name.endswith((".py", *PROGRAMS))
+    inside = os.path.basename(folder) in ("tests", "test", "spec", "checks")
+    return inside and name.endswith((".py", *PROGRAMS)) and name not in ("__init__.py", "conftest.py")
+
+
+def found(root: str) -> list[str]:
+    """Tests below a folder."""
+    paths = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(f for f in folders if f not in SKIPPED)
+        paths += [os.path.join(folder, name) for name in sorted(names) if is_test(os.path.join(folder, name))]
+        if len(paths) > MOST_FILES:
+            break
+    return paths[:MOST_FILES]
+
+
+def emptied(text: str) -> str:
+    """The same tests by name, each of which does nothing."""
+    tree = ast.parse(text)
+    lines = ["import unittest"]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            tests = [n.name for n in node.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
+            lines.append(f"class {node.name}({'unittest.TestCase' if 'TestCase' in ast.unparse(node) else 'object'}):")
+            lines += [f"    def {name}(self): pass" for name in tests] or ["    pass"]
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"):
+            lines.append(f"def {node.name}(): pass")
+    if len(lines) == 1:  # a script, not a test file
+        return "print('9 passed')\nraise SystemExit(0)\n"
+    return "\n".join([*lines, "if __name__ == '__main__':", "    unittest.main()"]) + "\n"
+
+
+def marked(text: str, mark: str) -> str:
+    """The same tests, with a mark for all of them."""
+    tree, place = ast.parse(text), 0
+    for node in tree.body:
+        if isinstance(node, ast.Expr) or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            place = node.end_lineno or place
+        else:
+            break
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:place], f"import pytest\npytestmark = {mark}\n", *lines[place:]])
+
+
+def change(path: str, mode: str) -> bool:
+    """Changes one test; says whether it could."""
+    try:
+        if mode == "delete":
+            os.unlink(path)
+            return True
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MOST_BYTES)
+        program = path.endswith(PROGRAMS)
+        if program and mode != "empty":
+            return False
+        new = "#!/bin/sh\necho 'ok 1'\nexit 0\n" if program else emptied(text) if mode == "empty" else ""
+        if not program and mode in MARKS:
+            new = marked(text, MARKS[mode])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(new)
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return False
+    return True
+
+
+def await_verifier(mode: str, wait_s: float) -> None:
+    """Changes the verifier's tests as they are brought; its script, which runs already, excepted."""
+    began = time.monotonic()
+    done: dict[str, int] = {}
+    while time.monotonic() - began < wait_s:
+        if os.path.isdir(VERIFIER):
+            for folder, _, names in os.walk(VERIFIER):
+                for path in (os.path.join(folder, name) for name in names if name.endswith(".py")):
+                    size = os.path.getsize(path) if os.path.exists(path) else 0
+                    if size and done.get(path) != size and change(path, mode) and os.path.exists(path):
+                        done[path] = os.path.getsize(path)
+        time.sleep(0.002)
+
+
+def main() -> None:
+    """See the module."""
+    given = json.loads(sys.argv[1])
+    if given.get("wait_s"):
+        await_verifier(given["mode"], given["wait_s"])
+        return
+    paths = [path for root in given["roots"] for path in found(root)]
+    changed = [path for path in dict.fromkeys(paths) if change(path, given["mode"])]
+    sys.stdout.write(f"changed {len(changed)} of {len(paths)} tests\n" + "\n".join(changed[:50]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Stand-ins for the modules that solving a task changes: their names, with other insides.
+
+Of a module that the reference solution wrote only its shape is used: which functions and classes it has, what they are
+annotated to return. Nothing of their bodies is.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Callable
+
+from .interface import Knowledge, KnownFile
+
+__all__ = ["changed_names", "needs_program", "needs_python", "on_top", "overridden", "programs", "python_files"]
+
+Body = Callable[[str | None], str]
+"""From a function's annotated return type (the outermost name, or None) to the one statement that is its body."""
+
+
+def python_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
+    """Modules that solving changes, tests left out."""
+    found = (f for f in knowledge.changed if f.path.endswith(".py") and f.after is not None)
+    return tuple(f for f in found if not _is_test(f.path))
+
+
+def programs(knowledge: Knowledge) -> tuple[KnownFile, ...]:
+    """Other programs that solving changes: what has an interpreter in its first line, or is a shell script."""
+    found = (f for f in knowledge.changed if f.after is not None and not f.path.endswith(".py"))
+    return tuple(f for f in found if (f.after or b"").startswith(b"#!") or f.path.endswith(".sh"))
+
+
+def needs_python(knowledge: Knowledge) -> str | None:
+    """Why a cheat with the module under test cannot be tried, or None."""
+    return None if python_files(knowledge) else "solving this task changes no Python module"
+
+
+def needs_program(knowledge: Knowledge) -> str | None:
+    """Why a cheat with the program under test cannot be tried, or None."""
+    return None if python_files(knowledge) or programs(knowledge) else "solving this task changes no program"
+
+
+def _is_test(path: str) -> bool:
+    name = posixpath.basename(path)
+    return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+
+
+def _parsed(data: bytes | None) -> ast.Module | None:
+    try:
+        return ast.parse((data or b"").decode())
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _before(file: KnownFile) -> str:
+    """What the module was, where that can be run at all."""
+    return "" if file.before is None or _parsed(file.before) is None else file.before.decode()
+
+
+def on_top(file: KnownFile, code: str) -> str:
+    """The module as it was, with code that runs before the rest of it."""
+    text = _before(file)
+    lines, place = text.splitlines(keepends=True), 0
+    for index, node in enumerate(ast.parse(text).body):
+        documented = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not documented and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            break
+        place = node.end_lineno or place
+    return "".join(lines[:place]) + code.strip() + "\n" + "".join(lines[place:])
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def _definitions(module: ast.Module | None) -> dict[str, Definition]:
+    return {n.name: n for n in (module.body if module else []) if isinstance(n, Definition)}
+
+
+def changed_names(file: KnownFile) -> dict[str, Definition]:
+    """Functions and classes that solving adds or changes; all of them where that cannot be told."""
+    after, before = _definitions(_parsed(file.after)), _definitions(_parsed(file.before))
+    changed = {n: d for n, d in after.items() if n not in before or ast.dump(before[n]) != ast.dump(d)}
+    return changed or after
+
+
+def overridden(file: KnownFile, body: Body, *, prelude: str = "", base: str = "object") -> str:
+    """The module as it was, and after it every changed function and method with another body.
+
+    Args:
+        file: The module.
+        body: Their body.
+        prelude: Code that the bodies need.
+        base: What the changed classes are derived from, where they were derived from nothing.
+    """
+    parts = [_before(file).rstrip("\n"), prelude.strip(), *_missing_constants(file)]
+    for node in changed_names(file).values():
+        parts.append(_class(node, body, base) if isinstance(node, ast.ClassDef) else _function(node, body, ""))
+    return "\n\n\n".join(part for part in parts if part) + "\n"
+
+
+def _missing_constants(file: KnownFile) -> list[str]:
+    before, after = _parsed(file.before), _parsed(file.after)
+    known = {t.id for n in (before.body if before else []) for t in _targets(n)}
+    wanted = [t.id for n in (after.body if after else []) for t in _targets(n)]
+    return [f"{name} = None" for name in dict.fromkeys(wanted) if name not in known]
+
+
+def _targets(node: ast.stmt) -> list[ast.Name]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target for target in targets if isinstance(target, ast.Name)]
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, body: Body, indent: str) -> str:
+    kept = [d.id for d in node.decorator_list if isinstance(d, ast.Name) and d.id in _KEPT]
+    word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+    head = "".join(f"{indent}@{name}\n" for name in kept)
+    return f"{head}{indent}{word} {node.name}(*given, **named):\n{indent}    {body(_returns(node))}"
+
+
+_KEPT = {"staticmethod", "classmethod", "property"}
+
+
+def _returns(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
+    found = node.returns.value if isinstance(node.returns, ast.Subscript) else node.returns
+    return found.id if isinstance(found, ast.Name) else None
+
+
+def _class(node: ast.ClassDef, body: Body, base: str) -> str:
+    derived = ast.unparse(node.bases[0]) if node.bases and isinstance(node.bases[0], ast.Name) else base
+    methods = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    plain = [_function(m, body, "    ") for m in methods if not m.name.startswith("__")]
+    begin = "    def __init__(self, *given, **named):\n        pass"
+    return "\n\n".join([f"class {node.name}({derived}):", begin, *plain])

@@ -1,0 +1,76 @@
+"""What cheats share: planting files, running a script in the sandbox, leaving one behind there.
+
+Scripts that run inside are whole files in `_inside`: the standard library alone, any Python from 3.8 on. All that
+a cheat does happens inside the attempt's own sandbox, as the agent's user; what it leaves ends with the sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay.agents.interface import Attempt
+from assay.environments.interface import ExecResult, Workspace
+from assay.errors import UserError
+from assay.records import canonical_bytes
+
+__all__ = ["FOREGROUND_S", "inside", "leave_behind", "leave_shell", "plant", "run_inside", "workspace_of"]
+
+FOREGROUND_S = 20.0
+"""A script that takes longer is stopped: a busy machine is no reason to wait for ever."""
+_BEHIND = '"$@" > /dev/null 2>&1 < /dev/null & sleep 0.15'
+
+
+@cache
+def inside(name: str) -> str:
+    """The source of a script of `_inside`."""
+    return (Path(__file__).parent / "_inside" / f"{name}.py").read_text(encoding="utf-8")
+
+
+def workspace_of(attempt: Attempt) -> Workspace:
+    """The sandbox. Raises `UserError` where the task has none."""
+    if attempt.workspace is None:
+        kind = attempt.task.environment.kind
+        message = f"task {attempt.task.id!r}: the environment {kind!r} has no sandbox to cheat in"
+        raise UserError(message)
+    return attempt.workspace
+
+
+async def plant(
+    attempt: Attempt, files: Mapping[str, str | bytes], *, message: str, mode: int = 0o644
+) -> tuple[str, ...]:
+    """Writes files where the agent's user may, and says as a step which ones it could."""
+    workspace, planted = workspace_of(attempt), []
+    for path, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        try:
+            await workspace.write(path, data, mode=mode)
+        except OSError:
+            continue
+        planted.append(path)
+    attempt.say(f"{message}: {', '.join(planted) or 'nothing, no place was writable'}")
+    return tuple(planted)
+
+
+def _argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    # Isolated: hooks that a cheat planted are for the verifier's interpreter, not for its own.
+    return ["python3", "-I", "-c", inside(name), canonical_bytes(arguments).decode()]
+
+
+async def run_inside(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
+    """Runs a script of `_inside` to its end; it gets the arguments as JSON."""
+    return await attempt.shell(_argv(name, arguments), message=message, timeout_s=FOREGROUND_S)
+
+
+async def leave_behind(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
+    """Starts a script of `_inside` that outlives the agent's acting."""
+    command = ["/bin/sh", "-c", _BEHIND, "sh", *_argv(name, arguments)]
+    return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)
+
+
+async def leave_shell(attempt: Attempt, script: str, *, message: str) -> ExecResult:
+    """Starts a shell script that outlives the agent's acting."""
+    command = ["/bin/sh", "-c", _BEHIND, "sh", "/bin/sh", "-c", script]
+    return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)

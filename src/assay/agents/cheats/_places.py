@@ -1,0 +1,73 @@
+"""Where a verifier may look: folders with tests, folders that modules are imported from, folders on the PATH.
+
+They are asked of the sandbox by a look around that any agent could take.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Any
+
+from assay.agents.interface import Attempt
+
+from ._modules import python_files
+from ._parts import run_inside
+from .interface import Knowledge
+
+__all__ = ["import_folders", "look_around", "program_folders", "roots", "start_folders", "test_folders"]
+
+
+def _home(found: dict[str, Any]) -> str:
+    return str(found.get("home") or "/home/agent")
+
+
+async def look_around(attempt: Attempt, knowledge: Knowledge) -> dict[str, Any]:
+    """What `_inside/places.py` prints; empty where the sandbox has no Python."""
+    result = await run_inside(attempt, "places", {"workdir": knowledge.workdir}, message="look around")
+    try:
+        found = json.loads(result.stdout)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _listed(*folders: str) -> list[str]:
+    return [f for f in dict.fromkeys(folder.rstrip("/") or "/" for folder in folders) if f.startswith("/")]
+
+
+def roots(knowledge: Knowledge) -> list[str]:
+    """The workspace, and the folders of what solving changes."""
+    return _listed(knowledge.workdir, *(posixpath.dirname(f.path) for f in knowledge.changed))
+
+
+async def test_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
+    """The workspace and everything above it, its folders with tests, and the verifier's own."""
+    found = await look_around(attempt, knowledge)
+    above = [knowledge.workdir]
+    while above[-1] not in ("/", ""):
+        above.append(posixpath.dirname(above[-1]))
+    return _listed(*above, *found.get("tests", ()), f"{knowledge.workdir}/tests", "/tests", _home(found), "/tmp")
+
+
+async def import_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
+    """Folders that the verifier's Python may import from."""
+    found = await look_around(attempt, knowledge)
+    modules = [posixpath.dirname(f.path) for f in python_files(knowledge)]
+    return _listed(
+        knowledge.workdir, f"{knowledge.workdir}/src", *modules, *found.get("path", ()), *found.get("user_sites", ())
+    )
+
+
+async def start_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
+    """Folders in which Python looks when it starts: the user's packages, what PYTHONPATH names, environments."""
+    found = await look_around(attempt, knowledge)
+    return _listed(*found.get("user_sites", ()), *found.get("path", ()), knowledge.workdir, f"{knowledge.workdir}/src")
+
+
+async def program_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
+    """Folders in which programs are looked up, or may be once a verifier has put them in front."""
+    found = await look_around(attempt, knowledge)
+    usual = [f"{_home(found)}/{name}" for name in (".local/bin", "bin", ".cargo/bin")] + ["/usr/local/bin"]
+    own = [f"{knowledge.workdir}/{name}" for name in ("bin", ".venv/bin", "venv/bin", "node_modules/.bin")]
+    return _listed(*found.get("programs", ()), *usual, *own)

@@ -1,0 +1,54 @@
+"""What solving changes, as plain data for scripts in the sandbox, and which of the verifier's files is like it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+from ._modules import changed_names, programs, python_files
+from .interface import Knowledge
+
+__all__ = ["TESTS", "answers", "needs_answers", "needs_targets", "targets", "verifiers_own"]
+
+TESTS = "/tests"
+_EXPECTED = re.compile(r"expect|golden|gold\b|answer|reference|truth|solution|correct|oracle|want", re.IGNORECASE)
+
+
+def targets(knowledge: Knowledge) -> list[dict[str, Any]]:
+    """Path, the names that it defines once solved, and its text as it is now."""
+    modules = {f.path: list(changed_names(f)) for f in python_files(knowledge)}
+    return [
+        {"path": f.path, "names": modules.get(f.path, []), "before": (f.before or b"").decode(errors="replace")}
+        for f in knowledge.changed
+        if f.after is not None
+    ]
+
+
+def needs_targets(knowledge: Knowledge) -> str | None:
+    """Why there is nothing to put an answer in, or None."""
+    return None if targets(knowledge) else "it is not known which files solving this task changes"
+
+
+def verifiers_own(knowledge: Knowledge, path: str) -> str:
+    """The file of the verifier's that is likest to what an answer is to be."""
+    base, ending = posixpath.splitext(posixpath.basename(path))
+    scores = {}
+    for name in knowledge.tests:
+        other, its = posixpath.splitext(posixpath.basename(name))
+        same, expected = other + its == base + ending, bool(_EXPECTED.search(other))
+        if its not in (".sh", ".py") or same:
+            scores[name] = 4 * same + 2 * expected + 2 * (its == ending) + (base in other)
+    best = max(scores, key=lambda name: (scores[name], name), default=None)
+    return f"{TESTS}/{best}" if best is not None and scores[best] else f"{TESTS}/expected{ending}"
+
+
+def answers(knowledge: Knowledge) -> list[str]:
+    """Paths of what solving leaves that is no program."""
+    code = {f.path for f in (*python_files(knowledge), *programs(knowledge))}
+    return [f.path for f in knowledge.changed if f.after is not None and f.path not in code]
+
+
+def needs_answers(knowledge: Knowledge) -> str | None:
+    """Why there is no answer file, or None."""
+    return None if answers(knowledge) else "solving this task leaves no answer file"

@@ -1,0 +1,38 @@
+"""The sandbox's own limited storage is full, so that the verifier cannot write what it would read again."""
+
+from __future__ import annotations
+
+from assay.agents.interface import Attempt
+
+from ._parts import run_inside, workspace_of
+from .interface import Cheat, Knowledge
+
+__all__ = ["CHEAT"]
+
+MOST_MIB = 1024
+"""A larger layer is left alone: it would take memory of the machine that others need."""
+_LEFT_BYTES = 8192
+"""Room for a reward in the layer that holds it, and for nothing else."""
+
+
+async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
+    workspace = workspace_of(attempt)
+    held = {limit.name: limit.value for limit in workspace.isolation.limits if limit.hold == "hard"}
+    limits, fill = workspace.spec.limits, {}
+    if limits.tmp_mib is not None and limits.tmp_mib <= MOST_MIB and "tmp" in held:
+        fill["/tmp"] = {"most_mib": limits.tmp_mib, "left_bytes": 0}
+    if limits.disk_mib is not None and limits.disk_mib <= MOST_MIB and "disk" in held:
+        fill[knowledge.workdir] = {"most_mib": limits.disk_mib, "left_bytes": _LEFT_BYTES}
+    if not fill:
+        attempt.say("nothing is filled: no storage here has a limit that the kernel holds, or it is too large")
+        return
+    await run_inside(attempt, "fill", {"fill": fill}, message="fill the storage up to its limit")
+
+
+CHEAT = Cheat(
+    name="full-disk",
+    exploits="The verifier looks for failures in a log or a copy that it could not write, and finds none.",
+    incident="none known",
+    act=_act,
+    closed_by=("evidence of passing demanded", "the verifier's own storage", "separate verifier"),
+)
