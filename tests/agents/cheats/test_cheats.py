@@ -1,0 +1,76 @@
+"""Every cheat beats a careless verifier as that is asked for, and none beats Assay's own verification."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from assay.agents.cheats import CHEATS
+from assay.records import Verdict
+from tests.agents.cheats.bench import Small, in_room
+from tests.agents.cheats.naive import CASES
+from tests.agents.cheats.sound import SOUND, WORTH_MORE
+
+BY_NAME = {cheat.name: cheat for cheat in CHEATS}
+TABLE = [(name, task) for name in BY_NAME for task in SOUND if BY_NAME[name].applies(SOUND[task].knowledge()) is None]
+
+
+def _selected(request: pytest.FixtureRequest, test: str) -> list[dict[str, str]]:
+    """The parameters with which a test is to run."""
+    items = [item for item in request.session.items if getattr(item, "originalname", "") == test]
+    return [dict(item.callspec.params) for item in items if hasattr(item, "callspec")]
+
+
+@pytest.fixture(scope="module")
+def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    """What cheats are paid, as asked, by the careless verifiers."""
+    names = sorted({p["name"] for p in _selected(request, "test_cheat_beats_a_careless_verifier")})
+    work = {n: lambda room, n=n: room.as_asked(BY_NAME[n], CASES[n]) for n in names}
+    return asyncio.run(in_room(tmp_path_factory.mktemp("asked"), work))
+
+
+@pytest.fixture(scope="module")
+def careless(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Verdict, Verdict]]:
+    """What nothing and what a solution is paid by the careless verifiers."""
+    names = sorted({p["name"] for p in _selected(request, "test_careless_verifier_knows_nothing_from_a_solution")})
+    work = {n: lambda room, n=n: room.nothing_and_all(CASES[n]) for n in names}
+    return asyncio.run(in_room(tmp_path_factory.mktemp("careless"), work))
+
+
+@pytest.fixture(scope="module")
+def by_default(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    """What cheats are paid by Assay's own verification on sound tasks."""
+    pairs = sorted({(p["name"], p["task"]) for p in _selected(request, "test_cheat_does_not_pass_by_default")})
+    work = {f"{n} {t}": lambda room, n=n, t=t: room.by_default(BY_NAME[n], SOUND[t]) for n, t in pairs}
+    return asyncio.run(in_room(tmp_path_factory.mktemp("default"), work))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_cheat_beats_a_careless_verifier(asked: dict[str, Verdict], name: str) -> None:
+    assert asked[name].status == "pass", asked[name]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_careless_verifier_knows_nothing_from_a_solution(
+    careless: dict[str, tuple[Verdict, Verdict]], name: str
+) -> None:
+    nothing, solved = careless[name]
+    assert nothing.status in ("fail", "error"), nothing
+    assert solved.status == "pass", solved
+
+
+@pytest.mark.parametrize(("name", "task"), TABLE)
+def test_cheat_does_not_pass_by_default(by_default: dict[str, Verdict], name: str, task: str) -> None:
+    verdict = by_default[f"{name} {task}"]
+    if (name, task) in WORTH_MORE:
+        assert verdict.status == "pass", "no longer an exception: take it off the list"
+        return
+    assert verdict.status in ("fail", "unknown"), verdict
+
+
+def test_each_case_is_of_a_cheat() -> None:
+    assert set(CASES) == set(BY_NAME)
+    assert isinstance(CASES["os-exit"], Small)
