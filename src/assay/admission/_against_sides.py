@@ -1,0 +1,195 @@
+"""One of two environments that are compared: opened as often as asked, acted in by its tools, looked at as text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from assay.environments.hooks import Collects
+from assay.environments.interface import Tools, Workspace, WorkspaceSpec, World
+from assay.environments.tools import WorkspaceTools
+from assay.errors import TaskError, boundary
+from assay.plugins import load
+from assay.records import Observation, canonical_bytes
+from assay.rollout.prepare import Preparer
+from assay.tasks import LoadedTask
+
+from ._against_actions import Action
+
+__all__ = ["Seen", "Side", "Standing", "WorkspaceSide", "WorldSide", "hidden"]
+
+LIST = "find . -type f -not -path './.git/*' -exec sha256sum {} + 2>/dev/null | sort -k 2 | head -n 20000"
+_SHOWN = 2_000
+
+
+class Seen(NamedTuple):
+    """What one action brought, as text without what is declared volatile."""
+
+    observation: str
+    state: str
+
+
+class Standing(Protocol):
+    """An environment that is open."""
+
+    tools: Tools
+
+    async def state(self) -> str:
+        """What it became, as canonical text."""
+        ...
+
+    async def facts(self) -> dict[str, Any] | None:
+        """What checks of facts judge; None for a workspace."""
+        ...
+
+    async def close(self) -> None:
+        """Ends it."""
+        ...
+
+
+class Side(Protocol):
+    """Opens standings of one task."""
+
+    loaded: LoadedTask
+
+    async def open(self) -> Standing:
+        """A fresh one. Raises `TaskError`, `UserError` or `EnvironmentFailure` where it cannot."""
+        ...
+
+    async def declared(self) -> dict[str, str]:
+        """What it declares beside the task's own record: name to canonical text."""
+        ...
+
+
+def hidden(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:
+    """The text without what is declared volatile."""
+    for pattern in volatile:
+        text = pattern.sub("<volatile>", text)
+    return text
+
+
+async def act(standing: Standing, action: Action, volatile: tuple[re.Pattern[str], ...]) -> Seen:
+    """One action. What the environment raises is an observation like any other, and named so."""
+    try:
+        with boundary(TaskError, "the environment raised"):
+            seen = await standing.tools.call(action.tool, action.arguments)
+    except TaskError as exc:
+        text = f"raised {type(exc.__cause__).__name__}"
+    else:
+        text = _observed(seen)
+    return Seen(hidden(text, volatile), hidden(await standing.state(), volatile))
+
+
+def _observed(seen: Observation) -> str:
+    """All that an agent is shown, without how long it took and where the whole is kept."""
+    shown = {"content": seen.content, "error": seen.error, "exit_code": seen.exit_code, "stderr": seen.stderr}
+    return canonical_bytes({**shown, "timed_out": seen.timed_out}).decode()
+
+
+class WorldSide:
+    """An in-process world."""
+
+    def __init__(self, loaded: LoadedTask) -> None:
+        self.loaded = loaded
+        self._kind = load("environments", loaded.task.environment.kind)
+
+    async def open(self) -> Standing:
+        """See `Side.open`."""
+        spec = self.loaded.task.environment
+        with boundary(TaskError, f"making the environment {spec.kind!r} of task {self.loaded.task.id!r}"):
+            world: World = self._kind(spec.parameters, spec.seed)
+        return _StandingWorld(world)
+
+    async def declared(self) -> dict[str, str]:
+        """See `Side.declared`: its tools, its first facts."""
+        standing = await self.open()
+        try:
+            return {**_tools(standing.tools), "first state": await standing.state()}
+        finally:
+            await standing.close()
+
+
+class _StandingWorld:
+    def __init__(self, world: World) -> None:
+        self.tools: Tools = world
+        self._world = world
+
+    async def state(self) -> str:
+        # Not the digest: two implementations may digest the same world in their own ways.
+        told = self._world.collect() if isinstance(self._world, Collects) else None
+        return canonical_bytes({"facts": self._world.facts(), "collected": told}).decode()
+
+    async def facts(self) -> dict[str, Any] | None:
+        return self._world.facts()
+
+    async def close(self) -> None:
+        await self._world.close()
+
+
+class WorkspaceSide:
+    """A sandboxed workspace."""
+
+    def __init__(self, loaded: LoadedTask, preparer: Preparer) -> None:
+        self.loaded = loaded
+        self._preparer = preparer
+
+    async def open(self) -> Standing:
+        """See `Side.open`."""
+        spec = await self._preparer.spec(self.loaded)
+        return _StandingWorkspace(await self._preparer.backend.open(spec))
+
+    async def declared(self) -> dict[str, str]:
+        """See `Side.declared`: what the sandbox is, and the files in its working folder."""
+        spec = await self._preparer.spec(self.loaded)
+        workspace = await self._preparer.backend.open(spec)
+        try:
+            listed = await workspace.exec(LIST, timeout_s=120.0, show_bytes=4 * 1024 * 1024)
+        finally:
+            await workspace.close()
+        return {**_sandbox(spec), **_tools(WorkspaceTools(workspace)), **_files(listed.stdout)}
+
+
+def _sandbox(spec: WorkspaceSpec) -> dict[str, str]:
+    kept = {
+        "workdir": spec.workdir,
+        "network": spec.network,
+        "user": spec.user,
+        "variables": dict(sorted(spec.env.items())),
+    }
+    limits = {f"limit {name}": value for name, value in msgspec.structs.asdict(spec.limits).items()}
+    return {name: canonical_bytes(value).decode() for name, value in {**kept, **limits}.items()}
+
+
+def _tools(tools: Tools) -> dict[str, str]:
+    return {
+        f"tool {spec.name}": canonical_bytes([spec.description, spec.parameters]).decode() for spec in tools.specs()
+    }
+
+
+def _files(listing: str) -> dict[str, str]:
+    pairs = (line.partition("  ") for line in listing.splitlines())
+    return {f"file {path}": digest for digest, _, path in pairs if path}
+
+
+class _StandingWorkspace:
+    def __init__(self, workspace: Workspace) -> None:
+        self.tools: Tools = WorkspaceTools(workspace)
+        self._workspace = workspace
+
+    async def state(self) -> str:
+        # Not the digest, which covers the image: what changed is compared, path by path.
+        changes = await self._workspace.diff()
+        return "\n".join(f"{c.kind} {c.type} {c.path} {c.mode} {c.digest}" for c in changes)
+
+    async def facts(self) -> dict[str, Any] | None:
+        return None
+
+    async def close(self) -> None:
+        await self._workspace.close()
+
+
+def shown(text: str) -> str:
+    """Cut for a report."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... {len(text) - _SHOWN} more characters"

@@ -1,0 +1,387 @@
+"""Are two environments equivalent? Three kinds of test on the same seeds and actions, the first divergence reported.
+
+- *Property*: what both declare: instruction, checks, limits, tools with their schemas, files and settings of a sandbox,
+  the first state of a world.
+- *Interaction*: the same actions on both, observation and state compared after each. For worlds also the calls of their
+  own hooks. The first environment runs twice: what it does not repeat itself is no divergence, but counted.
+- *Rollout*: the same agents with the same seeds, verdicts compared; for worlds each episode is judged as well.
+
+Equivalent means: no divergence found in so many tests. It is no proof. Not compared: time, cost, what no tool shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from assay.agents.interface import Agent
+from assay.agents.null import NullAgent
+from assay.agents.oracle import OracleAgent
+from assay.agents.random_shell import RandomShellAgent
+from assay.errors import UserError
+from assay.records import canonical_bytes, digest_bytes
+from assay.rollout.plan import PlannedAttempt, merge_limits
+from assay.rollout.prepare import Preparer
+from assay.rollout.progress import Progress
+from assay.rollout.runs import Means, new_run_name, opened_means, run_attempts
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import LoadedTask, find_tasks
+from assay.verify import judge_facts
+
+from ._against_actions import Action, shell_actions, tool_actions
+from ._against_sides import Seen, Side, Standing, WorkspaceSide, WorldSide, act, shown
+from .config import AdmitConfig
+from .worlds import hooks_of
+
+__all__ = ["AgainstOptions", "AgainstReport", "Divergence", "Layer", "compare_environments"]
+
+Layer = Literal["property", "interaction", "rollout"]
+LAYERS: tuple[Layer, ...] = ("property", "interaction", "rollout")
+_ALWAYS_VOLATILE = (
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?",
+    r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2} +(\d\d:\d\d|\d{4})\b",
+    r"0x[0-9a-fA-F]{6,}",
+)
+
+
+class AgainstOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How thoroughly two environments are compared."""
+
+    episodes: int = 8
+    """Sequences of drawn actions on each task."""
+    steps: int = 12
+    """Actions of a sequence."""
+    rollouts: int = 2
+    """Attempts of each agent on each task; 0 leaves rollouts out."""
+    volatile: tuple[str, ...] = ()
+    """Regular expressions: what they match in observations and states is not compared. Times of day, dates as `ls`
+    writes them and addresses in memory never are."""
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        for name, least in (("episodes", 0), ("steps", 1), ("rollouts", 0)):
+            if getattr(self, name) < least:
+                message = f"{name} is {getattr(self, name)}: it must be at least {least}"
+                raise UserError(message)
+        self.patterns()
+
+    def patterns(self) -> tuple[re.Pattern[str], ...]:
+        """Compiled. Raises `UserError` for one that is no regular expression."""
+        try:
+            return tuple(re.compile(pattern) for pattern in (*_ALWAYS_VOLATILE, *self.volatile))
+        except re.error as exc:
+            message = f"volatile: {exc.pattern!r} is no regular expression: {exc}"
+            raise UserError(message) from exc
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """One place where two environments differ."""
+
+    layer: Layer
+    task: str
+    about: str
+    """`instruction`, `limit memory_mib`, `tool add`, `file ./a.txt`, `observation`, `state`, `verdict of null.0`, or
+    the like."""
+    one: str
+    other: str
+    actions: tuple[str, ...] = ()
+    """What led there, the diverging one last; the same on both."""
+    seed: str | None = None
+
+
+class AgainstReport(msgspec.Struct, frozen=True):
+    """What was compared, and where they part."""
+
+    tasks: int
+    """Pairs of tasks."""
+    tests: dict[str, int]
+    """Layer to the comparisons that were made."""
+    unstable: int
+    """Comparisons left out because the first environment did not repeat itself."""
+    divergences: tuple[Divergence, ...]
+    runs: tuple[str, ...] = ()
+    """The rollouts' runs in the store."""
+
+    @property
+    def equivalent(self) -> bool:
+        """No divergence, and something was compared."""
+        return not self.divergences and self.tasks > 0
+
+    def markdown(self) -> str:
+        """For a person."""
+        made = ", ".join(f"{self.tests.get(layer, 0)} {layer}" for layer in LAYERS)
+        head = "no divergence found" if self.equivalent else f"{len(self.divergences)} divergences"
+        said = (
+            f"{self.tasks} tasks; comparisons: {made}; {self.unstable} left out, which the first did not repeat itself."
+        )
+        lines = [f"# Two environments: {head}", "", said, ""]
+        for one in self.divergences:
+            lines += [f"## {one.layer}: {one.about} ({one.task})", ""]
+            lines += [f"{n}. `{action}`" for n, action in enumerate(one.actions, 1)]
+            lines += ["", f"- one: `{_line(one.one)}`", f"- other: `{_line(one.other)}`", ""]
+        return "\n".join(lines)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.replace("`", "'").split())[:600] or "nothing"
+
+
+async def compare_environments(
+    config: AdmitConfig, other: Sequence[str], options: AgainstOptions, settings: Settings, progress: Progress
+) -> AgainstReport:
+    """Compares the tasks of `config` with those of `other`, pair by pair.
+
+    Args:
+        config: The first environment's tasks, and how sandboxes are opened.
+        other: The second one's, in the same forms.
+        options: How thoroughly.
+        settings: Where the store and the caches are.
+        progress: Told of the rollouts.
+
+    Raises:
+        UserError: The tasks cannot be read, or paired.
+        TaskError: A world cannot be made.
+        EnvironmentFailure: A sandbox broke.
+    """
+    first, second = find_tasks(config.tasks), find_tasks(other)
+    return await compare_tasks(first, second, config, options, settings, progress)
+
+
+async def compare_tasks(
+    first: Sequence[LoadedTask],
+    second: Sequence[LoadedTask],
+    config: AdmitConfig,
+    options: AgainstOptions,
+    settings: Settings,
+    progress: Progress,
+) -> AgainstReport:
+    """As `compare_environments`, with the tasks themselves."""
+    pairs, unpaired = _paired(first, second)
+    async with opened_means(config.as_run(), settings, (*first, *second), OracleAgent()) as means:
+        work = _Work(options, config.seed, means.preparer)
+        for one, two in pairs:
+            await work.compare(one, two)
+        runs: tuple[str, ...] = ()
+        if options.rollouts and pairs:
+            runs = await _Rollouts(options, config, settings, means, work).run(pairs, progress)
+    return AgainstReport(len(pairs), work.tests, work.unstable, (*unpaired, *work.found), runs)
+
+
+def _paired(
+    first: Sequence[LoadedTask], second: Sequence[LoadedTask]
+) -> tuple[list[tuple[LoadedTask, LoadedTask]], list[Divergence]]:
+    """By name; where no name is common, in their order."""
+    others = {one.task.id: one for one in second}
+    if not any(one.task.id in others for one in first):
+        if len(first) != len(second):
+            message = (
+                f"no task of the one is called as one of the other, and there are {len(first)} and {len(second)}: they "
+                "cannot be paired; give them the same names, or as many of each"
+            )
+            raise UserError(message)
+        return list(zip(first, second, strict=True)), []
+    pairs = [(one, others[one.task.id]) for one in first if one.task.id in others]
+    known = {one.task.id for one, _ in pairs}
+    alone = [
+        Divergence("property", one.task.id, "task", "there", "missing") for one in first if one.task.id not in known
+    ]
+    alone += [Divergence("property", t.task.id, "task", "missing", "there") for t in second if t.task.id not in known]
+    return pairs, alone
+
+
+class _Work:
+    """The comparisons, as they are made."""
+
+    def __init__(self, options: AgainstOptions, seed: int, preparer: Preparer | None) -> None:
+        self.tests: dict[str, int] = dict.fromkeys(LAYERS, 0)
+        self.unstable = 0
+        self.found: list[Divergence] = []
+        self.options = options
+        self._seed = seed
+        self._preparer = preparer
+        self._volatile = options.patterns()
+
+    def diverge(self, divergence: Divergence) -> None:
+        """Notes one."""
+        texts = {"one": shown(divergence.one), "other": shown(divergence.other)}
+        self.found.append(msgspec.structs.replace(divergence, **texts))
+
+    async def compare(self, one: LoadedTask, other: LoadedTask) -> None:
+        """Property and interaction tests of a pair."""
+        name = one.task.id
+        worlds = [loaded.task.environment.kind != "workspace" for loaded in (one, other)]
+        if worlds[0] != worlds[1]:
+            one_kind, other_kind = ("a world" if world else "a workspace" for world in worlds)
+            self.diverge(Divergence("property", name, "environment", one_kind, other_kind))
+            return
+        first, second = self._side(one), self._side(other)
+        files = await self._properties(first, second)
+        for seed, actions in [*await self._guided(one, other), *await self._drawn(first, files)]:
+            if await self._interact(first, second, seed, actions):
+                return
+
+    def _side(self, loaded: LoadedTask) -> Side:
+        if loaded.task.environment.kind != "workspace":
+            return WorldSide(loaded)
+        assert self._preparer is not None, "a run with a workspace has a preparer"
+        return WorkspaceSide(loaded, self._preparer)
+
+    async def _properties(self, first: Side, second: Side) -> list[str]:
+        """Compares what both declare; the files that both have."""
+        one = {**_record(first.loaded), **await first.declared()}
+        two = {**_record(second.loaded), **await second.declared()}
+        for name in sorted(one.keys() | two.keys()):
+            self.tests["property"] += 1
+            if one.get(name) != two.get(name):
+                texts = (one.get(name, "missing"), two.get(name, "missing"))
+                self.diverge(Divergence("property", first.loaded.task.id, name, *texts))
+        return sorted(name.removeprefix("file ") for name in one.keys() & two.keys() if name.startswith("file "))
+
+    async def _guided(self, one: LoadedTask, other: LoadedTask) -> list[tuple[str, tuple[Action, ...]]]:
+        """The calls that the worlds' own hooks name."""
+        found: dict[str, tuple[Action, ...]] = {}
+        for side, loaded in (("one", one), ("other", other)):
+            if loaded.task.environment.kind == "workspace":
+                continue
+            hooks = await hooks_of(loaded, self._seed)
+            ways = {"oracle": hooks.oracle or (), **(hooks.null or {}), **(hooks.perturb or {})}
+            for name, calls in ways.items():
+                actions = tuple(Action(call.name, call.parsed or {}) for call in calls)
+                if actions and actions not in found.values():
+                    found[f"{side}'s {name}"] = actions
+        return list(found.items())
+
+    async def _drawn(self, first: Side, files: Sequence[str]) -> list[tuple[str, tuple[Action, ...]]]:
+        seeds = [f"{self._seed} {first.loaded.task.id} {number}" for number in range(self.options.episodes)]
+        if first.loaded.task.environment.kind == "workspace":
+            return [(seed, shell_actions(files[:200], self.options.steps, seed)) for seed in seeds]
+        standing = await first.open()
+        try:
+            specs = standing.tools.specs()
+        finally:
+            await standing.close()
+        return [(seed, tool_actions(specs, self.options.steps, seed)) for seed in seeds]
+
+    async def _interact(self, first: Side, second: Side, seed: str, actions: Sequence[Action]) -> bool:
+        """One sequence on both; whether they parted."""
+        standings: list[Standing] = []
+        try:
+            for side in (first, first, second):
+                standings.append(await side.open())
+            return await self._in_step(first.loaded, second.loaded, standings, seed, actions)
+        finally:
+            for standing in standings:
+                await standing.close()
+
+    async def _in_step(
+        self, one: LoadedTask, other: LoadedTask, standings: Sequence[Standing], seed: str, actions: Sequence[Action]
+    ) -> bool:
+        repeats = True
+        for number, action in enumerate(actions, 1):
+            seen, again, opposite = [await act(standing, action, self._volatile) for standing in standings]
+            repeats = repeats and seen.state == again.state
+            for about, same in (("observation", seen.observation == again.observation), ("state", repeats)):
+                if not same:
+                    self.unstable += 1
+                    continue
+                self.tests["interaction"] += 1
+                if getattr(seen, about) != getattr(opposite, about):
+                    led = tuple(step.describe() for step in actions[:number])
+                    texts = _parted(about, seen, opposite)
+                    self.diverge(Divergence("interaction", one.task.id, about, *texts, led, seed))
+                    return True
+        return repeats and await self._judged(one, other, standings, seed, actions)
+
+    async def _judged(
+        self, one: LoadedTask, other: LoadedTask, standings: Sequence[Standing], seed: str, actions: Sequence[Action]
+    ) -> bool:
+        facts, _, opposite = [await standing.facts() for standing in standings]
+        if facts is None or opposite is None:
+            return False
+        self.tests["rollout"] += 1
+        verdict, opposed = _verdict(one, facts), _verdict(other, opposite)
+        if verdict != opposed:
+            led = tuple(step.describe() for step in actions)
+            self.diverge(Divergence("rollout", one.task.id, "verdict", verdict, opposed, led, seed))
+        return verdict != opposed
+
+
+def _verdict(loaded: LoadedTask, facts: dict[str, Any]) -> str:
+    return ", ".join(f"{r.verdict.check}: {r.verdict.status}" for r in judge_facts(loaded.task, facts))
+
+
+def _record(loaded: LoadedTask) -> dict[str, str]:
+    """The parts of a task's own record that an agent and a judge depend on; not its name, not where it comes from."""
+    task = loaded.task
+    parts: dict[str, object] = {"instruction": task.instruction, "checks": task.checks}
+    parts |= {f"limit {name}": value for name, value in msgspec.structs.asdict(task.limits).items()}
+    return {name: canonical_bytes(value).decode() for name, value in parts.items()}
+
+
+def _parted(about: str, seen: Seen, opposite: Seen) -> tuple[str, str]:
+    """Of a state only the lines that differ."""
+    if about == "observation":
+        return seen.observation, opposite.observation
+    one, two = seen.state.split("\n"), opposite.state.split("\n")
+    return "\n".join(line for line in one if line not in two), "\n".join(line for line in two if line not in one)
+
+
+class _Rollouts:
+    """The same agents on both sides, in two runs of the store."""
+
+    def __init__(
+        self, options: AgainstOptions, config: AdmitConfig, settings: Settings, means: Means, work: _Work
+    ) -> None:
+        self._options = options
+        self._config = config
+        self._settings = settings
+        self._means = means
+        self._work = work
+
+    async def run(self, pairs: Sequence[tuple[LoadedTask, LoadedTask]], progress: Progress) -> tuple[str, ...]:
+        """Runs them and notes verdicts that differ; the names of the runs."""
+        name, outcomes, runs = self._config.run or new_run_name("against"), [], []
+        for side, label in enumerate(("one", "other")):
+            planned = [p for pair in pairs for p in self._planned(pair[0], pair[side])]
+            if not planned:
+                return ()
+            runs.append(f"{name}-{label}")
+            outcomes.append(await self._outcomes(runs[-1], planned, progress))
+        for one in sorted(outcomes[0]):
+            self._work.tests["rollout"] += 1
+            verdict, opposed = (found.get(one) or "none" for found in outcomes)
+            if verdict != opposed:
+                task, _, agent = one.rpartition("@")
+                self._work.diverge(Divergence("rollout", task, f"verdict of {agent}", verdict, opposed))
+        return tuple(runs)
+
+    def _planned(self, first: LoadedTask, own: LoadedTask) -> Iterator[PlannedAttempt]:
+        """Seeds and names are the first side's, so that both runs have the same."""
+        for agent in _agents(first):
+            for number in range(self._options.rollouts):
+                text = f"{self._config.seed} {first.task.id} {agent.name} {number}"
+                seed = int(digest_bytes(text.encode()).rpartition(":")[2][:15], 16)
+                limits = merge_limits(self._config.limits, own.task.limits)
+                yield PlannedAttempt(f"{first.task.id}@{agent.name}.{number}", own, number, seed, limits, agent)
+
+    async def _outcomes(self, run: str, planned: Sequence[PlannedAttempt], progress: Progress) -> dict[str, str | None]:
+        manifest = {
+            "against": run,
+            "tasks": {p.loaded.task.id: p.loaded.task.digest for p in planned},
+            "agent": "several",
+        }
+        with RunStore.create(self._settings.store, run, manifest) as store:
+            await run_attempts(store, self._means, planned, progress)
+            return {row.attempt: row.outcome for row in store.attempts() if row.final}
+
+
+def _agents(loaded: LoadedTask) -> list[Agent]:
+    """Who acts on both: nobody, the reference solution where there is one, and what types random commands."""
+    if loaded.task.environment.kind != "workspace":
+        return [NullAgent()]
+    oracle: list[Agent] = [OracleAgent()] if loaded.task.oracle is not None else []
+    return [NullAgent(), *oracle, RandomShellAgent(steps=6, odd=0.0)]
