@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from assay import plugins, settings
+from assay.agents.cheats import CHEATS
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
 from assay.cli.app import build_app
@@ -404,6 +405,25 @@ def covered_page() -> str:
     return made
 
 
+def cheats_page() -> str:
+    """docs/reference/cheats.md."""
+    quick = ", ".join(f"`{cheat.name}`" for cheat in CHEATS if cheat.quick)
+    made = (
+        "# Cheats\n\nWays to be paid for no work, tried on a task's verifier in the task's own sandboxes "
+        "before anybody trusts it. Each knows of the task what a look around tells any agent, and the shape of what "
+        "solving it changes; none writes what the reference solution wrote.\n\n"
+        f"{len(CHEATS)} of them; the ten commonest, which a quick battery tries, are {quick}.\n"
+    )
+    for cheat in CHEATS:
+        module = importlib.import_module(f"assay.agents.cheats.{cheat.name.replace('-', '_')}")
+        seen = cheat.incident if "://" not in cheat.incident else f"<{cheat.incident}>"
+        made += (
+            f"\n## {cheat.name}\n\n{inspect.getdoc(module)}\n\n- Relies on: {cheat.exploits}\n- Seen: {seen}\n"
+            f"- Closed by: {', '.join(cheat.closed_by)}.\n"
+        )
+    return made
+
+
 def llms_page() -> str:
     """llms.txt: the documents, one line each, for readers that are programs."""
     made = "# Assay\n\n> Turns any agent run into an environment-verified trajectory.\n"
@@ -428,6 +448,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "environment.md": environment_page,
     "agents.md": agents_page,
     "checks.md": checks_page,
+    "cheats.md": cheats_page,
     "covered.md": covered_page,
 }
 

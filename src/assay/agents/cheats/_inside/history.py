@@ -64,6 +64,7 @@ def repositories(roots: list[str]) -> list[Repository]:
             inner = sorted(entry.path for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False))
             candidates += inner[:50]
         tops += [c for c in candidates if os.path.exists(os.path.join(c, ".git")) or c.endswith(".git")]
+    tops = [top for top in tops if os.path.basename(top) != ".git"]
     return [Repository(top) for top in dict.fromkeys(tops)]
 
 

@@ -1,0 +1,119 @@
+"""What cheats write has the shape of what solving leaves, and nothing of its content."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.agents.cheats._answers import Confusion, answer_files, confused, needs_answer
+from assay.agents.cheats._modules import changed_names, needs_program, on_top, overridden, programs, python_files
+from assay.agents.cheats._targets import answers, verifiers_own
+from assay.agents.cheats.interface import Knowledge, KnownFile
+
+pytestmark = pytest.mark.quick
+NAN = Confusion(text="nan", json="NaN")
+EMPTY = Confusion(text="[]", json="[]", whole_lists=True)
+BEFORE = (
+    b'"""Doc."""\nfrom __future__ import annotations\n\nX = 1\n\n\ndef kept():\n    return 1\n\n\ndef f(a):\n    pass\n'
+)
+AFTER = (
+    BEFORE.replace(b"    pass", b"    return secret(a)")
+    + b"\n\nNEW = 7\n\n\nclass C:\n    def m(self) -> int:\n        return 99\n"
+)
+MODULE = KnownFile("/w/m.py", BEFORE, AFTER)
+leaves = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def known(path: str, after: bytes | None, before: bytes | None = None) -> KnownFile:
+    return KnownFile(path, before, after)
+
+
+@given(leaves)
+def test_confused_json_keeps_keys_and_no_leaf(content: object) -> None:
+    found = json.loads(confused(known("/w/a.json", json.dumps(content).encode()), NAN))
+    assert _shape(found) == _shape(content)
+    assert all(leaf != leaf for leaf in _leaves(found))
+
+
+def _shape(found: object) -> object:
+    if isinstance(found, dict):
+        return {key: _shape(value) for key, value in found.items()}
+    return [_shape(value) for value in found] if isinstance(found, list) else "leaf"
+
+
+def _leaves(found: object) -> list[object]:
+    inner = list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else None
+    return [found] if inner is None else [leaf for value in inner for leaf in _leaves(value)]
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "wanted"),
+    [
+        ("/w/a.txt", b"Total: 42\n17 Paris\n", b"Total: nan\nnan nan\n"),
+        ("/w/a.csv", b"name,n\nx,1\ny,2\n", b"name,n\nx,nan\ny,nan\n"),
+        ("/w/a.jsonl", b'{"a": 1}\n{"a": 2}\n', b'{\n  "a": NaN\n}\n{\n  "a": NaN\n}\n'),
+        ("/w/a.txt", b"108\n", b"nan\n"),
+    ],
+)
+def test_confused_file_keeps_labels_headings_and_first_columns(path: str, after: bytes, wanted: bytes) -> None:
+    assert confused(known(path, after), NAN) == wanted
+
+
+def test_a_list_of_plain_values_is_one_empty_array() -> None:
+    made = json.loads(confused(known("/w/a.json", b'{"n": [1, 2], "rows": [[1], [2]]}'), EMPTY))
+    assert made == {"n": [], "rows": [[], []]}
+
+
+def test_overridden_module_has_the_names_and_none_of_the_bodies() -> None:
+    made = overridden(MODULE, lambda kind: f"return {kind!r}", prelude="import os")
+    space: dict[str, object] = {}
+    exec(made, space)  # our own text
+    assert "secret" not in made
+    assert "return 9" not in made
+    assert space["NEW"] is None
+    assert (space["kept"](), space["f"](1), space["C"]().m()) == (1, None, "int")  # type: ignore[operator]
+
+
+def test_what_is_put_on_top_runs_first_and_leaves_future_imports_first() -> None:
+    tree = ast.parse(on_top(MODULE, "import os"))
+    assert [type(node).__name__ for node in tree.body[:3]] == ["Expr", "ImportFrom", "Import"]
+
+
+def test_a_module_that_cannot_be_parsed_is_left_out() -> None:
+    broken = known("/w/m.py", AFTER, b"def f(:\n")
+    assert set(changed_names(broken)) == {"kept", "f", "C"}
+    ast.parse(overridden(broken, lambda _: "return 1"))
+    ast.parse(on_top(known("/w/m.py", AFTER, None), "import os"))
+
+
+def test_files_are_sorted_into_modules_programs_and_answers() -> None:
+    files = (
+        MODULE, known("/w/test_m.py", b"x"), known("/w/run.sh", b"#!/bin/sh\n"), known("/w/a.txt", b"1\n"),
+        known("/w/picture.bin", b"\0\xff"), known("/w/gone.txt", None, b"x"),
+    )  # fmt: skip
+    knowledge = Knowledge("/w", files)
+    assert [f.path for f in python_files(knowledge)] == ["/w/m.py"]
+    assert [f.path for f in programs(knowledge)] == ["/w/run.sh"]
+    assert [f.path for f in answer_files(knowledge)] == ["/w/test_m.py", "/w/a.txt"]
+    assert "/w/picture.bin" in answers(knowledge)
+    assert needs_program(Knowledge("/w", files[3:4])) is not None
+    assert needs_answer(Knowledge("/w")) is not None
+
+
+@pytest.mark.parametrize(
+    ("tests", "wanted"),
+    [
+        (("test.sh", "expected.json", "data.json"), "/tests/expected.json"),
+        (("test.sh", "answer.json", "expected.txt"), "/tests/answer.json"),
+        (("test.sh", "check.py"), "/tests/expected.json"),
+    ],
+)
+def test_the_verifiers_file_that_is_likest(tests: tuple[str, ...], wanted: str) -> None:
+    assert verifiers_own(Knowledge("/w", tests=tests), "/w/answer.json") == wanted
