@@ -4,6 +4,7 @@ judge() {
     kill -9 -1 2> /dev/null
     unset BASH_ENV ENV
     PATH=/usr/bin:/bin
+    /bin/chmod 755 /logs/verifier
     /bin/rm -rf /logs/verifier/reward.json /logs/verifier/reward.txt
     reward=0
     if [ -f /workspace/hello.txt ] && [ ! -L /workspace/hello.txt ]; then
