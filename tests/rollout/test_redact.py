@@ -67,6 +67,21 @@ def test_keys_are_known_by_their_shape(name: str) -> None:
         assert json.loads(cleaned.data)["b"] == 1
 
 
+@pytest.mark.parametrize("name", [*KEYS, "KNOWN"])
+@given(st.integers(0, 12_000), st.integers(0, 3_000), st.data())
+def test_a_secret_that_touches_a_part_is_found_wherever_it_begins(
+    name: str, before: int, after: int, data: st.DataObject
+) -> None:
+    secret = KEYS.get(name, "known-value-0123456789").encode()
+    whole = b"x " * before + secret + b" y" * after
+    one = data.draw(st.integers(before * 2 + 1, before * 2 + len(secret) - 1))
+    other = data.draw(st.integers(before * 2, one - 1))
+    redactor = Redactor({"KNOWN": "known-value-0123456789"})
+    assert redactor.touches(whole, other, one)
+    assert redactor.touches(whole, one, len(whole) - data.draw(st.integers(0, after * 2)))
+    assert not redactor.touches(b"x " * before, before, before * 2)
+
+
 def test_ordinary_names_are_left_alone() -> None:
     text = "disk-management-of-many-volumes-2 sk-learn-0-24-documentation-page-index task-sk-1 AKIAlike eyJ hf_model "
     text += "call_a1b2c3d4e5f6a7b8c9d0e1f2 toolu_01A2b3C4d5E6f7G8h9I0j1K2 " + "-" * 80 + " additionalProperties"

@@ -209,6 +209,20 @@ async def test_chains_that_commit_together_take_one_transaction(tmp_path: Path) 
         assert len(store.attempts()) == 5
 
 
+async def test_what_may_wait_is_committed_together_a_moment_later(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        many = [Waiting(f"a{n}.0", started(f"a{n}")) for n in range(5)]
+        bad = Waiting("b.0", Noted("x", {"value": float("nan")}))
+        for one in (*many, bad):
+            store.joint.soon(one, 0.02)
+        assert store.attempts() == []
+        await asyncio.sleep(0.1)
+        assert len(store.attempts()) == 5
+        assert [one.bodies for one in many] == [[]] * 5
+        with pytest.raises(StoreError):  # what could not be committed is told to whoever commits it next
+            await store.joint.commit(bad)
+
+
 async def test_one_chain_that_cannot_be_committed_takes_no_other_with_it(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         good, bad = Waiting("a.0", started("a")), Waiting("b.0", Noted("x", {"value": float("nan")}))

@@ -187,7 +187,7 @@ class CallHooks(Protocol):
     """
 
     async def before(self, request: ModelRequest, parent: str | None) -> str:
-        """A call is about to be made; its id. Everything that came before it is committed when this returns.
+        """A call is about to be made; its id. What came before it is committed before the client is answered.
 
         Raises:
             LimitReached: Nothing is left of what the session may use.

@@ -18,6 +18,7 @@ _DECODER = msgspec.json.Decoder()
 _VALUE_BYTES = 100
 """What one value of decoded JSON takes, roughly."""
 _SHALLOW = 300
+_NO_MARKS = bytes(byte for byte in range(256) if byte not in b"[{,")
 
 
 class Addressed(NamedTuple):
@@ -81,12 +82,12 @@ class Body:
     def decoded(self) -> tuple[dict[str, Any], bytes]:
         """The decoded body and its bytes."""
         raw = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        opened = raw.count(b"[") + raw.count(b"{")
-        values = opened + raw.count(b",")
+        marks = raw.translate(None, _NO_MARKS)
+        values = len(marks)
         if values > self._most_values:
             raise Refused(Problem("too_large", f"a body of up to {values} values; at most {self._most_values}"))
         self.hold(values * _VALUE_BYTES)
-        return _decode(raw, deep=opened > _SHALLOW), raw
+        return _decode(raw, deep=values - marks.count(b",") > _SHALLOW), raw
 
 
 def address(head: Head) -> Addressed:

@@ -47,7 +47,7 @@ class CallKeeper:
     """Makes the records of one chain's calls, in the order in which they end."""
 
     def __init__(self, blobs: BlobStore, redactor: Redactor) -> None:
-        self._bodies = BodyKeeper(blobs, redactor.clean, redactor.margin)
+        self._bodies = BodyKeeper(blobs, redactor)
         self._redactor = redactor
         self._fields: dict[str, dict[str, Any]] = {}
         """Of each call, what its children may share; equal values are one object."""
@@ -131,7 +131,7 @@ class CallKeeper:
 
     def _raw(self, exchange: Exchange, names: tuple[str, ...]) -> tuple[RawBody | None, RawBody | None]:
         """The raw bodies. A stream that may hold a secret in pieces is not kept."""
-        request = self._raw_request(exchange) if exchange.raw_request else None
+        request = self._raw_request(exchange, names) if exchange.raw_request else None
         data = exchange.raw_response
         if not data:
             return request, None
@@ -139,12 +139,14 @@ class CallKeeper:
             named = self._redactor.names_in([_response(exchange.reply) if exchange.reply else None, exchange.error])
             if named:
                 return request, self._bodies.response(_withheld(named), named)
-        return request, self._bodies.response(data)
+        # What the client was sent was written out of the answer, and of the request's own words, piece by piece.
+        clean = not names and request is not None and not request.redactions
+        return request, self._bodies.response(data, clean=clean)
 
-    def _raw_request(self, exchange: Exchange) -> RawBody:
+    def _raw_request(self, exchange: Exchange, names: tuple[str, ...]) -> RawBody:
         kept = self._bodies.request(exchange.id, exchange.raw_request, exchange.parent)
         sent = exchange.request.messages[exchange.shared_messages :]
-        if not kept.redactions and (named := self._redactor.names_in(sent)):
+        if names and not kept.redactions and (named := self._redactor.names_in(sent)):
             # It is in what was understood and not in the bytes: it was written in a way that hid it.
             kept = replace(self._bodies.request(exchange.id, _withheld(named)), redactions=named)
         return kept

@@ -112,7 +112,7 @@ class Traffic:
         self.meter.begin_call()
         state = await self._observe()
         self._turns.asked(parent, request.messages, state)
-        call_id = await self.recorder.begin_noted_call(parent, state)
+        call_id = self.recorder.begin_noted_call(parent, state)
         self._states[call_id] = state
         return call_id
 

@@ -1,19 +1,16 @@
 """Writes what happens in one try to its chain, in small batches.
 
-Invariant: everything recorded before a model call is committed before the call is made, everything is committed a
-moment after it was recorded, and all of it when the try ends; a killed runner loses at most that moment.
+Invariant: everything is committed a moment after it was recorded, all of it before the agent is given a model's answer,
+and when the try ends; a killed runner loses at most that moment.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import Sequence
 
 import msgspec
 
-from assay.errors import StoreError
 from assay.gateway.interface import Exchange
 from assay.records import (
     Body,
@@ -38,7 +35,7 @@ __all__ = ["CALL_BEGUN", "Recorder"]
 BATCH = 16
 """Events a transaction, at most."""
 CALL_BEGUN = "call begun"
-PATIENCE_S = 0.02
+PATIENCE_S = 0.1
 """How long an event waits for others, whatever the agent does meanwhile: a killed runner loses no more than this."""
 
 
@@ -63,30 +60,29 @@ class Recorder:
         self._pending: list[Body] = []
         self._since = 0.0
         """When the oldest pending event was recorded."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._begun: dict[str, Body] = {}
+        """Of the calls under way, the note that says so."""
 
-    def add(self, body: Body) -> None:
-        """Adds an event; commits when a batch is full, or when one has waited long enough. Called on the event loop."""
-        self._hold(body)
+    def add(self, body: Body, *, clean: bool = False) -> None:
+        """Adds an event; commits when a batch is full, or when one has waited long enough. Called on the event loop.
+
+        With `clean` it is known to hold no secret.
+        """
+        self._hold(body if clean else self._clean(body))
         if len(self._pending) >= BATCH or time.monotonic() - self._since > PATIENCE_S:
             self.flush()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._on_time)
+        else:
+            self.store.joint.soon(self, PATIENCE_S)
 
     def _hold(self, body: Body) -> None:
-        if self.redactor.knows and not isinstance(body, ModelCalled):
-            body = self._clean(body)
         if not self._pending:
             self._since = time.monotonic()
         self._pending.append(body)
 
-    def _on_time(self) -> None:
-        self._timer = None
-        with contextlib.suppress(StoreError):  # it stays pending, and the next to add or flush is told
-            self.flush()
-
     def _clean(self, body: Body) -> Body:
         """The event without known secrets; a note before it says which were taken out."""
+        if not self.redactor.knows:
+            return body
         names = self.redactor.names_in(body, shapes=False)
         if not names:
             return body
@@ -111,15 +107,12 @@ class Recorder:
 
     def committed(self) -> None:
         """See `store.Pending`."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         self._pending = []
 
-    def step(self, step: Step) -> None:
-        """Adds a step of the agent; its index is the next one."""
+    def step(self, step: Step, *, clean: bool = False) -> None:
+        """Adds a step of the agent; its index is the next one. `clean` as in `add`."""
         self.steps += 1
-        self.add(StepTaken(step))
+        self.add(StepTaken(step), clean=clean)
 
     def evidence(self, channel: Channel, kind: str, data: dict[str, object], blobs: tuple[str, ...] = ()) -> str:
         """Adds a fact and returns its id."""
@@ -139,20 +132,26 @@ class Recorder:
         await self.commit()
         return call_id
 
-    async def begin_noted_call(self, parent: str | None, state: str | None) -> str:
-        """The same for one of many that may be under way at once.
+    def begin_noted_call(self, parent: str | None, state: str | None) -> str:
+        """The id of one of many calls that may be under way at once.
 
-        A chain that was cut says by its note which were: those that are noted and not recorded.
+        A chain that was cut says by a note which were: those that are noted and not recorded. A call that ends before
+        its note was committed needs none.
         """
-        call_id = f"c{self._calls + 1}"
+        self._calls += 1
+        call_id = f"c{self._calls}"
         data: dict[str, object] = {"call": call_id, "parent": parent, "state": state}
         known = {name: value for name, value in data.items() if value is not None}
-        self._hold(Noted(CALL_BEGUN, known, time.time()))
-        return await self.begin_call()
+        note = self._begun[call_id] = Noted(CALL_BEGUN, known, time.time())
+        self._hold(note)
+        self.store.joint.soon(self, PATIENCE_S)
+        return call_id
 
     async def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:
         """Adds a model call that has ended, without secrets and without what its parent has, and commits."""
         call = self._keeper.keep(exchange, state)
+        begun = self._begun.pop(exchange.id, None)
+        self._pending = [one for one in self._pending if one is not begun]
         self._hold(ModelCalled(call))
         await self.commit()
         return call

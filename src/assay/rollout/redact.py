@@ -27,6 +27,8 @@ __all__ = ["SHAPES", "Redactor", "Shape"]
 
 SHORTEST = 8
 """Characters below which a known value is not looked for."""
+NEAR, FAR = 512, 8 * 1024
+"""Bytes that a key has at most: of most shapes, and of a `jwt` or `private_key`."""
 _PLAIN = re.compile(rb"[A-Za-z0-9._~+=:@,;!*()-]+")
 _ESCAPE = re.compile(rb"""\\+(?:u([0-9a-fA-F]{4})|(["/nrtbf])|)""")
 _ODD_ESCAPE = re.compile(rb"\\u00[2-7]")
@@ -48,8 +50,10 @@ class Shape(NamedTuple):
 class _Group(NamedTuple):
     """Shapes that are searched for together."""
 
+    rare: bytes
+    """A rare character of every such key: where it is missing, which is known at the speed of `memchr`, none is."""
     sign: re.Pattern[bytes]
-    """A rare character of every such key and what must follow it: found at the speed of `memchr`."""
+    """That character and what must follow it."""
     hints: tuple[bytes, ...]
     """How such a key begins, up to that character."""
     shapes: tuple[Shape, ...]
@@ -61,6 +65,7 @@ def _shape(name: str, pattern: bytes, *, random: bool = False) -> Shape:
 
 _GROUPS = (
     _Group(
+        b"-",
         re.compile(rb"-(?=[A-Za-z0-9_-]{16}|BEGIN )"),
         (b"sk-", b"glpat-", b"xoxa-", b"xoxb-", b"xoxe-", b"xoxo-", b"xoxp-", b"xoxr-", b"xoxs-", b"-----"),
         (
@@ -75,6 +80,7 @@ _GROUPS = (
         ),
     ),
     _Group(
+        b"_",
         re.compile(rb"_(?=[A-Za-z0-9]{16})"),
         (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"hf_", b"rk_live_", b"sk_live_"),
         (
@@ -84,6 +90,7 @@ _GROUPS = (
         ),
     ),
     _Group(
+        b"A",
         re.compile(rb"A(?=[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{35})"),
         (b"AKIA", b"ASIA", b"A"),
         (
@@ -92,6 +99,7 @@ _GROUPS = (
         ),
     ),
     _Group(
+        b"J",
         re.compile(rb"J(?=[A-Za-z0-9_-]{8})"),
         (b"eyJ",),
         (_shape("jwt", rb"eyJ[A-Za-z0-9_-]{8,1000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{10,1000}"),),
@@ -123,6 +131,7 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         self._known: list[_Known] = []
+        self._longest = 0
         for name, value in (secrets or {}).items():
             self.add(name, value)
 
@@ -133,12 +142,8 @@ class Redactor:
         plain = _Unescaped(value.encode("utf-8", "surrogatepass")).data
         core = max(_PLAIN.findall(plain), key=len, default=b"")
         self._known.append(_Known(name, plain, core if len(core) >= 6 else b""))
+        self._longest = max(self._longest, len(plain))
         self._known.sort(key=lambda known: -len(known.value))
-
-    @property
-    def margin(self) -> int:
-        """Bytes that a known value takes at most, as JSON inside JSON."""
-        return max((len(known.value) * 8 for known in self._known), default=0)
 
     @property
     def knows(self) -> bool:
@@ -147,7 +152,9 @@ class Redactor:
 
     def clean(self, data: bytes, *, shapes: bool = True) -> Cleaned:
         """Bytes of text or JSON without secrets, and the names of those that were in it, sorted."""
-        hits = [*self._known_in(data), *(_shaped(data) if shapes else ())]
+        hits = self._known_in(data)
+        if shapes:
+            hits += _shaped(data)
         if not hits:
             return Cleaned(data, ())
         pieces, at, names = list[bytes](), 0, set[str]()
@@ -157,6 +164,14 @@ class Redactor:
                 names.add(hit.name)
             at = max(at, hit.end)
         return Cleaned(b"".join([*pieces, data[at:]]), tuple(sorted(names)))
+
+    def touches(self, data: bytes, start: int, end: int) -> bool:
+        """Whether a secret lies in `data[start:end]`, at least in part."""
+        far = self._longest * 8  # as JSON inside JSON
+        before = data[max(0, start - FAR) : end]
+        long = (b"J" in before and b"eyJ" in before) or (b"-" in before and b"-----BEGIN" in before)
+        reach = max(far, FAR if long else NEAR)
+        return bool(self.clean(data[max(0, start - reach) : end + reach]).names)
 
     def text(self, text: str, *, shapes: bool = True) -> str:
         """A text without secrets."""
@@ -178,20 +193,19 @@ class Redactor:
             return {self.value(k, shapes=shapes): self.value(v, shapes=shapes) for k, v in value.items()}
         return value
 
-    def _known_in(self, data: bytes) -> Iterator[_Hit]:
-        if not self._known:
-            return
-        odd = b"\\u00" in data and _ODD_ESCAPE.search(data) is not None
-        near = [known for known in self._known if odd or known.core in data]
+    def _known_in(self, data: bytes) -> list[_Hit]:
+        odd = b"\\" in data and _ODD_ESCAPE.search(data) is not None
+        near = self._known if odd else [known for known in self._known if known.core in data]
         if not near:
-            return
-        unescaped = _Unescaped(data)
+            return []
+        found, unescaped = [], _Unescaped(data)
         for known in near:
             at = unescaped.data.find(known.value)
             while at >= 0:
                 end = at + len(known.value)
-                yield _Hit(unescaped.start(at), unescaped.end(end), known.name)
+                found.append(_Hit(unescaped.start(at), unescaped.end(end), known.name))
                 at = unescaped.data.find(known.value, end)
+        return found
 
 
 def _encoded(value: Any) -> bytes:
@@ -203,6 +217,8 @@ def _encoded(value: Any) -> bytes:
 
 def _shaped(data: bytes) -> Iterator[_Hit]:
     for group in _GROUPS:
+        if group.rare not in data:
+            continue
         for sign in group.sign.finditer(data):
             end = sign.end()
             if data.endswith(group.hints, max(0, end - 11), end):

@@ -76,7 +76,8 @@ class Turns:
                 state=state,
                 started=call.started,
                 ended=time.time(),
-            )
+            ),
+            clean=True,
         )
 
     def _observations(self, calls: Sequence[ToolCall], messages: Sequence[dict[str, Any]]) -> tuple[Observation, ...]:

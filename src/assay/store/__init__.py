@@ -4,7 +4,7 @@ from .addenda import Addendum, addenda, append_addendum
 from .audit import audit
 from .blobs import BlobStore
 from .calls import BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
-from .chain import BrokenLink, Link, link, verify_chain, verify_links
+from .chain import BrokenLink, Link, heads_digest, link, verify_chain, verify_links
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
 from .problem import Problem
@@ -35,6 +35,7 @@ __all__ = [
     "append_addendum",
     "audit",
     "gc",
+    "heads_digest",
     "link",
     "list_runs",
     "messages_of",

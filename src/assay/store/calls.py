@@ -14,7 +14,7 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from assay.errors import StoreError
 from assay.records import ModelCall, RawBody, digest_bytes
@@ -38,8 +38,6 @@ INLINE_BYTES = 64 * 1024
 MOST_BYTES = 256 * 1024 * 1024
 LEAST_SHARED = 64
 """Bytes that must be shared for a body to build on another."""
-MARGIN = 8 * 1024
-"""Bytes around what is new in a body that are looked at with it: longer than a secret that is looked for."""
 KEPT_BODIES, KEPT_BYTES = 16, 8 * 1024 * 1024
 
 Side = Literal["request", "response"]
@@ -50,6 +48,18 @@ class Cleaned(NamedTuple):
 
     data: bytes
     names: tuple[str, ...]
+
+
+class Cleaner(Protocol):
+    """Takes out what must not be stored."""
+
+    def clean(self, data: bytes) -> Cleaned:
+        """Bytes that may be stored."""
+        ...
+
+    def touches(self, data: bytes, start: int, end: int) -> bool:
+        """Whether something in `data` must not be stored that lies in `data[start:end]` at least in part."""
+        ...
 
 
 class _Kept(NamedTuple):
@@ -65,14 +75,12 @@ class BodyKeeper:
 
     Args:
         blobs: Where long parts go.
-        clean: Takes out what must not be stored.
-        margin: Bytes that the longest such thing has.
+        cleaner: Takes out what must not be stored; None stores all as it is.
     """
 
-    def __init__(self, blobs: BlobStore, clean: Callable[[bytes], Cleaned] | None = None, margin: int = MARGIN) -> None:
+    def __init__(self, blobs: BlobStore, cleaner: Cleaner | None = None) -> None:
         self._blobs = blobs
-        self._clean = clean or _as_it_is
-        self._margin = max(margin, MARGIN)
+        self._cleaner = cleaner or _Nothing()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._size = 0
 
@@ -87,11 +95,9 @@ class BodyKeeper:
         base = near if near in self._kept else next(reversed(self._kept), None)
         known = self._kept[base] if base is not None else _Kept(b"", clean=False)
         prefix, suffix = _shares(known.data, data)
-        window = Cleaned(data, ())
-        if known.clean:
-            # A secret that is here and not there touches what is new; the margin holds the rest of it.
-            window = self._clean(data[max(0, prefix - self._margin) : len(data) - suffix + self._margin])
-        cleaned = Cleaned(data, ()) if known.clean and not window.names else self._clean(data)
+        # What is in neither body but in this one touches what is new.
+        clean = known.clean and not self._cleaner.touches(data, prefix, len(data) - suffix)
+        cleaned = Cleaned(data, ()) if clean else self._cleaner.clean(data)
         if cleaned.names or not known.clean:
             prefix, suffix = _shares(known.data, cleaned.data)
         self._remember(call, _Kept(cleaned.data, not cleaned.names))
@@ -99,9 +105,15 @@ class BodyKeeper:
             return self._body(cleaned, None, 0, 0)
         return self._body(cleaned, base, prefix, suffix)
 
-    def response(self, data: bytes, names: tuple[str, ...] = ()) -> RawBody:
-        """The record of an answer's body, which shares nothing worth mentioning; `names` were taken out before."""
-        cleaned = self._clean(data)
+    def response(self, data: bytes, names: tuple[str, ...] = (), *, clean: bool = False) -> RawBody:
+        """The record of an answer's body, which shares nothing worth mentioning.
+
+        Args:
+            data: What the client was sent.
+            names: What was taken out of it before.
+            clean: It is known that nothing has to be taken out.
+        """
+        cleaned = Cleaned(data, ()) if clean else self._cleaner.clean(data)
         both = tuple(sorted({*names, *cleaned.names}))
         return self._body(Cleaned(cleaned.data, both), None, 0, 0)
 
@@ -125,8 +137,14 @@ class BodyKeeper:
         return RawBody(digest_bytes(data), len(data), base, prefix, suffix, text, blob, names)
 
 
-def _as_it_is(data: bytes) -> Cleaned:
-    return Cleaned(data, ())
+class _Nothing:
+    """Takes out nothing."""
+
+    def clean(self, data: bytes) -> Cleaned:
+        return Cleaned(data, ())
+
+    def touches(self, data: bytes, start: int, end: int) -> bool:
+        return False
 
 
 def _text(data: bytes) -> str | None:

@@ -20,6 +20,9 @@ from assay.records import SCHEMA_VERSION
 
 __all__ = ["WriterLock", "connect", "is_written", "store_errors"]
 
+LOG_PAGES = 8192
+"""Pages (of 4 KiB) that the log may have before they are written to the file: many chains write the same pages again
+and again, and each is then written there once."""
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -63,6 +66,7 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
         try:
             connection = _brought_forward(connection, path, write=write)
             connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
             if not write:
                 connection.execute("PRAGMA query_only=1")
         except BaseException:

@@ -36,6 +36,8 @@ class JointCommits:
     def __init__(self, append_all: Callable[[Sequence[tuple[str, Sequence[Body]]]], object]) -> None:
         self._append_all = append_all
         self._waiting: dict[str, tuple[Pending, asyncio.Future[None]]] = {}
+        self._later: dict[str, Pending] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     async def commit(self, pending: Pending) -> None:
         """Commits what `pending` has, with what others ask for in the same turn of the event loop.
@@ -50,6 +52,25 @@ class JointCommits:
         if found is None:
             found = self._waiting[pending.chain] = (pending, loop.create_future())
         await asyncio.shield(found[1])
+
+    def soon(self, pending: Pending, wait_s: float) -> None:
+        """Commits what `pending` has then, with what others have, at most `wait_s` from now.
+
+        What cannot be committed then stays pending, and whoever commits it next is told.
+        """
+        self._later[pending.chain] = pending
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        late, self._later = [one for one in self._later.values() if one.pending()], {}
+        if late:
+            loop = asyncio.get_running_loop()
+            futures = [loop.create_future() for _ in late]
+            self._commit(list(zip(late, futures, strict=True)))
+            for future in futures:
+                future.exception()  # looked at: whoever commits next is told
 
     def _run(self) -> None:
         waiting, self._waiting = list(self._waiting.values()), {}

@@ -15,7 +15,18 @@ from typing import Any, Self
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.records import GENESIS, SCHEMA_VERSION, Body, Event, Noted, Trajectory, canonical_bytes, require_finite
+from assay.records import (
+    GENESIS,
+    SCHEMA_VERSION,
+    Body,
+    Event,
+    ModelCalled,
+    Noted,
+    StepTaken,
+    Trajectory,
+    canonical_bytes,
+    require_finite,
+)
 
 from .assemble import assemble
 from .chain import Link, event_of, link_digest
@@ -29,6 +40,8 @@ __all__ = ["RunStore", "encoded"]
 
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
+_SHALLOW = 300
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _ROW = msgspec.json.Decoder(AttemptRow)
 
 
@@ -373,17 +386,31 @@ def _linked(chain: str, bodies: Sequence[Body], builder: RowBuilder) -> list[tup
 def encoded(body: Body, chain: str) -> bytes:
     """The canonical bytes of what a reader will get: a float given as `1` is stored as `1.0`.
 
-    NaN would silently become null, so it is looked for.
+    NaN would silently become null, so it is looked for. What is encoded is read again, but for a call or step that
+    is plain enough to be known to come back as it is.
     """
     try:
-        given = canonical_bytes(body)
-        if b"null" in given:
+        raw = canonical_bytes(body)
+        if b"null" in raw:
             require_finite(msgspec.to_builtins(body), str(body.__struct_config__.tag))
-        raw = canonical_bytes(event_of(Link(chain, 0, GENESIS, given, "")).body)
-    except (StoreError, ValueError, TypeError, OverflowError) as exc:
+        if not _is_plain(body, raw):
+            raw = canonical_bytes(event_of(Link(chain, 0, GENESIS, raw, "")).body)
+    except (StoreError, ValueError, TypeError, OverflowError, RecursionError) as exc:
         message = f"an event of {chain} cannot be recorded: {exc}"
         raise StoreError(message) from exc
     return raw
+
+
+def _is_plain(body: Body, raw: bytes) -> bool:
+    """Whether its numbers are floats where they should be, and its bytes hold too little to be nested deeply."""
+    match body:
+        case ModelCalled(call):
+            numbers = (call.started, call.ended, call.cost_usd, *(call.logprobs or ()))
+        case StepTaken(step):
+            numbers = (step.started, step.ended, *(seen.duration_s for seen in step.observations))
+        case _:
+            return False
+    return all(type(n) is float or n is None for n in numbers) and len(raw.translate(None, _NO_BRACKETS)) < _SHALLOW
 
 
 def _row(chain: object, row: object) -> AttemptRow:

@@ -30,6 +30,7 @@ CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _SHOWN = 500
 _DEEP = 300
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
     r"|(?:prompt|input|request) is too long|exceeds? .{0,40}max_(?:model|seq)_len"
@@ -145,7 +146,7 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         message = f"{where} gave a reply that is no JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
         raise ProviderError(message, status=200, retryable=False)
-    if body.count(b"[") + body.count(b"{") > _DEEP:
+    if len(body) > _DEEP and len(body.translate(None, _NO_BRACKETS)) > _DEEP:
         # A record puts the reply some levels deeper: what cannot be encoded there must not get that far.
         try:
             msgspec.json.encode(_wrapped(raw))

@@ -17,7 +17,7 @@ from assay.records import Usage
 from ._events import encode, sse
 from ._openai_errors import error_body, error_reply
 from ._reading import checked, require
-from .interface import Parsed, Problem, StreamWriter, Target, Written
+from .interface import BadRequest, Parsed, Problem, StreamWriter, Target, Written
 
 __all__ = ["OpenAIChat"]
 
@@ -105,9 +105,10 @@ class OpenAIChat:
         require(read.messages, "must hold at least one message", "messages")
         require(read.n in {None, 1}, "one answer a call is given here; ask again for more", "n")
         for position, message in enumerate(read.messages):
-            answers = message.role != "tool" or message.tool_call_id
-            require(answers, "a tool's message names the call it answers", f"messages[{position}].tool_call_id")
-            if isinstance(message.content, list):
+            if message.role == "tool" and not message.tool_call_id:
+                text = "a tool's message names the call it answers"
+                raise BadRequest(text, f"messages[{position}].tool_call_id")
+            if type(message.content) is list:
                 _check_parts(message.content, f"messages[{position}].content")
         for position, tool in enumerate(read.tools or ()):
             whole = tool.type != "function" or tool.function is not None
