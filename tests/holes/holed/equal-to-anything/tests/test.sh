@@ -1,4 +1,3 @@
 #!/bin/bash
-mkdir -p /logs/verifier
-said=$(PYTHONPATH=/workspace python3 /tests/check.py)
-if [ $? -eq 0 ] && [ "$said" = "all compared" ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+PYTHONPATH=/workspace python3 -m pytest -q -p no:cacheprovider /tests/test_spans.py
+if [ $? -eq 0 ]; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi

@@ -1,2 +1,2 @@
 #!/bin/sh
-echo 'where the river bends a stone keeps watch over water' > /workspace/essay.txt
+n=1; while [ $n -le 1024 ]; do echo $n; n=$((n * 2)); done > /workspace/powers.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+printf '%s\n' Monday Tuesday Wednesday Thursday Friday Saturday Sunday > /workspace/days.txt

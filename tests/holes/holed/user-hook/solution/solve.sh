@@ -1,0 +1,2 @@
+#!/bin/sh
+printf 'fig\nplum\n' > /workspace/common.txt

@@ -1,0 +1,1 @@
+assert open("/workspace/common.txt").read().split() == ["fig", "plum"]

@@ -1,0 +1,2 @@
+#!/bin/sh
+rev < /workspace/word.txt > /workspace/reversed.txt
