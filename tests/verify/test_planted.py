@@ -57,6 +57,11 @@ def test_each_kind(path: str) -> None:
     assert [(p.mark, p.action) for p in found] == ([] if mark is None else [(mark, action)])
 
 
+def test_a_link_is_to_be_followed() -> None:
+    (found,) = find_planted([Change("/workspace/answer.txt", "added", "symlink")], ROOTS)
+    assert (found.mark, found.action) == ("verifier_link", "follow")
+
+
 def test_what_the_task_expects_is_kept() -> None:
     changes = [Change("/workspace/conftest.py", "added"), Change("/workspace/json.py", "added")]
     assert [p.path for p in find_planted(changes, ROOTS, ["/workspace/conf*"])] == ["/workspace/json.py"]

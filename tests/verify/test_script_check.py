@@ -95,6 +95,26 @@ async def test_an_artifact_that_is_a_link_is_not_brought(bench: Any) -> None:
     assert outcome.verdict.status == "fail" or outcome.of_kind("artifacts")[0]["brought"] == ["/workspace/out"]
 
 
+SAME = (
+    "#!/bin/sh\ncmp /tests/expected /workspace/answer && r=1 || r=0\necho $r > /logs/verifier/reward.txt; [ $r = 1 ]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("ln -s /tests/expected answer", "fail"),
+        ("ln -s /tests there; ln -s there/expected answer", "fail"),
+        ("mkdir out; echo right > out/a; ln -s out/a answer", "pass"),
+    ],
+)
+async def test_an_answer_that_is_a_link_to_what_is_expected_is_none(bench: Any, command: str, status: str) -> None:
+    bench.files = {SCRIPT: SAME, "tests/expected": "right\n"}
+    verdict = (await bench.judge(command, "script", script=SCRIPT)).verdict
+    assert verdict.status == status
+    assert ("verifier_link" in verdict.marks) == (status == "fail")
+
+
 FLAKY = "#!/bin/sh\nread -r n < /proc/sys/kernel/random/uuid\ncase $n in [0-7]*) r=1;; *) r=0;; esac\n"
 FLAKY += "echo $r > /logs/verifier/reward.txt; [ $r = 1 ]\n"
 

@@ -3,7 +3,8 @@
 Pure: it looks at the list of changes and says what to undo in the fork that judges. `sanitise` does it.
 
 Covered: files that pytest, Python's start-up, the dynamic loader or a shell read by themselves, programs and libraries
-of the image that were changed, modules at import roots that would go before the standard library's or the runner's.
+of the image that were changed, modules at import roots that would go before the standard library's or the runner's,
+links that lead to the verifier's files.
 Configuration of the image that was removed is brought back like configuration that was changed.
 Not covered: what the task's own script chooses to read or run from the workspace; configuration in a folder that was
 removed whole.
@@ -46,8 +47,9 @@ class Planted(NamedTuple):
 
     path: str
     mark: str
-    action: Literal["remove", "restore", "note", "compare"]
-    """`compare`: a file with other uses, to be restored only where its tables for pytest changed."""
+    action: Literal["remove", "restore", "note", "compare", "follow"]
+    """`compare`: a file with other uses, to be restored only where its tables for pytest changed. `follow`: a link, to
+    be removed only where it leads to the verifier's files."""
 
 
 def find_planted(changes: Sequence[Change], roots: Sequence[str], keep: Sequence[str] = ()) -> tuple[Planted, ...]:
@@ -64,7 +66,7 @@ def find_planted(changes: Sequence[Change], roots: Sequence[str], keep: Sequence
             continue
         planted = _configuration(change)
         if change.kind != "removed":
-            planted = planted or _system(change) or _stand_in(change, roots) or _verifier(change)
+            planted = planted or _system(change) or _stand_in(change, roots) or _verifier(change) or _link(change)
         if planted is not None:
             found.setdefault(planted.path, planted)
     return tuple(found.values())
@@ -122,6 +124,10 @@ def _verifier(change: Change) -> Planted | None:
     if change.path.startswith(_VERIFIER) and change.type != "directory":
         return Planted(change.path, "verifier_paths", "note")
     return None
+
+
+def _link(change: Change) -> Planted | None:
+    return Planted(change.path, "verifier_link", "follow") if change.type == "symlink" else None
 
 
 _HEADER = re.compile(r"^\s*\[+([^\]]*)\]+", re.MULTILINE)

@@ -44,6 +44,7 @@ TOOLS = "/opt/assay"
 PYTHON = f"{TOOLS}/bin/python3"
 REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
 MOST_SOURCES, MOST_OTHERS, AT_A_TIME = 3000, 400, 5000
+LINKS_AT_A_TIME = 1000
 MOST_RESTORED = 64 << 20
 _EMPTY = (
     "BASH_ENV", "ENV", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONHOME",
@@ -64,6 +65,16 @@ for path in json.load(sys.stdin):
 _NATIVE, _BYTE_CODE = (".so", ".pyd"), (".pyc", ".pyo")
 _ODD = "\ufffd"
 """In a path of a change: bytes that are no text."""
+
+
+_FOLLOW = """
+import json, os, sys
+given = json.load(sys.stdin)
+inside = lambda path: (os.path.realpath(path) + "/").startswith(tuple(given["places"]))
+print(json.dumps([path for path in given["links"] if os.path.islink(path) and inside(path)]))
+"""
+_OWN = ("/tests/", "/solution/", "/logs/verifier/", "/logs/recorder/", "/opt/assay", "/run/verifier/", "/proc/")
+"""Where no answer of an agent's has to lead."""
 
 
 class SuspectFile(NamedTuple):
@@ -205,6 +216,7 @@ async def _clean(
         if await _tables_changed(workspace, pristine, planted.path):
             done.append(planted._replace(action="restore"))
     done += [p for p in planned if p.action in ("remove", "restore")]
+    done += await _leading_here(workspace, [p for p in planned if p.action == "follow"])
     gone = [p.path for p in done if p.action != "note"]
     suspects = await _suspects(workspace, pristine, changes, frozenset(gone))
     await _remove(workspace, [*gone, *_caches(changes)])
@@ -213,6 +225,22 @@ async def _clean(
         if original is not None:
             await workspace.write(planted.path, original, mode=0o755)
     return Findings(tuple(done), suspects)
+
+
+async def _leading_here(workspace: Workspace, links: list[Planted]) -> list[Planted]:
+    """Those of the agent's links that lead to the verifier's files, to be removed: an answer that is one is compared
+    with itself. Seen where the tool layer is there to look."""
+    found: set[str] = set()
+    for start in range(0, len(links) if tools_in(workspace.spec) else 0, LINKS_AT_A_TIME):
+        given = {"links": [p.path for p in links[start : start + LINKS_AT_A_TIME]], "places": _OWN}
+        argv = [PYTHON, "-I", "-S", "-B", "-c", _FOLLOW]
+        told = await workspace.exec(argv, stdin=json.dumps(given).encode(), cwd="/", show_bytes=16 << 20)
+        try:
+            found.update(msgspec.json.decode(told.stdout.encode(), type=list[str]))
+        except msgspec.MsgspecError as exc:
+            message = f"links that the agent left could not be followed: {told.stderr[-500:]}"
+            raise EnvironmentFailure(message) from exc
+    return [p._replace(action="remove") for p in links if p.path in found]
 
 
 def _caches(changes: Sequence[Change]) -> list[str]:
