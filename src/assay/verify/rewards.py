@@ -54,7 +54,7 @@ class Left(NamedTuple):
 def parse_rewards(as_json: bytes | None, as_text: bytes | None) -> Rewards:
     """The rewards in the two files; None where a file is absent."""
     try:
-        text = None if as_text is None else {"reward": _number(as_text.decode("ascii", "strict").strip(), "reward.txt")}
+        text = None if as_text is None else {"reward": _number(_ascii(as_text).strip(), "reward.txt")}
     except ValueError as exc:
         text, problem = None, str(exc)
         if as_json is None:
@@ -74,6 +74,13 @@ def parse_rewards(as_json: bytes | None, as_text: bytes | None) -> Rewards:
 def headline(values: dict[str, float]) -> float:
     """The one number: `reward` where there is one, else the lowest."""
     return values["reward"] if "reward" in values else min(values.values())
+
+
+def _ascii(data: bytes) -> str:
+    if not data.isascii():
+        message = "reward.txt has bytes that are no ASCII text"
+        raise ValueError(message)
+    return data.decode("ascii")
 
 
 def _number(value: object, where: str) -> float:
