@@ -23,7 +23,7 @@ import types
 import zipfile
 from collections.abc import Iterator
 
-ENDS_AFTER_S, MOST_FILES, MOST_BYTES, MOST_MEMBERS = 8.0, 40_000, 8 << 20, 5000
+ENDS_AFTER_S, MOST_FILES, MOST_BYTES, MOST_MEMBERS = 6.0, 20_000, 8 << 20, 5000
 SKIPPED = frozenset({".git", "proc", "sys", "dev", "node_modules"})
 TELLING = re.compile(r"(^|[._/-])(solution|solve|oracle|gold|golden|reference|answer|expected|fixed|patch)([._/-]|$)")
 PATCHES, SCRIPTS = (".patch", ".diff"), ("solve.sh", "solution.sh", "oracle.sh")
@@ -138,11 +138,12 @@ def is_stale(path: str) -> bool:
 def from_caches(roots: list[str], targets: list[Target]) -> None:
     """Copies, archives and byte code; whichever comes first."""
     waiting = {t.path: t for t in targets}
+    stems = {t.base[:-3] for t in targets if t.is_python}
     compiled: list[str] = []
     for path in files(roots):
         if not waiting:
             return
-        if path.endswith(".pyc"):
+        if path.endswith(".pyc") and ("-packages/" not in path or os.path.basename(path).partition(".")[0] in stems):
             compiled.append(path)
         cached = path.endswith(ARCHIVES) or "/pip/" in path or "/uv/" in path
         for target in list(waiting.values()):
