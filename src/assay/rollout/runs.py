@@ -31,7 +31,17 @@ from .progress import Progress
 from .runner import run_plan
 from .trial import Services
 
-__all__ = ["RunSummary", "new_run_name", "require_finished", "resume_run", "start_run"]
+__all__ = [
+    "Means",
+    "RunSummary",
+    "new_run_name",
+    "opened_means",
+    "require_finished",
+    "require_same",
+    "resume_run",
+    "run_attempts",
+    "start_run",
+]
 
 
 class RunSummary(NamedTuple):
@@ -66,7 +76,7 @@ async def start_run(
         "agent": agent.name,
         "assay_version": __version__,
     }
-    async with _opened(config, settings, found, agent) as means:
+    async with opened_means(config, settings, found, agent) as means:
         with RunStore.create(settings.store, name, manifest) as store:
             await _run(store, means, found, progress)
     return RunSummary(name, settings.store)
@@ -84,8 +94,8 @@ async def resume_run(
     with RunStore.open(settings.store, run, write=True) as store:
         config, recorded = _asked_for(store)
         found = tuple(tasks) if tasks is not None else _found_again(config)
-        _require_same(recorded, found)
-        async with _opened(config, settings, found, _make_agent(config)) as means:
+        require_same(recorded, found)
+        async with opened_means(config, settings, found, _make_agent(config)) as means:
             await _run(store, means, found, progress)
     return RunSummary(run, settings.store)
 
@@ -118,6 +128,9 @@ def _asked_for(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
     try:
         return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
     except (KeyError, msgspec.ValidationError) as exc:
+        if "admission" in manifest:
+            message = f"run {store.run!r} is an admission: go on with `assay admit --resume {store.run}`"
+            raise UserError(message) from exc
         message = (
             f"run {store.run!r} does not say how it was made ({exc}): it was not made by `assay run`, or by another "
             "version; start a new run"
@@ -141,7 +154,7 @@ def new_run_name(agent: str) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}-{short}"
 
 
-class _Means(NamedTuple):
+class Means(NamedTuple):
     """What a run acts with, opened and tried before anything is recorded."""
 
     config: RunConfig
@@ -152,19 +165,30 @@ class _Means(NamedTuple):
 
 
 @asynccontextmanager
-async def _opened(
+async def opened_means(
     config: RunConfig, settings: Settings, tasks: Sequence[LoadedTask], agent: Agent
-) -> AsyncIterator[_Means]:
+) -> AsyncIterator[Means]:
+    """Opens what attempts at these tasks need, and closes it again.
+
+    Raises:
+        UserError: The configuration cannot work; nothing was started.
+    """
     for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
         load("environments", kind)  # one that is not there ends the run before it begins
     async with _model(config, settings, agent) as model, _backend(config, tasks) as backend:
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
-        yield _Means(config, agent, model, Preparer(backend, config, settings) if backend else None, secrets)
+        yield Means(config, agent, model, Preparer(backend, config, settings) if backend else None, secrets)
 
 
-async def _run(store: RunStore, means: _Means, tasks: Sequence[LoadedTask], progress: Progress) -> None:
+async def _run(store: RunStore, means: Means, tasks: Sequence[LoadedTask], progress: Progress) -> None:
+    config = means.config
+    planned = plan(tasks, means.agent.name, config.attempts, seed=config.seed, limits=config.limits)
+    await run_attempts(store, means, planned, progress)
+
+
+async def run_attempts(store: RunStore, means: Means, planned: Sequence[PlannedAttempt], progress: Progress) -> None:
+    """Runs what is missing of a plan. Raises `StoreError` where the record cannot be written."""
     config, agent = means.config, means.agent
-    planned = plan(tasks, agent.name, config.attempts, seed=config.seed, limits=config.limits)
     places = _Places(means.preparer, store, agent, config.repetitions)
     services = Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets)
     await run_plan(services, planned, progress)
@@ -241,7 +265,7 @@ async def _backend(config: RunConfig, tasks: Sequence[LoadedTask]) -> AsyncItera
         await backend.close()
 
 
-def _require_same(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
+def require_same(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
     present = {t.task.id: t.task.digest for t in found}
     changed = [task for task, digest in recorded.items() if present.get(task) != digest]
     if changed:

@@ -151,13 +151,13 @@ class _VariedWorkspace:
         if usage is None or not isinstance(inner, MeasuresMemory):
             yield
             return
-        looking = asyncio.get_running_loop().create_task(_look(inner, usage))
+        enough = asyncio.Event()
+        looking = asyncio.get_running_loop().create_task(_look(inner, usage, enough))
         try:
             yield
         finally:
-            looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await looking
+            enough.set()  # not cancelled: on Python 3.11 `wait_for` loses a cancellation that meets its answer
+            await looking
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See `Session.processes`."""
@@ -208,9 +208,11 @@ class _VariedWorkspace:
         return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage)
 
 
-async def _look(workspace: MeasuresMemory, usage: Usage) -> None:
-    """Looks until it is cancelled, or the sandbox no longer answers."""
+async def _look(workspace: MeasuresMemory, usage: Usage, enough: asyncio.Event) -> None:
+    """Looks until it is told that it is enough, or the sandbox no longer answers."""
     with contextlib.suppress(EnvironmentFailure, OSError):
-        while True:
+        while not enough.is_set():
             usage.seen(await workspace.memory_bytes())
-            await asyncio.sleep(MEASURE_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(MEASURE_EVERY_S):
+                    await enough.wait()

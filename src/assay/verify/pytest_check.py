@@ -251,7 +251,7 @@ def _cite(cited: Cited, run: _Run) -> None:
     cited.execution([PYTHON, f"{GUARD}/runner.py", "check"], "", shown)
     if report is not None:
         told: TestReport = recorded(report)
-        extra = ("problems", "always_equal", "broken_files", "skipped_files", "canaries", "exit", "timed_out")
+        extra = ("problems", "always_equal", "broken_files", "skipped_files", "canaries", "exit", "order", "timed_out")
         cited.report(told, **{name: report[name] for name in extra})
     if run.alive:
         cited.processes("tests ended", run.alive)

@@ -71,6 +71,7 @@ class Recorder:
     def __init__(self, teller: Teller, config: dict[str, Any]) -> None:
         self._tell = teller.tell
         self._wanted = set(config.get("only", ()))
+        self._reversed = bool(config.get("reversed"))
         self._random = random.Random(config["seed"])
         self._protocol = pytest_runner.runtestprotocol
         self._function = pytest.Function
@@ -86,6 +87,8 @@ class Recorder:
             items[:] = [item for item in items if item.nodeid in self._wanted]
             if dropped:
                 config.hook.pytest_deselected(items=dropped)
+        if self._reversed:
+            items.reverse()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:

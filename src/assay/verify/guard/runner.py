@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MOST_STREAM = 128 * 1024 * 1024
 TAIL = 20_000
 RECORDS = "/logs/recorder"
+ORDER = "ASSAY_TEST_ORDER"
+"""Variable of the verifier's environment: with `reversed` the last test runs first."""
 PR_SET_DUMPABLE = 4
 SIGNALS = [signal.SIGPIPE, signal.SIGXFSZ]
 NOTHING_RUNS = ("--version", "-V", "--help", "-h", "--co", "--collect-only", "--fixtures", "--markers")
@@ -252,6 +254,7 @@ def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
     nonce = os.urandom(16).hex()
     stream = Stream(nonce)
     started = time.monotonic()
+    config = {**config, "reversed": os.environ.get(ORDER) == "reversed"}
     child = Child({**config, "nonce": nonce, "seed": int.from_bytes(os.urandom(8), "big")}, shown=shown)
     tail, timed_out = watch(child, stream, config.get("timeout_s"))
     code = child.wait()
@@ -259,6 +262,7 @@ def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
     report = {
         **account.report(),
         "exit": code,
+        "order": "reversed" if config["reversed"] else "usual",
         "timed_out": timed_out,
         "duration_s": time.monotonic() - started,
         "tail": tail.decode(errors="replace"),

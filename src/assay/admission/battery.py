@@ -1,0 +1,247 @@
+"""Runs the battery on a set of tasks: one run in the store, task by task certified as its last attempt ends.
+
+Phases of a task: the reference solution once; all that follows from what it left; changed solutions, where the control
+passes; comparisons of those that were paid. Tasks go through them a few at a time, so that memory is bounded. Killed at
+any moment, `resume_admission` plans the same and runs what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay import __version__
+from assay.agents.interface import Agent
+from assay.agents.oracle import OracleAgent
+from assay.errors import AssayError, EnvironmentFailure, UserError
+from assay.rollout.admitted import ADMISSION, BATTERY
+from assay.rollout.models import settled_model
+from assay.rollout.plan import PlannedAttempt
+from assay.rollout.progress import Progress
+from assay.rollout.runs import Means, opened_means, require_same, run_attempts
+from assay.rollout.trial import TryResult
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import LoadedTask, find_tasks
+
+from .certificate import certify, report_of
+from .config import AdmitConfig
+from .difficulty import rates_of
+from .findings import Finding
+from .review import ReviewAgent, review_probe
+from .soundness import TaskReport, judge_task
+from .subject import Subject
+
+__all__ = ["Admission", "admit", "new_name", "resume_admission"]
+
+LEAST_WAVE, WAVE_A_PLACE = 8, 4
+"""Tasks that are under way at once: at least, and for each attempt that may be."""
+Told = Callable[[TaskReport], None]
+
+
+class Admission(NamedTuple):
+    """A finished admission."""
+
+    run: str
+    store: Path
+    config: AdmitConfig
+    reports: tuple[TaskReport, ...]
+
+
+def new_name() -> str:
+    """A name that sorts by time."""
+    return f"admit-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}"
+
+
+async def admit(
+    config: AdmitConfig,
+    settings: Settings,
+    progress: Progress,
+    *,
+    told: Told | None = None,
+    tasks: Sequence[LoadedTask] | None = None,
+) -> Admission:
+    """Puts tasks to the battery.
+
+    Args:
+        config: Which tasks, and how.
+        settings: Where the store and the caches are.
+        progress: Told what happens.
+        told: Called with the report of each task as it is certified.
+        tasks: The tasks themselves, for generated ones; default those that `config` names.
+
+    Raises:
+        UserError: The configuration cannot work; nothing was started.
+        StoreError: The record cannot be written; what is committed stays, and `resume_admission` goes on.
+    """
+    name = config.run or new_name()
+    config = msgspec.structs.replace(config, run=name, model=settled_model(config.model, settings))
+    found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
+    manifest = {
+        ADMISSION: msgspec.to_builtins(config),
+        "battery": BATTERY,
+        "tasks": {one.task.id: one.task.digest for one in found},
+        "agent": ADMISSION,
+        "assay_version": __version__,
+    }
+    async with opened_means(config.as_run(), settings, found, _agent(config)) as means:
+        with RunStore.create(settings.store, name, manifest) as store:
+            return await _Battery(store, means, config, settings).run(found, progress, told)
+
+
+async def resume_admission(
+    run: str,
+    settings: Settings,
+    progress: Progress,
+    *,
+    told: Told | None = None,
+    tasks: Sequence[LoadedTask] | None = None,
+) -> Admission:
+    """Finishes exactly what is missing of an admission that was cut; of a finished one it gives the report again.
+
+    Raises:
+        UserError: The run is no admission, is of another battery, or a task has changed since it began.
+        StoreError: There is no such run, it is sealed, or another process is writing it.
+    """
+    with RunStore.open(settings.store, run, write=True) as store:
+        config = _asked_for(store)
+        found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
+        require_same(store.manifest()["tasks"], found)
+        async with opened_means(config.as_run(), settings, found, _agent(config)) as means:
+            return await _Battery(store, means, config, settings).run(found, progress, told)
+
+
+def _asked_for(store: RunStore) -> AdmitConfig:
+    manifest = store.manifest()
+    if ADMISSION not in manifest:
+        message = f"run {store.run!r} is no admission: go on with `assay resume {store.run}`"
+        raise UserError(message)
+    if manifest.get("battery") != BATTERY:
+        message = (
+            f"run {store.run!r} is of battery {manifest.get('battery')}, and the present one is {BATTERY}: start a new "
+            "admission"
+        )
+        raise UserError(message)
+    try:
+        return msgspec.convert(manifest[ADMISSION], AdmitConfig)
+    except msgspec.ValidationError as exc:
+        message = f"run {store.run!r} does not say how it was made ({exc}): start a new admission"
+        raise UserError(message) from exc
+
+
+def _agent(config: AdmitConfig) -> Agent:
+    """Who needs what the run opens: a reviewer needs the model."""
+    return ReviewAgent(()) if config.model is not None else OracleAgent()
+
+
+class _Battery:
+    """A run of the battery under way."""
+
+    def __init__(self, store: RunStore, means: Means, config: AdmitConfig, settings: Settings) -> None:
+        self._store = store
+        self._means = means
+        self._config = config
+        self._settings = settings
+        self._places = asyncio.Semaphore(config.concurrency)
+
+    async def run(self, tasks: Sequence[LoadedTask], progress: Progress, told: Told | None) -> Admission:
+        """All tasks, a wave at a time."""
+        rates = rates_of(self._settings.store, [one.task.digest for one in tasks])
+        reports: dict[str, TaskReport] = {}
+        open_tasks = []
+        for one in tasks:
+            known = report_of(self._store, one.task.id)
+            if known is None:
+                open_tasks.append(one)
+            else:
+                reports[one.task.id] = known
+        size, past = max(LEAST_WAVE, WAVE_A_PLACE * self._config.concurrency), 0
+        for start in range(0, len(open_tasks), size):
+            wave = [Subject(one, self._config) for one in open_tasks[start : start + size]]
+            past += await self._wave(wave, _Onward(progress, past))
+            for subject in wave:
+                tried = subject.tried(self._store)._replace(difficulty=rates.get(subject.loaded.task.digest, ()))
+                report = reports[subject.task] = judge_task(tried)
+                certify(self._store, report, self._config)
+                if told is not None:
+                    told(report)
+        ordered = tuple(reports[one.task.id] for one in tasks)
+        return Admission(self._store.run, self._settings.store, self._config, ordered)
+
+    async def _wave(self, wave: Sequence[Subject], progress: Progress) -> int:
+        """All phases of some tasks; how many attempts they had."""
+        for subject in wave:
+            subject.begin()
+        await self._attempts(wave, progress)
+        await self._each(wave, self._learn)
+        await self._attempts(wave, progress)
+        for subject in wave:
+            subject.go_on(self._store)
+        planned = await self._attempts(wave, progress)
+        await self._each(wave, self._compare)
+        return planned
+
+    async def _attempts(self, wave: Sequence[Subject], progress: Progress) -> int:
+        planned = [attempt for subject in wave for attempt in subject.plan()]
+        await run_attempts(self._store, self._means, planned, progress)
+        return len(planned)
+
+    async def _each(self, wave: Sequence[Subject], work: Callable[[Subject], Awaitable[None]]) -> None:
+        """One thing for each task, a bounded number at once. Raises the first failure when all have ended."""
+        failed: list[AssayError] = []
+        async with asyncio.TaskGroup() as group:
+            for subject in wave:
+                group.create_task(self._bounded(subject, work, failed))
+        if failed:
+            raise failed[0]
+
+    async def _bounded(
+        self, subject: Subject, work: Callable[[Subject], Awaitable[None]], failed: list[AssayError]
+    ) -> None:
+        async with self._places:
+            try:
+                await work(subject)
+            except AssayError as exc:
+                failed.append(exc)
+
+    async def _learn(self, subject: Subject) -> None:
+        from .instruction import review
+
+        await subject.learn(self._store, self._means, self._settings.cache)
+        knowledge = subject.known.knowledge if subject.known is not None else None
+        subject.more += review(subject.loaded, knowledge)
+        if self._config.model is not None:
+            subject.add(review_probe(subject.loaded))
+
+    async def _compare(self, subject: Subject) -> None:
+        backend = self._means.preparer.backend if self._means.preparer is not None else None
+        try:
+            await subject.compare(self._store, backend)
+        except EnvironmentFailure as exc:
+            text = f"changed solutions that were paid could not be compared with the right one: {exc}"
+            subject.more.append(Finding("not-compared", subject.task, None, "note", text))
+
+
+class _Onward(Progress):
+    """Counts the attempts of earlier waves in."""
+
+    def __init__(self, inner: Progress, past: int) -> None:
+        self._inner = inner
+        self._past = past
+
+    def begin(self, *, total: int, done: int) -> None:
+        self._inner.begin(total=total + self._past, done=done + self._past)
+
+    def started(self, attempt: PlannedAttempt) -> None:
+        self._inner.started(attempt)
+
+    def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
+        self._inner.retrying(attempt, result)
+
+    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+        self._inner.finished(attempt, result)

@@ -1,0 +1,106 @@
+"""Writes what was found of a task into the run: findings, certificate and verdict, as one chain of their own.
+
+Invariant: all of it or nothing; once it is there, no more attempts at the task are made in the run.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from assay import __version__
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Evidence,
+    EvidenceAdded,
+    Verdict,
+    VerdictGiven,
+    digest_record,
+)
+from assay.rollout.admitted import ADMISSION, BATTERY, Certificate, rests_on
+from assay.store import RunStore
+
+from .config import AdmitConfig
+from .findings import SEVERITIES
+from .soundness import TaskReport
+
+__all__ = ["certify", "report_of"]
+
+
+def chain_of(task: str) -> str:
+    """The chain of a task's certificate."""
+    return f"{task}@certificate.0"
+
+
+def certify(store: RunStore, report: TaskReport, config: AdmitConfig) -> Certificate:
+    """Appends the certificate of a task. Raises `StoreError` where it cannot be written."""
+    certificate = Certificate(
+        task=report.task,
+        task_digest=report.task_digest,
+        battery=BATTERY,
+        quick=config.quick,
+        verification=config.verification,
+        admitted=report.admitted,
+        findings={name: sum(f.severity == name for f in report.findings) for name in SEVERITIES},
+        results={one.attempt: one.outcome or f"broke: {one.broke}" for one in report.probes},
+        rests_on=rests_on(store.attempts(), report.task),
+        seed=config.seed,
+        assay_version=__version__,
+        at=time.time(),
+    )
+    store.append(chain_of(report.task), list(_bodies(store, report, certificate)))
+    return certificate
+
+
+def _bodies(store: RunStore, report: TaskReport, certificate: Certificate) -> list[Body]:
+    now = certificate.at
+    found = [
+        Evidence(f"f{number}", "state", "finding", msgspec.to_builtins(finding), at=now)
+        for number, finding in enumerate(report.findings, 1)
+    ]
+    whole = store.blobs.put(msgspec.json.encode(report))
+    data = msgspec.to_builtins(certificate)
+    evidence = [*found, Evidence("certificate", "state", "certificate", data, (whole,), now)]
+    started = AttemptStarted(
+        run=store.run,
+        attempt=f"{report.task}@certificate",
+        task=report.task,
+        task_digest=report.task_digest,
+        agent=ADMISSION,
+        model=None,
+        seed=certificate.seed,
+        number=0,
+        at=now,
+        assay_version=__version__,
+    )
+    cited = tuple(one.id for one in evidence)
+    verdicts = [_verdict(report, name, cited) for name in report.admitted]
+    ended = AttemptEnded("admitted" if report.is_admitted else "not admitted", at=now)
+    return [started, *map(EvidenceAdded, evidence), *map(VerdictGiven, verdicts), ended]
+
+
+def _verdict(report: TaskReport, verification: str, cited: tuple[str, ...]) -> Verdict:
+    mine = [f for f in report.findings if f.verification in (None, verification)]
+    bad = [f for f in mine if f.severity in ("hole", "broken")]
+    reason = f"{len(bad)} findings: {'; '.join(f.text for f in bad)}"[:2000] if bad else "no hole was found"
+    name = "admission" if verification == "default" else "admission as asked"
+    verifier = digest_record([ADMISSION, BATTERY, verification])
+    return Verdict(name, "integrity", "fail" if bad else "pass", None, reason, cited, verifier)
+
+
+def report_of(store: RunStore, task: str) -> TaskReport | None:
+    """The report of a task that has its certificate in the run; None where it has none.
+
+    Raises:
+        StoreError: It was there and cannot be read.
+    """
+    if not any(row.chain == chain_of(task) and row.final for row in store.attempts()):
+        return None
+    for event in store.events(chain_of(task)):
+        body = event.body
+        if isinstance(body, EvidenceAdded) and body.evidence.kind == "certificate":
+            return msgspec.json.decode(store.blobs.get(body.evidence.blobs[0]), type=TaskReport)
+    return None

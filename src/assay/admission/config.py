@@ -1,0 +1,90 @@
+"""One typed configuration of an admission: the command line, the TOML file and the record of the run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from assay.errors import UserError
+from assay.records import Limits
+from assay.rollout import RunConfig
+
+__all__ = ["AdmitConfig"]
+
+
+class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which tasks to prove, how thoroughly, and where."""
+
+    tasks: tuple[str, ...]
+    """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
+    quick: bool = False
+    """Only the reference solution, the null answers and the ten commonest cheats."""
+    n: int = 3
+    """How often the reference solution runs as it is."""
+    mutants: int = 40
+    """How many changed solutions are tried, at the most; 0 is none."""
+    variants: int = 10
+    """How many solutions that mean the same are tried, at the most; 0 is none."""
+    verification: Literal["default", "as-asked", "both"] = "default"
+    """Whose judging is proved: Assay's own (`default`), what the task's own settings mean elsewhere (`as-asked`: in the
+    agent's living sandbox, nothing undone), or `both`, which also tells which setting closes what."""
+    model: str | None = None
+    """A model that reads instruction and tests and says what it doubts; never decisive. Forms as for `assay run`."""
+    seed: int = 0
+    """The seed that every attempt's own seed, and the choice of mutants and variants, are derived from."""
+    concurrency: int = 2
+    """How many attempts are under way at once."""
+    adversary_s: float = 120.0
+    """Seconds that a cheat or a null answer may act; the task's own limit where that is shorter."""
+    backend: str | None = None
+    """The sandbox: `namespaces`, `bubblewrap`, `podman` or `docker`; default: the best that works here."""
+    allow_network: bool = False
+    """Allow the network to tasks whose own policy asks for it. Without it such a task is refused."""
+    accept_whole_network: bool = False
+    """With `allow_network`: tasks that ask for a list of hosts get the whole network."""
+    base: dict[str, str] = {}
+    """What stands in for a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
+    pass_env: tuple[str, ...] = ()
+    """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
+    limits: Limits = Limits()
+    """Limits of each attempt; where a task has its own, the stricter one holds."""
+    retries: int = 2
+    """How often an attempt is tried again after an infrastructure failure. Every try is kept."""
+    run: str | None = None
+    """Name of the run; default: made from date and time."""
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work, before anything starts."""
+        for name, least in (("n", 1), ("concurrency", 1), ("mutants", 0), ("variants", 0), ("retries", 0)):
+            if getattr(self, name) < least:
+                message = f"{name} is {getattr(self, name)}: it must be at least {least}"
+                raise UserError(message)
+        if self.adversary_s <= 0:
+            message = f"adversary_s is {self.adversary_s:g}: it must be more than 0"
+            raise UserError(message)
+        if not self.tasks:
+            message = "no tasks: name at least one task folder, or family:NAME"
+            raise UserError(message)
+        if self.backend == "process":
+            message = (
+                "the process backend isolates nothing, and cheats do harm: name namespaces, bubblewrap, podman or "
+                "docker, or leave --backend away"
+            )
+            raise UserError(message)
+
+    @property
+    def verifications(self) -> tuple[Literal["default", "as_asked"], ...]:
+        """Under which verifications adversaries are tried; the first is the one that all else is tried under."""
+        found: dict[str, tuple[Literal["default", "as_asked"], ...]] = {
+            "default": ("default",),
+            "as-asked": ("as_asked",),
+            "both": ("default", "as_asked"),
+        }
+        return found[self.verification]
+
+    def as_run(self) -> RunConfig:
+        """The configuration of the attempts."""
+        names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "base", "pass_env")
+        shared = {name: getattr(self, name) for name in (*names, "limits", "retries", "model", "run", "tasks")}
+        return RunConfig(agent="oracle", **shared)

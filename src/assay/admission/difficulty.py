@@ -1,0 +1,83 @@
+"""How hard a task is for the agents whose attempts are in the store: rates with intervals, and what they mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import StoreError
+from assay.rollout.admitted import ADMISSION
+from assay.statistics import Interval, wilson
+from assay.store import RunStore, list_runs
+
+from .findings import Finding
+
+__all__ = ["AgentRate", "difficulty_findings", "rates_of"]
+
+NO_SOLVERS = ("oracle", "null", "replay", "late-writer")
+"""Agents whose rates say nothing of a task's difficulty."""
+EASY, HARD, ENOUGH = 0.8, 0.2, 8
+
+
+class AgentRate(msgspec.Struct, frozen=True):
+    """How often one agent with one model passes a task. Attempts that were not judged are in no rate."""
+
+    agent: str
+    model: str | None
+    judged: int
+    passed: int
+    rate: float
+    interval: Interval
+
+
+def rates_of(root: Path, digests: Iterable[str]) -> dict[str, tuple[AgentRate, ...]]:
+    """Task digest to the rates of the agents that tried the task as it is now, in any run but admissions.
+
+    Raises:
+        StoreError: A run cannot be read.
+    """
+    wanted = set(digests)
+    judged: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in wanted}
+    passed: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in wanted}
+    for run in list_runs(root):
+        with RunStore.open(root, run) as store:
+            if _is_admission(store):
+                continue
+            for row in store.attempts():
+                solver = row.agent not in NO_SOLVERS and row.final and row.outcome in ("pass", "fail")
+                if solver and row.task_digest in wanted:
+                    judged[row.task_digest][row.agent, row.model] += 1
+                    passed[row.task_digest][row.agent, row.model] += row.outcome == "pass"
+    return {digest: _rates(judged[digest], passed[digest]) for digest in wanted}
+
+
+def _is_admission(store: RunStore) -> bool:
+    try:
+        return ADMISSION in store.manifest()
+    except StoreError:  # such a run has no attempts that anybody could count
+        return False
+
+
+def _rates(judged: Counter[tuple[str, str | None]], passed: Counter[tuple[str, str | None]]) -> tuple[AgentRate, ...]:
+    ordered = sorted(judged, key=lambda key: (key[0], key[1] or ""))
+    return tuple(
+        AgentRate(agent, model, n, k, k / n, wilson(k, n))
+        for agent, model in ordered
+        for n, k in [(judged[agent, model], passed[agent, model])]
+    )
+
+
+def difficulty_findings(task: str, rates: Iterable[AgentRate]) -> list[Finding]:
+    """A task that everybody passes, and one that nobody does, as far as the intervals say."""
+    known = [rate for rate in rates if rate.judged >= ENOUGH]
+    if not known:
+        return []
+    named = "; ".join(f"{r.agent}{f' with {r.model}' if r.model else ''} {r.passed} of {r.judged}" for r in known[:5])
+    if all(rate.interval.low >= EASY for rate in known):
+        return [Finding("too-easy", task, None, "note", f"every agent passes it: {named}")]
+    if all(rate.passed == 0 for rate in known) and max(rate.interval.high for rate in known) <= 2 * HARD:
+        return [Finding("impossible", task, None, "note", f"no agent passes it: {named}")]
+    return []

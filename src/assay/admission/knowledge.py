@@ -1,0 +1,178 @@
+"""What an adversary may know of a task: condensed from the reference solution's first attempt as it lies in the store.
+
+Invariant: the same attempt gives the same knowledge, whenever it is asked, so that a resumed battery plans what it had
+planned. Bounded: of many or large files some are left out, and that is said; nothing is ever half known.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.rewrite import MOST_FILE_BYTES, StateFiles
+from assay.environments.interface import Backend, Change, Workspace, WorkspaceSpec
+from assay.records import Trajectory
+from assay.store import BlobStore
+from assay.tasks import LoadedTask
+
+__all__ = ["Known", "knowledge_of"]
+
+MOST_FILES = 400
+MOST_KEPT_FILE = 1 << 20
+MOST_KEPT = 24 << 20
+MOST_STATE_FILES = 5_000
+MOST_STATE_BYTES = 256 << 20
+MOST_TESTS = 2_000
+_OURS = (
+    "/solution/",
+    "/logs/verifier/",
+    "/logs/recorder/",
+    "/tests/",
+    "/tmp/",
+    "/run/",
+    "/dev/",
+    "/proc/",
+    "/opt/assay",
+)
+_CACHES = re.compile(r"/(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis)(?:/|$)")
+_ODD = "\ufffd"
+_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Known(NamedTuple):
+    """What is known, and the recorded state behind it."""
+
+    knowledge: Knowledge
+    state: StateFiles
+    problem: str | None = None
+    """Why the state cannot be written again file by file; None where it can."""
+    left_out: tuple[str, ...] = ()
+    """Files that are not in the knowledge, because of their number or size."""
+
+
+async def knowledge_of(
+    loaded: LoadedTask, trajectory: Trajectory, blobs: BlobStore, backend: Backend, spec: WorkspaceSpec
+) -> Known | None:
+    """Condenses an attempt; None where its final state was not sealed.
+
+    Raises:
+        StoreError: The state's manifest cannot be read.
+        EnvironmentFailure: The image cannot be looked into.
+    """
+    changes = _changes_of(trajectory, blobs)
+    if changes is None:
+        return None
+    chosen, left_out = _chosen(changes)
+    before = await _pristine([c.path for c in chosen if c.kind != "added"], backend, spec)
+    files = tuple(_known(change, before.get(change.path), blobs) for change in chosen)
+    parameters = loaded.task.environment.parameters
+    knowledge = Knowledge(
+        workdir=spec.workdir,
+        changed=files,
+        tests=tuple(_tests(loaded)),
+        artifacts=tuple(str(a["source"]) for a in parameters.get("artifacts") or () if "source" in a),
+        steps=tuple(step for step in trajectory.steps if step.actor == "agent"),
+        python=tuple(dict.fromkeys(n for f in files if (n := _module(f.path, spec.workdir)) is not None)),
+    )
+    return Known(knowledge, StateFiles(changes, blobs.get), _problem(changes), left_out)
+
+
+def _changes_of(trajectory: Trajectory, blobs: BlobStore) -> tuple[Change, ...] | None:
+    """What the last sealed state holds, without what is Assay's own and without caches."""
+    found = next((e for e in reversed(trajectory.evidence) if e.kind == "snapshot"), None)
+    manifest = None if found is None else found.data.get("manifest")
+    if not isinstance(manifest, str):
+        return None
+    changes = msgspec.json.decode(blobs.get(manifest), type=tuple[Change, ...])
+    return tuple(c for c in changes if not (c.path + "/").startswith(_OURS) and not _CACHES.search(c.path))
+
+
+def _chosen(changes: Iterable[Change]) -> tuple[list[Change], tuple[str, ...]]:
+    """Regular files that are known, the smaller first where not all fit; in order of their paths."""
+    files = [c for c in changes if c.type == "file" and _ODD not in c.path]
+    kept: list[Change] = []
+    left: list[str] = []
+    size = 0
+    for change in sorted(files, key=lambda c: (c.size or 0, c.path)):
+        size += min(change.size or 0, MOST_KEPT_FILE)
+        if len(kept) >= MOST_FILES or size > MOST_KEPT:
+            left.append(change.path)
+            continue
+        if (change.size or 0) > MOST_KEPT_FILE:
+            left.append(change.path)
+        kept.append(change)
+    return sorted(kept, key=lambda c: c.path), tuple(sorted(left))
+
+
+def _known(change: Change, before: bytes | None, blobs: BlobStore) -> KnownFile:
+    small = change.kind != "removed" and change.digest is not None and (change.size or 0) <= MOST_KEPT_FILE
+    after = blobs.get(change.digest) if small and change.digest is not None else None
+    return KnownFile(change.path, before, after, change.mode if change.mode is not None else 0o644)
+
+
+async def _pristine(paths: list[str], backend: Backend, spec: WorkspaceSpec) -> dict[str, bytes]:
+    """Contents of the image's files; one that is too large or cannot be read is absent."""
+    if not paths:
+        return {}
+    workspace = await backend.open(spec)
+    try:
+        read = {path: await _read(workspace, path) for path in paths}
+    finally:
+        await workspace.close()
+    return {path: data for path, data in read.items() if data is not None}
+
+
+async def _read(workspace: Workspace, path: str) -> bytes | None:
+    try:
+        return await workspace.read(path, limit=MOST_KEPT_FILE)
+    except (OSError, ValueError):
+        return None
+
+
+def _problem(changes: tuple[Change, ...]) -> str | None:
+    """Why a state cannot be written again."""
+    odd = next((c.path for c in changes if _ODD in c.path or c.type == "other"), None)
+    if odd is not None:
+        return f"the solution leaves {odd!r}, which is no file, folder or link with a plain name"
+    size = sum(c.size or 0 for c in changes if c.kind != "removed")
+    if len(changes) > MOST_STATE_FILES or size > MOST_STATE_BYTES:
+        return f"the solution leaves {len(changes)} changed paths with {size >> 20} MiB: too much to write again"
+    large = next((c.path for c in changes if (c.size or 0) > MOST_FILE_BYTES and c.kind != "removed"), None)
+    return None if large is None else f"{large} is larger than {MOST_FILE_BYTES >> 20} MiB"
+
+
+def _tests(loaded: LoadedTask) -> Iterator[str]:
+    """Files that the verifier mounts at `/tests`, relative to it."""
+    if loaded.folder is None:
+        return
+    for check in loaded.task.checks:
+        script = check.parameters.get("script")
+        folder = loaded.folder / (posixpath.dirname(script) if isinstance(script, str) else "tests")
+        if folder.is_dir():
+            yield from sorted(_below(folder))[:MOST_TESTS]
+            return
+
+
+def _below(folder: Path) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(folder).as_posix()
+
+
+def _module(path: str, workdir: str) -> str | None:
+    """The importable name of a Python file under the working directory, or under `src` in it."""
+    if not path.endswith(".py"):
+        return None
+    inside = path.removeprefix(workdir.rstrip("/") + "/").removeprefix("src/")
+    if inside.startswith("/"):
+        return None
+    parts = inside.removesuffix(".py").split("/")
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts) if parts and all(_MODULE.fullmatch(part) for part in parts) else None

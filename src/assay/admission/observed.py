@@ -1,0 +1,124 @@
+"""What became of the attempts of a battery, read from the store: all that reports and certificates rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from assay.records import AttemptEnded, Evidence, EvidenceAdded, Verdict, VerdictGiven, VerdictStatus
+from assay.rollout.plan import Verification
+from assay.store import AttemptRow, RunStore
+
+from .probes import Group, Probe
+
+__all__ = ["Observed", "observe"]
+
+
+class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One probe and how it went."""
+
+    probe: str
+    group: Group
+    wanted: str | None
+    verification: Verification
+    about: str
+    attempt: str
+    chain: str
+    outcome: VerdictStatus | None
+    """The verifier's; None where the attempt broke before it could be judged."""
+    reason: str = ""
+    marks: tuple[str, ...] = ()
+    broke: str | None = None
+    error: str | None = None
+    ended: str | None = None
+    stopped: str | None = None
+    judged_s: float = 0.0
+    """Seconds that judging took."""
+    attempt_s: float = 0.0
+    """Seconds of the whole attempt."""
+    peak_bytes: int | None = None
+    """The most memory that the verifier was seen to use, where it was measured."""
+    holds: bool | None = None
+    """Of a circumstance: whether it was seen to hold; None where nothing shows it."""
+    told: dict[str, str] = {}
+    """Of a world: where it ended. Of a review: what was said."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the verifier paid."""
+        return self.outcome == "pass"
+
+
+def observe(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, Observed]:
+    """Probe id to what became of it; an attempt that has not ended is absent.
+
+    Raises:
+        StoreError: The run cannot be read.
+    """
+    rows = {row.attempt: row for row in store.attempts() if row.final and row.task == task}
+    found = {}
+    for probe in probes:
+        row = rows.get(f"{task}@{probe.id}")
+        if row is not None:
+            found[probe.id] = _observed(store, row, probe)
+    return found
+
+
+def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
+    verdicts: list[Verdict] = []
+    facts: list[Evidence] = []
+    kept = {"circumstance", "test_report", "verification_cost", "world_ended", "review"}
+    ended = None
+    for event in store.events(row.chain):
+        match event.body:
+            case VerdictGiven(verdict) if verdict.kind == "outcome":
+                verdicts.append(verdict)
+            case EvidenceAdded(evidence) if evidence.kind in kept:
+                facts.append(evidence)
+            case AttemptEnded(said):
+                ended = said
+            case _:
+                pass
+    deciding = next((v for v in verdicts if v.status == row.outcome), None)
+    cost = next((f.data for f in facts if f.kind == "verification_cost"), {})
+    return Observed(
+        probe=probe.name,
+        group=probe.group,
+        wanted=probe.wanted,
+        verification=probe.verification,
+        about=probe.about,
+        attempt=row.attempt,
+        chain=row.chain,
+        outcome=row.outcome,
+        reason=deciding.reason[:1000] if deciding is not None else "",
+        marks=tuple(sorted({mark for verdict in verdicts for mark in verdict.marks})),
+        broke=row.broke,
+        error=None if row.error is None else row.error[:1000],
+        ended=ended,
+        stopped=row.stopped,
+        judged_s=round(sum(v.duration_s or 0.0 for v in verdicts), 6),
+        attempt_s=round((row.finished or 0.0) - (row.started or 0.0), 6),
+        peak_bytes=cost.get("peak_bytes"),
+        holds=_holds(probe, facts),
+        told=_told(facts),
+    )
+
+
+def _holds(probe: Probe, facts: list[Evidence]) -> bool | None:
+    """Whether a circumstance was in force, as far as the record shows."""
+    if probe.circumstance is None:
+        return None
+    if probe.circumstance == "test-order":
+        return True if any(f.data.get("order") == "reversed" for f in facts if f.kind == "test_report") else None
+    return next((bool(f.data.get("holds")) for f in facts if f.kind == "circumstance"), True)
+
+
+def _told(facts: list[Evidence]) -> dict[str, str]:
+    told = {}
+    for fact in facts:
+        if fact.kind == "world_ended" and isinstance(fact.data.get("digest"), str):
+            told["ended"] = fact.data["digest"]
+        if fact.kind == "review":
+            told["review"] = str(fact.data.get("text", ""))
+    return told

@@ -1,0 +1,258 @@
+"""The battery as data: which attempts a task is put to, in which order, and what a sound verifier says of each.
+
+Invariant: one task, one configuration and one knowledge give one list. What cannot be tried stands in it as untried,
+with the reason; nothing is left out without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from assay.agents.calls import CallsAgent
+from assay.agents.cheats import CHEATS
+from assay.agents.cheats.interface import CheatAgent, Knowledge
+from assay.agents.interface import Agent
+from assay.agents.null import NullAgent
+from assay.agents.nulls import NULLS
+from assay.agents.oracle import OracleAgent
+from assay.agents.rewrite import RewriteAgent
+from assay.environments.interface import WorkspaceSpec
+from assay.records import Limits
+from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed, merge_limits
+from assay.rollout.variation import Variation
+from assay.tasks import LoadedTask
+
+from .config import AdmitConfig
+from .knowledge import Known
+from .rewrites import Rewrite
+from .sensitivity import mutants
+from .strictness import variants
+from .variations import CIRCUMSTANCES, OracleUnder, circumstances
+from .worlds import WorldHooks
+
+__all__ = ["GROUPS", "Group", "Probe", "Untried", "has_oracle", "plan_of", "sandbox_probes", "world_probes"]
+
+Group = Literal["completeness", "null", "cheat", "sensitivity", "strictness", "review"]
+GROUPS: dict[str, str] = {
+    "completeness": "the reference solution passes, also under other circumstances",
+    "null": "no work fails",
+    "cheat": "no cheat gets through",
+    "sensitivity": "changed solutions are rejected",
+    "strictness": "solutions that mean the same are accepted",
+}
+FIRST = "oracle.1"
+NO_SANDBOX = "the task's world runs no agent code: there is no sandbox to do this in"
+NULL_WORDS = {
+    "empty": "a plausible answer with nothing in it",
+    "comments": "only comments or blank lines",
+    "crash": "a crash at once",
+}
+
+
+class Probe(NamedTuple):
+    """One attempt of the battery."""
+
+    name: str
+    group: Group
+    wanted: Literal["pass", "fail"] | None
+    """What a sound verifier says; None is only measured."""
+    agent: Agent
+    about: str
+    """What is tried, in words that complete a sentence."""
+    verification: Verification = "default"
+    variation: Variation = Variation()
+    rewrite: Rewrite | None = None
+    circumstance: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Unique in the task."""
+        return self.name if self.verification == "default" else f"{self.name}.as-asked"
+
+
+class Untried(msgspec.Struct, frozen=True):
+    """Something that was not tried."""
+
+    probe: str
+    group: Group
+    reason: str
+
+
+class _Plan(NamedTuple):
+    config: AdmitConfig
+    task: LoadedTask
+
+    @property
+    def main(self) -> Verification:
+        return self.config.verifications[0]
+
+
+def has_oracle(loaded: LoadedTask) -> bool:
+    """Whether the task brings a reference solution."""
+    named = [step for step in loaded.steps if step.name]
+    if named:
+        return all(step.oracle is not None for step in named)
+    return loaded.task.oracle is not None and bool(loaded.task.oracle.command)
+
+
+def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) -> PlannedAttempt:
+    """The attempt of a probe; `number` is its place in the task's list."""
+    task = loaded.task
+    adversary = Limits(wall_s=config.adversary_s) if probe.group in ("null", "cheat") else Limits()
+    told = {"probe": probe.name, "group": probe.group, "wanted": probe.wanted, "verification": probe.verification}
+    if probe.circumstance is not None:
+        told["circumstance"] = probe.circumstance
+    return PlannedAttempt(
+        id=f"{task.id}@{probe.id}",
+        loaded=loaded,
+        number=number,
+        seed=attempt_seed(config.seed, task.digest, probe.id, 0),
+        limits=merge_limits(merge_limits(config.limits, task.limits), adversary),
+        agent=probe.agent,
+        verification=probe.verification,
+        variation=probe.variation,
+        told=told,
+    )
+
+
+def first_probe() -> Probe:
+    """What everything else follows from: the reference solution, judged by default, its cost measured."""
+    variation = Variation("measured", measured=True)
+    return Probe(FIRST, "completeness", "pass", OracleAgent(), "the reference solution", variation=variation)
+
+
+def sandbox_probes(
+    loaded: LoadedTask, config: AdmitConfig, spec: WorkspaceSpec, known: Known | None, cache: Path
+) -> Iterator[Probe | Untried]:
+    """All that follows the first probe of a task in a sandbox."""
+    plan = _Plan(config, loaded)
+    knowledge = known.knowledge if known is not None else Knowledge(spec.workdir)
+    if has_oracle(loaded):
+        yield from _repeated(plan)
+        yield from _circumstances(plan, spec, cache)
+    for verification in config.verifications:
+        yield from _nulls(knowledge, verification, shaped=known is not None)
+        yield from _cheats(plan, knowledge, verification)
+    yield from _rewrites(plan, known)
+
+
+def _repeated(plan: _Plan) -> Iterator[Probe]:
+    about = "the reference solution"
+    for verification in plan.config.verifications:
+        first = 2 if verification == "default" else 1
+        last = plan.config.n if verification == plan.main else 1
+        for number in range(first, last + 1):
+            yield Probe(f"oracle.{number}", "completeness", "pass", OracleAgent(), about, verification)
+
+
+def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | Untried]:
+    for one in circumstances(spec, cache):
+        name = f"oracle.{one.name}"
+        if plan.config.quick:
+            yield Untried(name, "completeness", "left out by --quick")
+        elif one.missing is not None:
+            yield Untried(name, "completeness", one.missing)
+        elif not one.as_always:
+            about = f"the reference solution with {CIRCUMSTANCES[one.name]}"
+            agent = OracleUnder(one)
+            yield Probe(name, "completeness", "pass", agent, about, plan.main, one.variation, circumstance=one.name)
+
+
+def _nulls(knowledge: Knowledge, verification: Verification, *, shaped: bool) -> Iterator[Probe | Untried]:
+    yield Probe("null.nothing", "null", "fail", NullAgent(), "nothing done", verification)
+    for name, kind in NULLS.items():
+        agent = kind(knowledge)
+        if not shaped:
+            yield Untried(f"null.{name}", "null", "without a reference solution nobody knows what an answer looks like")
+        elif name != "crash" and not any(True for _ in agent.files()):
+            yield Untried(f"null.{name}", "null", "solving touches no file that such an answer can be made of")
+        else:
+            yield Probe(f"null.{name}", "null", "fail", agent, NULL_WORDS[name], verification)
+
+
+def _cheats(plan: _Plan, knowledge: Knowledge, verification: Verification) -> Iterator[Probe | Untried]:
+    for cheat in CHEATS:
+        name = f"cheat.{cheat.name}"
+        why_not = cheat.applies(knowledge)
+        if plan.config.quick and not cheat.quick:
+            yield Untried(name, "cheat", "left out by --quick")
+        elif why_not is not None:
+            yield Untried(name, "cheat", why_not)
+        else:
+            yield Probe(name, "cheat", "fail", CheatAgent(cheat, knowledge), cheat.exploits, verification)
+
+
+def _rewrites(plan: _Plan, known: Known | None) -> Iterator[Probe | Untried]:
+    groups: tuple[Group, ...] = ("sensitivity", "strictness")
+    reason = "left out by --quick" if plan.config.quick else None
+    if known is None:
+        reason = reason or "there is no recorded state of the reference solution"
+    elif known.problem is not None:
+        reason = reason or known.problem
+    if known is None or reason is not None:
+        yield from (Untried(group, group, reason or "") for group in groups)
+        return
+    told = {"name": "oracle.files", "operator": "none"}
+    control = RewriteAgent("oracle-files", known.state, {}, told)
+    yield Probe("oracle.files", "completeness", None, control, "the files that the solution left", plan.main)
+    found = (*mutants_of(plan.config, known), *variants_of(plan.config, known))
+    for group in groups:
+        mine = [rewrite for rewrite in found if rewrite.group == group]
+        if not mine:
+            yield Untried(group, group, "the solution's files give nothing to change in this way")
+        for rewrite in mine:
+            yield _rewritten(plan, known, rewrite)
+
+
+def mutants_of(config: AdmitConfig, known: Known) -> tuple[Rewrite, ...]:
+    """Changed solutions."""
+    return mutants(known.knowledge, seed=config.seed, most=config.mutants) if config.mutants else ()
+
+
+def variants_of(config: AdmitConfig, known: Known) -> tuple[Rewrite, ...]:
+    """Solutions that mean the same."""
+    return variants(known.knowledge, seed=config.seed, most=config.variants) if config.variants else ()
+
+
+def _rewritten(plan: _Plan, known: Known, rewrite: Rewrite) -> Probe:
+    told = {"name": rewrite.name, "operator": rewrite.operator, "diff": rewrite.diff}
+    mutant = rewrite.group == "sensitivity"
+    agent = RewriteAgent("mutant" if mutant else "variant", known.state, rewrite.files, told)
+    about = f"the solution changed by {rewrite.operator}" if mutant else f"the solution with {rewrite.operator}"
+    wanted: Literal["pass"] | None = None if mutant else "pass"
+    return Probe(rewrite.name, rewrite.group, wanted, agent, about, plan.main, rewrite=rewrite)
+
+
+def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Untried]:
+    """All probes of a task in an in-process world, the first included."""
+    if hooks.oracle is None:
+        yield Untried("oracle", "completeness", "the world gives no `oracle`")
+    else:
+        for number in range(1, config.n + 1):
+            agent = CallsAgent("oracle", hooks.oracle)
+            yield Probe(f"oracle.{number}", "completeness", "pass", agent, "the reference solution")
+    yield from (Untried(f"oracle.{name}", "completeness", NO_SANDBOX) for name in CIRCUMSTANCES)
+    yield Probe("null.nothing", "null", "fail", NullAgent(), "nothing done")
+    if hooks.null is None:
+        yield Untried("null", "null", "the world gives no `null`")
+    for name, calls in (hooks.null or {}).items():
+        yield Probe(f"null.{name}", "null", "fail", CallsAgent("null", calls), f"calls that do nothing ({name})")
+    yield Untried("cheat", "cheat", NO_SANDBOX)
+    yield from _perturbed(config, hooks)
+    yield Untried("strictness", "strictness", "a world's solution is a list of calls: nothing is rewritten in it")
+
+
+def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Untried]:
+    if hooks.perturb is None or config.quick:
+        reason = "the world gives no `perturb`" if hooks.perturb is None else "left out by --quick"
+        yield Untried("sensitivity", "sensitivity", reason)
+        return
+    for number, (name, calls) in enumerate(list(hooks.perturb.items())[: config.mutants], 1):
+        diff = "\n".join(f"{call.name} {call.arguments}" for call in calls) + "\n"
+        rewrite = Rewrite(f"mutant.{number:03d}", "sensitivity", {}, diff, name)
+        agent = CallsAgent("mutant", calls)
+        yield Probe(rewrite.name, "sensitivity", None, agent, f"a wrong solution ({name})", rewrite=rewrite)

@@ -1,0 +1,325 @@
+"""From what was observed of a task to what is wrong with it, and whether it is admitted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from assay.agents.cheats import CHEATS
+from assay.rollout.plan import Verification
+from assay.statistics import Interval, wilson
+
+from .difficulty import AgentRate, difficulty_findings
+from .findings import Finding
+from .observed import Observed
+from .probes import FIRST, Untried
+from .sensitivity import Sensitivity, sensitivity_findings
+from .variations import CIRCUMSTANCES
+
+__all__ = ["Completeness", "Cost", "Strictness", "TaskReport", "Tried", "judge_task"]
+
+BROKEN = ("hole", "broken")
+_CLOSED: dict[str, str] = {
+    "conftest": "clean configuration",
+    "pytest_configuration": "clean configuration",
+    "start_up_hook": "clean configuration",
+    "shadowed_module": "clean configuration",
+    "edited_tests": "tests mounted read-only",
+    "replaced_program": "clean configuration",
+    "replaced_library": "clean configuration",
+    "left_processes": "no process outlives the script",
+    "forged": "recorded test run",
+    "not_whole": "recorded test run",
+    "always_equal": "probes for always-true comparison",
+    "link_in_rewards": "rewards are regular files",
+    "verifier_paths": "no trust in code that names the reward",
+}
+"""Mark of a verdict to the setting that it comes from."""
+_SAID: tuple[tuple[str, str], ...] = (
+    ("no test was seen to pass", "recorded test run"),
+    ("ended with exit code", "exit code demanded"),
+    ("still running", "no process outlives the script"),
+    ("changed files reach for", "no trust in code that reaches for the verifier"),
+    ("tests failed, first", "recorded test run"),
+    ("recorded test run is not whole", "recorded test run"),
+    ("says", "two rewards must agree"),
+)
+"""What a reason says to the setting that it comes from."""
+
+
+class Completeness(msgspec.Struct, frozen=True):
+    """The reference solution's own attempts."""
+
+    tried: int
+    """Judged attempts under ordinary circumstances."""
+    passed: int
+    flake_rate: float | None
+    """Share of those that did not pass; None where none was judged."""
+    flake_interval: Interval
+    circumstances: dict[str, str]
+    """Name to `pass`, `fail`, `unknown`, `error`, or `not tested`."""
+
+
+class Strictness(msgspec.Struct, frozen=True):
+    """Solutions that mean the same."""
+
+    tried: int
+    accepted: int
+    rejected: tuple[str, ...]
+    """Names of those that did not pass."""
+    rate: float | None
+    interval: Interval
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What judging this task costs."""
+
+    verification_s: float | None
+    """Median seconds of one verification of the reference solution."""
+    attempt_s: float | None
+    """Median seconds of a whole attempt by the reference solution: sandbox, solution, verification."""
+    peak_mib: float | None
+    """The most memory that the verifier was seen to use."""
+    battery_s: float
+    """Seconds of all attempts of the battery together."""
+    attempts: int
+
+    @property
+    def in_verifications(self) -> float | None:
+        """The battery's cost in attempts by the reference solution."""
+        return self.battery_s / self.attempt_s if self.attempt_s else None
+
+
+class TaskReport(msgspec.Struct, frozen=True):
+    """All that is known of one task's verifier."""
+
+    task: str
+    task_digest: str
+    admitted: dict[str, bool]
+    """By verification."""
+    findings: tuple[Finding, ...]
+    completeness: Completeness
+    sensitivity: Sensitivity | None
+    strictness: Strictness | None
+    cost: Cost
+    difficulty: tuple[AgentRate, ...]
+    probes: tuple[Observed, ...]
+    untried: tuple[Untried, ...]
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it is admitted under every verification that was tried."""
+        return all(self.admitted.values())
+
+
+class Tried(NamedTuple):
+    """What the report of one task is made from."""
+
+    task: str
+    task_digest: str
+    verifications: tuple[Verification, ...]
+    has_oracle: bool
+    observed: tuple[Observed, ...]
+    untried: tuple[Untried, ...]
+    sensitivity: Sensitivity | None = None
+    difficulty: tuple[AgentRate, ...] = ()
+    more: tuple[Finding, ...] = ()
+    """What others found: over-strictness, what the instruction lacks, a review's doubts."""
+
+
+def judge_task(tried: Tried) -> TaskReport:
+    """Sums up one task."""
+    untried = (*tried.untried, *_unheld(tried.observed))
+    findings = (
+        *_oracle_findings(tried),
+        *_circumstance_findings(tried),
+        *_paid_findings(tried),
+        *(sensitivity_findings(tried.task, tried.sensitivity) if tried.sensitivity is not None else ()),
+        *_broken_findings(tried),
+        *difficulty_findings(tried.task, tried.difficulty),
+        *tried.more,
+    )
+    return TaskReport(
+        task=tried.task,
+        task_digest=tried.task_digest,
+        admitted={name: _is_admitted(findings, name) for name in tried.verifications},
+        findings=_ordered(findings),
+        completeness=_completeness(tried),
+        sensitivity=tried.sensitivity,
+        strictness=_strictness(tried),
+        cost=_cost(tried.observed),
+        difficulty=tried.difficulty,
+        probes=tried.observed,
+        untried=untried,
+    )
+
+
+def _is_admitted(findings: Iterable[Finding], verification: Verification) -> bool:
+    return not any(f.severity in BROKEN and f.verification in (None, verification) for f in findings)
+
+
+def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    order = {"hole": 0, "broken": 1, "weak": 2, "note": 3}
+    return tuple(sorted(findings, key=lambda f: (order[f.severity], f.heuristic, f.kind, f.probe or "")))
+
+
+def _plain_oracles(tried: Tried, verification: Verification) -> list[Observed]:
+    """Ordinary attempts by the reference solution, under one verification."""
+    return [o for o in _oracles(tried.observed) if o.verification == verification]
+
+
+def _oracles(observed: Iterable[Observed]) -> list[Observed]:
+    return [o for o in observed if o.group == "completeness" and o.probe.removeprefix("oracle.").isdecimal()]
+
+
+def _completeness(tried: Tried) -> Completeness:
+    judged = [o for o in _plain_oracles(tried, tried.verifications[0]) if o.outcome is not None]
+    passed = sum(o.passed for o in judged)
+    shown = {o.probe: o for o in tried.observed}
+    untried = {u.probe for u in tried.untried}
+    circumstances: dict[str, str] = {}
+    for name in CIRCUMSTANCES:
+        found = shown.get(f"oracle.{name}")
+        if found is not None:
+            circumstances[name] = (found.outcome or "not tested") if found.holds else "not tested"
+        else:
+            circumstances[name] = "not tested" if f"oracle.{name}" in untried or not passed else "pass"
+    failed = len(judged) - passed
+    rate = failed / len(judged) if judged else None
+    return Completeness(len(judged), passed, rate, wilson(failed, len(judged)), circumstances)
+
+
+def _oracle_findings(tried: Tried) -> list[Finding]:
+    if not tried.has_oracle:
+        text = "there is no reference solution: nobody has seen this verifier pass anything"
+        return [Finding("no-oracle", tried.task, None, "broken", text, ("add solution/solve.sh",))]
+    return [f for name in tried.verifications if (f := _oracle_finding(tried, name)) is not None]
+
+
+def _oracle_finding(tried: Tried, verification: Verification) -> Finding | None:
+    ran = _plain_oracles(tried, verification)
+    judged = [o for o in ran if o.outcome is not None]
+    bad = [o for o in judged if not o.passed]
+    cited = tuple(o.attempt for o in (bad or ran))
+    if not judged:
+        cause = next((f"{o.broke}: {o.error}" for o in ran if o.broke is not None), "no attempt ended")
+        text = f"the reference solution could not be judged: {cause}"
+        return Finding("oracle-not-judged", tried.task, FIRST, "broken", text, (), False, verification, cited)
+    if not bad:
+        return None
+    said = f"{bad[0].outcome}: {bad[0].reason or bad[0].ended or ''}"
+    if len(bad) == len(judged):
+        text = f"the reference solution does not pass: {said}"
+        return Finding("oracle-fails", tried.task, bad[0].probe, "broken", text, (), False, verification, cited)
+    low, high = wilson(len(bad), len(judged))
+    text = (
+        f"the reference solution fails {len(bad)} of {len(judged)} times ({low:.0%} to {high:.0%}), for example {said}"
+    )
+    return Finding("oracle-flaky", tried.task, bad[0].probe, "broken", text, (), False, verification, cited)
+
+
+def _oracle_passes(tried: Tried) -> bool:
+    return any(o.passed for o in _plain_oracles(tried, tried.verifications[0]))
+
+
+def _circumstance_findings(tried: Tried) -> list[Finding]:
+    if not _oracle_passes(tried):
+        return []
+    found = []
+    for one in tried.observed:
+        name = one.probe.removeprefix("oracle.")
+        if one.group != "completeness" or name not in CIRCUMSTANCES or not one.holds:
+            continue
+        if one.outcome is not None and not one.passed:
+            text = f"the reference solution does not pass with {CIRCUMSTANCES[name]} ({one.outcome}: {one.reason})"
+            closed = (f"do not depend on the {name.replace('-', ' ')}",)
+            found.append(
+                Finding(
+                    "oracle-breaks-under", tried.task, one.probe, "weak", text, closed, False, one.verification,
+                    (one.attempt,),
+                )
+            )  # fmt: skip
+    return found
+
+
+def _unheld(observed: Iterable[Observed]) -> list[Untried]:
+    """Circumstances that were tried and not seen to hold."""
+    found = []
+    for one in observed:
+        name = one.probe.removeprefix("oracle.")
+        if name in CIRCUMSTANCES and one.group == "completeness" and not one.holds:
+            why = "no test of the task was run by the recorded runner" if name == "test-order" else one.ended or ""
+            found.append(Untried(one.probe, one.group, why or one.error or "it did not take effect"))
+    return found
+
+
+def _paid_findings(tried: Tried) -> list[Finding]:
+    """Null answers and cheats that were paid."""
+    beside = {(o.probe, o.verification): o for o in tried.observed}
+    found = []
+    for one in tried.observed:
+        if one.group not in ("null", "cheat") or not one.passed:
+            continue
+        other: Verification = "default" if one.verification == "as_asked" else "as_asked"
+        found.append(_paid(tried.task, one, beside.get((one.probe, other))))
+    return found
+
+
+def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
+    known = {f"cheat.{cheat.name}": cheat for cheat in CHEATS}.get(one.probe)
+    closed: list[str] = []
+    seen = ""
+    if one.verification == "as_asked" and other is not None and other.outcome is not None and not other.passed:
+        closed += saved_by(other)
+        marks = f"; marks: {', '.join(other.marks)}" if other.marks else ""
+        seen = f" Judged by default it does not ({other.outcome}: {other.reason}{marks})."
+    if known is not None:
+        closed += known.closed_by
+        text = f"the cheat {known.name} is paid: {known.exploits}.{seen}"
+    else:
+        text = f"{one.about} is paid.{seen}"
+    kind = "cheat-passed" if known is not None else "null-passed"
+    return Finding(
+        kind, task, one.probe, "hole", text, tuple(dict.fromkeys(closed)), False, one.verification, (one.attempt,)
+    )
+
+
+def saved_by(judged: Observed) -> tuple[str, ...]:
+    """Settings of the default verification that a verdict shows at work; the fresh fork where nothing was left."""
+    found = [_CLOSED[mark] for mark in judged.marks if mark in _CLOSED]
+    found += [setting for words, setting in _SAID if words in judged.reason]
+    return tuple(dict.fromkeys(found)) or ("fresh fork",)
+
+
+def _strictness(tried: Tried) -> Strictness | None:
+    ran = [o for o in tried.observed if o.group == "strictness" and o.outcome is not None]
+    if not ran:
+        return None
+    accepted = sum(o.passed for o in ran)
+    rejected = tuple(o.probe for o in ran if not o.passed)
+    return Strictness(len(ran), accepted, rejected, accepted / len(ran), wilson(accepted, len(ran)))
+
+
+def _broken_findings(tried: Tried) -> list[Finding]:
+    """Probes that could not be judged: they prove nothing."""
+    broke = [o for o in tried.observed if o.outcome is None and o.group in ("null", "cheat")]
+    if not broke:
+        return []
+    named = ", ".join(o.probe for o in broke[:8]) + (" ..." if len(broke) > 8 else "")
+    text = f"{len(broke)} attempts broke before they could be judged ({named}): {broke[0].broke}: {broke[0].error}"
+    return [Finding("not-judged", tried.task, None, "note", text, evidence=tuple(o.attempt for o in broke[:20]))]
+
+
+def _cost(observed: Sequence[Observed]) -> Cost:
+    oracles = [o for o in _oracles(observed) if o.passed] or _oracles(observed)
+    peaks = [o.peak_bytes for o in observed if o.peak_bytes is not None]
+    return Cost(
+        verification_s=median(o.judged_s for o in oracles) if oracles else None,
+        attempt_s=median(o.attempt_s for o in oracles) if oracles else None,
+        peak_mib=round(max(peaks) / (1 << 20), 3) if peaks else None,
+        battery_s=round(sum(o.attempt_s for o in observed), 3),
+        attempts=len(observed),
+    )

@@ -1,0 +1,214 @@
+"""One task under admission: what is known of it, what it is put to, and what came of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from assay.agents.cheats.interface import Knowledge
+from assay.environments.interface import Backend, WorkspaceSpec
+from assay.errors import BoundaryError, EnvironmentFailure, UserError
+from assay.records import Check
+from assay.rollout.plan import PlannedAttempt
+from assay.rollout.runs import Means
+from assay.store import RunStore
+from assay.tasks import LoadedTask
+
+from .config import AdmitConfig
+from .differential import Bench
+from .findings import Finding
+from .knowledge import Known, knowledge_of
+from .observed import Observed, observe
+from .probes import FIRST, Probe, Untried, first_probe, has_oracle, plan_of, sandbox_probes, world_probes
+from .review import review_findings
+from .sensitivity import Comparison, MutantRow, Sensitivity, judge_mutants
+from .soundness import Tried
+from .strictness import VariantRow, strictness_findings
+from .worlds import hooks_of
+
+__all__ = ["Subject"]
+
+LEAST_LIMIT_S, TIMES_ORACLE = 20.0, 10.0
+"""A verifier of anything but the solution is stopped after this, where its own limit is longer."""
+
+
+class Subject:
+    """A task and its probes; they grow from phase to phase, and are the same each time."""
+
+    def __init__(self, loaded: LoadedTask, config: AdmitConfig) -> None:
+        self.loaded = loaded
+        self.config = config
+        self.known: Known | None = None
+        self.spec: WorkspaceSpec | None = None
+        self.untried: list[Untried] = []
+        self.more: list[Finding] = []
+        self.comparisons: dict[str, Comparison] = {}
+        self._probes: list[Probe] = []
+        self._later: list[Probe] = []
+        """Those that wait for the control."""
+        self._limit_s: float | None = None
+
+    @property
+    def task(self) -> str:
+        """Its id."""
+        return self.loaded.task.id
+
+    @property
+    def in_sandbox(self) -> bool:
+        """Whether it is no in-process world."""
+        return self.loaded.task.environment.kind == "workspace"
+
+    def plan(self) -> Iterator[PlannedAttempt]:
+        """The attempts of all probes that are known by now, in their order."""
+        for number, probe in enumerate(self._probes):
+            hurried = probe.group not in ("completeness", "review") and self._limit_s is not None
+            loaded = _hurried(self.loaded, self._limit_s or 0.0) if hurried else self.loaded
+            yield plan_of(probe, loaded, number, self.config)
+
+    def begin(self) -> None:
+        """The first phase: the reference solution, once."""
+        if self.in_sandbox and has_oracle(self.loaded):
+            self._probes.append(first_probe())
+
+    async def learn(self, store: RunStore, means: Means, cache: Path) -> None:
+        """The second phase: everything that follows from what the solution left, but what waits for the control.
+
+        Raises:
+            StoreError: The first attempt cannot be read back.
+        """
+        try:
+            found = await (self._learn_sandbox(store, means, cache) if self.in_sandbox else self._learn_world())
+        except (UserError, BoundaryError) as exc:
+            if isinstance(exc, BoundaryError) and exc.name == "store":
+                raise
+            text = f"the task cannot be set up: {exc}"
+            self.more.append(Finding("not-set-up", self.task, None, "broken", text))
+            return
+        for one in found:
+            if isinstance(one, Untried):
+                self.untried.append(one)
+            elif one.rewrite is not None and self.in_sandbox:
+                self._later.append(one)
+            else:
+                self._probes.append(one)
+
+    async def _learn_sandbox(self, store: RunStore, means: Means, cache: Path) -> list[Probe | Untried]:
+        preparer = means.preparer
+        if preparer is None:
+            message = "the run has no sandbox"
+            raise EnvironmentFailure(message)
+        spec = self.spec = await preparer.spec(self.loaded)
+        first = self.observed(store).get(FIRST)
+        if first is not None and first.outcome is not None:
+            trajectory = store.trajectory(first.chain)
+            self.known = await knowledge_of(self.loaded, trajectory, store.blobs, preparer.backend, spec)
+            self._limit_s = max(LEAST_LIMIT_S, TIMES_ORACLE * first.judged_s)
+        return list(sandbox_probes(self.loaded, self.config, spec, self.known, cache))
+
+    async def _learn_world(self) -> list[Probe | Untried]:
+        return list(world_probes(self.config, await hooks_of(self.loaded, self.config.seed)))
+
+    def add(self, probe: Probe) -> None:
+        """One more probe, before those that wait."""
+        self._probes.append(probe)
+
+    def go_on(self, store: RunStore) -> None:
+        """The third phase: changed solutions, where the solution's files alone pass."""
+        later, self._later = self._later, []
+        if not later:
+            return
+        control = self.observed(store).get(_id(self._probes, "oracle.files"))
+        if control is not None and control.passed:
+            self._probes += later
+            return
+        said = "were not judged" if control is None or control.outcome is None else f"alone give {control.outcome}"
+        reason = f"the files that the solution leaves {said}: what solves the task is more than files"
+        self.untried += [Untried(group, group, reason) for group in dict.fromkeys(probe.group for probe in later)]
+
+    async def compare(self, store: RunStore, backend: Backend | None) -> None:
+        """The fourth phase: whether mutants that passed behave differently. Raises `EnvironmentFailure`."""
+        survivors = [p for p in self._mutants() if (o := self.observed(store).get(p.id)) is not None and o.passed]
+        if not survivors:
+            return
+        if not self.in_sandbox:
+            self.comparisons = self._compare_worlds(store, survivors)
+            return
+        if self.known is None or self.spec is None or backend is None:
+            return
+        knowledge: Knowledge = self.known.knowledge
+        async with Bench(backend, self.spec, self.loaded.task, knowledge, seed=self.config.seed) as bench:
+            for probe in survivors:
+                if probe.rewrite is not None:
+                    self.comparisons[probe.name] = await bench.compare(probe.rewrite)
+
+    def _compare_worlds(self, store: RunStore, survivors: Sequence[Probe]) -> dict[str, Comparison]:
+        seen = self.observed(store)
+        right = seen[FIRST].told.get("ended") if FIRST in seen else None
+        found = {}
+        for probe in survivors:
+            wrong = seen[probe.id].told.get("ended")
+            if right is None or wrong is None:
+                found[probe.name] = Comparison("undecided")
+            elif right == wrong:
+                found[probe.name] = Comparison("same", "final state", "", 1)
+            else:
+                witness = "the world ends in another state than the solution's"
+                found[probe.name] = Comparison("changed", "final state", witness, 1)
+        return found
+
+    def _mutants(self) -> list[Probe]:
+        return [p for p in self._probes if p.group == "sensitivity" and p.rewrite is not None]
+
+    def observed(self, store: RunStore) -> dict[str, Observed]:
+        """What became of the probes so far, by id."""
+        return observe(store, self.task, self._probes)
+
+    def tried(self, store: RunStore) -> Tried:
+        """Everything that the report needs of the attempts."""
+        seen = self.observed(store)
+        return Tried(
+            task=self.task,
+            task_digest=self.loaded.task.digest,
+            verifications=self.config.verifications if self.in_sandbox else ("default",),
+            has_oracle=has_oracle(self.loaded) if self.in_sandbox else FIRST in seen,
+            observed=tuple(seen.values()),
+            untried=tuple(self.untried),
+            sensitivity=self._sensitivity(seen),
+            more=(*self.more, *self._strictness(seen), *review_findings(self.task, seen.get("review"))),
+        )
+
+    def _strictness(self, seen: dict[str, Observed]) -> tuple[Finding, ...]:
+        rows = [
+            VariantRow(probe.rewrite, seen[probe.id].outcome, seen[probe.id].attempt)
+            for probe in self._probes
+            if probe.group == "strictness" and probe.rewrite is not None and probe.id in seen
+        ]
+        return strictness_findings(self.loaded.task, rows)
+
+    def _sensitivity(self, seen: dict[str, Observed]) -> Sensitivity | None:
+        rows = []
+        for probe in self._mutants():
+            one = seen.get(probe.id)
+            if one is not None and probe.rewrite is not None:
+                rows.append(MutantRow(probe.rewrite, one.outcome, one.attempt, self.comparisons.get(probe.name)))
+        return judge_mutants(rows) if rows else None
+
+
+def _id(probes: Sequence[Probe], name: str) -> str:
+    return next((probe.id for probe in probes if probe.name == name), name)
+
+
+def _hurried(loaded: LoadedTask, most_s: float) -> LoadedTask:
+    """The task with a limit on its checks: a mutant may run for ever, and the solution has shown what is needed."""
+    checks = tuple(_bounded(check, most_s) for check in loaded.task.checks)
+    steps = tuple(msgspec.structs.replace(step, check=_bounded(step.check, most_s)) for step in loaded.steps)
+    return loaded._replace(task=msgspec.structs.replace(loaded.task, checks=checks), steps=steps)
+
+
+def _bounded(check: Check, most_s: float) -> Check:
+    given = check.parameters.get("timeout_s")
+    if check.kind not in ("script", "pytest") or (isinstance(given, int | float) and given <= most_s):
+        return check
+    return msgspec.structs.replace(check, parameters={**check.parameters, "timeout_s": most_s})

@@ -1,0 +1,127 @@
+"""Circumstances under which a reference solution must pass too, each in its own attempt.
+
+Each has a control: a command in the sandbox that shows whether the circumstance holds there. Where it does not, the
+attempt does nothing more, and the circumstance is reported as not tested.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.agents.interface import Attempt
+from assay.agents.oracle import OracleAgent
+from assay.environments.interface import ExecResult, Mount, WorkspaceSpec
+from assay.errors import AgentError
+from assay.records import Evidence
+from assay.rollout.variation import Variation
+
+__all__ = ["CIRCUMSTANCES", "Circumstance", "OracleUnder", "circumstances"]
+
+HOME = "/opt/assay-admission/home"
+FAKETIME = "/opt/assay-admission/libfaketime.so.1"
+PYTHON = "/opt/assay/bin/python3"
+DAYS = 365
+_ONE_CPU = (
+    "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); os.execvp(sys.argv[1], sys.argv[1:])"
+)
+
+CIRCUMSTANCES: dict[str, str] = {
+    "hash-seed": "another seed of Python's hashes",
+    "locale": "the locale POSIX, whose text is ASCII",
+    "time-zone": "a time zone 14 hours ahead of UTC",
+    "clock": "a clock that is a year ahead",
+    "cpu-count": "one CPU alone",
+    "read-only-home": "a home folder that is empty and cannot be written",
+    "no-network": "no network",
+    "test-order": "the tests in the opposite order",
+}
+"""Name to what it is, as in `the reference solution fails with ...`."""
+
+
+class Circumstance(NamedTuple):
+    """One circumstance, as it can be had here."""
+
+    name: str
+    variation: Variation = Variation()
+    control: str | None = None
+    """A command whose output shows whether it holds; None where only the verdict's evidence can show it."""
+    holds: Callable[[str], bool] = lambda _: True
+    missing: str | None = None
+    """Why it cannot be had here."""
+    as_always: bool = False
+    """Every attempt at the task is under it anyway."""
+
+
+class OracleUnder(OracleAgent):
+    """Runs the reference solution where the circumstance holds, and does nothing where it does not."""
+
+    def __init__(self, circumstance: Circumstance) -> None:
+        self._circumstance = circumstance
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        given = self._circumstance
+        if given.control is not None:
+            if attempt.workspace is None:
+                message = f"the environment {attempt.task.environment.kind!r} has no sandbox"
+                raise AgentError(message)
+            seen: ExecResult = await attempt.workspace.exec(given.control, timeout_s=30)
+            holds = given.holds(seen.stdout.strip())
+            told = {"name": given.name, "holds": holds, "seen": (seen.stdout + seen.stderr)[:300]}
+            attempt.note(Evidence("circumstance", "audit", "circumstance", told))
+            if not holds:
+                attempt.finish(f"did nothing: {given.name} does not hold here")
+                return
+        await super().run(attempt)
+
+
+def circumstances(spec: WorkspaceSpec, cache: Path) -> Iterator[Circumstance]:
+    """All of `CIRCUMSTANCES`, for a task's sandbox. Makes an empty folder in `cache`."""
+    yield _variables("hash-seed", {"PYTHONHASHSEED": "20261"}, 'printf %s "$PYTHONHASHSEED"', "20261")
+    posix = {"LC_ALL": "POSIX", "LANG": "POSIX", "LANGUAGE": ""}
+    yield _variables("locale", posix, 'printf %s "$LC_ALL"', "POSIX")
+    yield _variables("time-zone", {"TZ": "<+14>-14"}, "date +%z", "+1400")
+    yield _clock()
+    yield _one_cpu()
+    home = cache / "admission" / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    read_only = Variation("read-only-home", env={"HOME": HOME}, mounts=(Mount(str(home.resolve()), HOME),))
+    control = 'mkdir "$HOME/assay-try" 2>/dev/null && echo writable || echo read-only'
+    yield Circumstance("read-only-home", read_only, control, lambda seen: seen == "read-only")
+    yield Circumstance("no-network", Variation("no-network", no_network=True), as_always=spec.network == "none")
+    yield Circumstance("test-order", Variation("test-order", env={"ASSAY_TEST_ORDER": "reversed"}))
+
+
+def _variables(name: str, env: dict[str, str], control: str, wanted: str) -> Circumstance:
+    return Circumstance(name, Variation(name, env=env), control, lambda seen: seen == wanted)
+
+
+def _clock() -> Circumstance:
+    library = _faketime()
+    if library is None:
+        missing = "libfaketime is not installed on this machine (Debian and Ubuntu: the package faketime)"
+        return Circumstance("clock", missing=missing)
+    env = {"LD_PRELOAD": FAKETIME, "FAKETIME": f"+{DAYS}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    variation = Variation("clock", env=env, mounts=(Mount(str(library), FAKETIME),))
+    return Circumstance("clock", variation, "date +%s", _is_a_year_ahead)
+
+
+def _is_a_year_ahead(seen: str) -> bool:
+    return seen.isdecimal() and abs(int(seen) - time.time() - DAYS * 86_400) < 86_400
+
+
+def _faketime() -> Path | None:
+    places = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime", "/usr/lib64/faketime")
+    found = (p for place in places for p in Path("/").glob(f"{place.lstrip('/')}/libfaketime.so.1"))
+    return next((path.resolve() for path in found), None)
+
+
+def _one_cpu() -> Circumstance:
+    if len(os.sched_getaffinity(0)) < 2:
+        return Circumstance("cpu-count", missing="this machine has one CPU, so there is no other number to try")
+    variation = Variation("cpu-count", prefix=(PYTHON, "-I", "-S", "-B", "-c", _ONE_CPU))
+    return Circumstance("cpu-count", variation, "nproc", lambda seen: seen == "1")

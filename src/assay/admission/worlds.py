@@ -1,0 +1,79 @@
+"""What an in-process world offers for its own admission, asked once, on a world that nobody acts in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.environments.hooks import DoesNothing, Perturbs, SolvesItself
+from assay.errors import TaskError, boundary
+from assay.plugins import load
+from assay.records import ToolCall
+from assay.tasks import LoadedTask
+
+__all__ = ["WorldHooks", "hooks_of"]
+
+MOST_WAYS, MOST_CALLS = 200, 2_000
+
+
+class WorldHooks(NamedTuple):
+    """The calls that a world gave; None where it has no such hook."""
+
+    oracle: tuple[ToolCall, ...] | None = None
+    null: dict[str, tuple[ToolCall, ...]] | None = None
+    perturb: dict[str, tuple[ToolCall, ...]] | None = None
+
+
+async def hooks_of(loaded: LoadedTask, seed: int) -> WorldHooks:
+    """Asks a fresh world of the task.
+
+    Raises:
+        TaskError: The world cannot be made, or what a hook gives is no list of calls.
+    """
+    spec = loaded.task.environment
+    kind = load("environments", spec.kind)
+    with boundary(TaskError, f"asking the environment {spec.kind!r} of task {loaded.task.id!r} for its hooks"):
+        world: Any = kind(spec.parameters, spec.seed)
+        try:
+            return await asyncio.to_thread(_asked, world, seed)
+        finally:
+            await world.close()
+
+
+def _asked(world: object, seed: int) -> WorldHooks:
+    return WorldHooks(
+        oracle=_calls(world.oracle(), "oracle") if isinstance(world, SolvesItself) else None,
+        null=_ways(world.null(), "null") if isinstance(world, DoesNothing) else None,
+        perturb=_ways(world.perturb(seed), "perturb") if isinstance(world, Perturbs) else None,
+    )
+
+
+def _ways(given: Mapping[str, Sequence[ToolCall]], hook: str) -> dict[str, tuple[ToolCall, ...]]:
+    if len(given) > MOST_WAYS:
+        message = f"the hook {hook!r} gives {len(given)} ways; at most {MOST_WAYS}"
+        raise TaskError(message)
+    ways = {_plain(name): _calls(calls, f"{hook} {name!r}") for name, calls in given.items()}
+    if len(ways) != len(given):
+        message = f"the hook {hook!r} gives names that differ in nothing but punctuation: {', '.join(map(str, given))}"
+        raise TaskError(message)
+    return ways
+
+
+def _plain(name: object) -> str:
+    """A name as an attempt's id can hold it."""
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in str(name))[:60] or "unnamed"
+
+
+def _calls(given: Sequence[ToolCall], hook: str) -> tuple[ToolCall, ...]:
+    try:
+        calls = msgspec.convert(tuple(given), tuple[ToolCall, ...])
+    except (msgspec.ValidationError, TypeError) as exc:
+        message = f"the hook {hook} gives no list of tool calls: {exc}"
+        raise TaskError(message) from exc
+    if len(calls) > MOST_CALLS:
+        message = f"the hook {hook} gives {len(calls)} calls; at most {MOST_CALLS}"
+        raise TaskError(message)
+    return calls

@@ -1,0 +1,172 @@
+"""Agents that hand in nothing that works: an empty answer, comments, a crash. A sound verifier fails each.
+
+They know which files solving touches, and write those without what makes them a solution. `null` hands in nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Callable, Iterator
+
+from assay.environments.interface import Workspace
+from assay.errors import AgentError
+
+from .cheats.interface import Knowledge, KnownFile
+from .interface import Attempt
+
+__all__ = ["NULLS", "CommentsAgent", "CrashAgent", "EmptyAnswerAgent"]
+
+_HASH = (".bash", ".cfg", ".conf", ".ini", ".pl", ".py", ".r", ".rb", ".sh", ".toml", ".yaml", ".yml", ".mk", ".txt")
+_SLASHES = (".c", ".cc", ".cpp", ".go", ".h", ".hpp", ".java", ".js", ".kt", ".php", ".rs", ".scala", ".swift", ".ts")
+_TAGS = (".html", ".md", ".svg", ".xml")
+_CRASHES = {
+    ".py": b'raise SystemExit("crashed at once")\n',
+    ".sh": b"exit 70\n",
+    ".bash": b"exit 70\n",
+    ".js": b"process.exit(70);\n",
+    ".rb": b"exit 70\n",
+    ".pl": b"exit 70;\n",
+}
+_SHEBANGS = {b"python": ".py", b"bash": ".sh", b"/sh": ".sh", b"node": ".js", b"ruby": ".rb", b"perl": ".pl"}
+
+
+class _Writing:
+    """Writes some of the files that solving touches."""
+
+    needs_model = False
+    name = "null"
+    said = ""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+
+    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
+        """What is written; nothing where there is nothing of the kind."""
+        raise NotImplementedError
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        written = [await _write(attempt.workspace, known, data) for known, data in self.files()]
+        attempt.finish(f"{self.said} in {len(written)} files")
+
+
+async def _write(workspace: Workspace | None, known: KnownFile, data: bytes) -> str:
+    if workspace is None:
+        message = "the environment has no files to write"
+        raise AgentError(message)
+    try:
+        await workspace.write(known.path, data, mode=known.mode & 0o777)
+    except OSError as exc:
+        message = f"{known.path} cannot be written: {exc.strerror or exc}"
+        raise AgentError(message) from exc
+    return known.path
+
+
+class EmptyAnswerAgent(_Writing):
+    """Leaves every expected file, with nothing in it: `{}`, an empty table, functions that return None."""
+
+    name = "null:empty-answer"
+    said = "left an empty answer"
+
+    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
+        """See `_Writing.files`."""
+        for known in self._knowledge.changed:
+            data = _emptied(known)
+            if data is not None and data not in (known.after, known.before):
+                yield known, data
+
+
+class CommentsAgent(_Writing):
+    """Adds comments or blank lines, and nothing else."""
+
+    name = "null:comments"
+    said = "left comments or blank lines"
+
+    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
+        """See `_Writing.files`."""
+        for known in self._knowledge.changed:
+            base = (known.before or b"").rstrip(b"\n")
+            if _removed(known) or b"\0" in base:
+                continue
+            yield known, base + (b"\n" if base else b"") + _comment(known.path)
+
+
+class CrashAgent(_Writing):
+    """Leaves programs that end at once with an error; where the task wants no program, it crashes itself."""
+
+    name = "null:crash"
+    said = "left programs that crash at once"
+
+    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
+        """See `_Writing.files`."""
+        for known in self._knowledge.changed:
+            kind = posixpath.splitext(known.path)[1] or _shebang(known)
+            if kind in _CRASHES and not _removed(known):
+                first = (known.after or b"").partition(b"\n")[0]
+                yield known, (first + b"\n" if first.startswith(b"#!") else b"") + _CRASHES[kind]
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`. Raises `AgentError` where the task wants no program: that is the crash."""
+        if not any(True for _ in self.files()):
+            message = "crashed at once, on purpose"
+            raise AgentError(message)
+        await super().run(attempt)
+
+
+NULLS: dict[str, Callable[[Knowledge], _Writing]] = {
+    "empty": EmptyAnswerAgent,
+    "comments": CommentsAgent,
+    "crash": CrashAgent,
+}
+"""By the name of the probe."""
+
+
+def _removed(known: KnownFile) -> bool:
+    """Solving removes it (or nobody can tell, because it is too large)."""
+    return known.after is None
+
+
+def _shebang(known: KnownFile) -> str:
+    first = (known.after or b"").partition(b"\n")[0]
+    return next((kind for word, kind in _SHEBANGS.items() if first.startswith(b"#!") and word in first), "")
+
+
+def _comment(path: str) -> bytes:
+    ending = posixpath.splitext(path)[1].lower()
+    if ending in _HASH or posixpath.basename(path) in ("Makefile", "Dockerfile"):
+        return b"# to be done\n"
+    if ending in _SLASHES:
+        return b"// to be done\n"
+    if ending in _TAGS:
+        return b"<!-- to be done -->\n"
+    return b"\n"
+
+
+def _emptied(known: KnownFile) -> bytes | None:
+    """The file with the answer left out; None where no such thing can be made of it."""
+    if _removed(known):
+        return None
+    ending = posixpath.splitext(known.path)[1].lower()
+    if ending == ".py":
+        return _stubbed(known.before if known.before is not None else known.after or b"")
+    if known.before is not None:
+        return None  # what is there already is no answer yet
+    if ending == ".json":
+        return b"[]\n" if (known.after or b"").lstrip().startswith(b"[") else b"{}\n"
+    return b""
+
+
+def _stubbed(source: bytes) -> bytes | None:
+    """A module whose functions keep their names and parameters and return None."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [ast.Return(ast.Constant(None))]
+    try:
+        return (ast.unparse(ast.fix_missing_locations(tree)) + "\n").encode()
+    except (RecursionError, ValueError):
+        return None

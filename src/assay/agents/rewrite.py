@@ -1,0 +1,154 @@
+"""The agent that leaves what the reference solution left, with some files different: a mutant, or a variant.
+
+It runs no solution: it writes the files of a recorded final state, as they lie in the store, and over them the given
+ones. What solving did beside files (a service that runs, an owner that was changed) is not repeated; whoever plans such
+attempts first tries the state without any difference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from assay.environments.interface import Change, Workspace
+from assay.errors import AgentError
+from assay.records import Evidence
+
+from .interface import Attempt
+
+__all__ = ["RewriteAgent", "StateFiles", "put_state"]
+
+PYTHON = "/opt/assay/bin/python3"
+BATCH_BYTES = 8 << 20
+"""Of one command's standard input, about; a larger file is one batch of its own, up to `MOST_FILE_BYTES`."""
+MOST_FILE_BYTES = 15 << 20
+_WRITER = """
+import json, os, shutil, sys
+stream = sys.stdin.buffer
+
+def clear(path):
+    if os.path.islink(path) or not os.path.isdir(path):
+        try: os.unlink(path)
+        except FileNotFoundError: pass
+    else: shutil.rmtree(path)
+
+for line in iter(stream.readline, b""):
+    entry = json.loads(line)
+    path, kind, mode = entry["path"], entry["kind"], entry["mode"]
+    if kind == "remove":
+        clear(path)
+        continue
+    if kind == "folder":
+        if os.path.islink(path) or not os.path.isdir(path): clear(path); os.makedirs(path)
+        if mode is not None: os.chmod(path, mode | 0o700)
+        continue
+    data = stream.read(entry["size"])
+    os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
+    if kind == "link":
+        clear(path)
+        os.symlink(data, os.fsencode(path))
+        continue
+    if os.path.islink(path) or os.path.isdir(path): clear(path)
+    with open(path, "wb") as file: file.write(data)
+    if mode is not None: os.chmod(path, mode)
+"""
+
+
+class StateFiles(NamedTuple):
+    """A recorded final state: what differs from the image, and where the contents are."""
+
+    changes: tuple[Change, ...]
+    read: Callable[[str], bytes]
+    """The bytes of a file, or a link's target, by content address."""
+
+
+class RewriteAgent:
+    """Writes a state and over it other files.
+
+    Args:
+        name: What the record calls it: `mutant`, `variant`, `oracle-files`.
+        state: What the reference solution left.
+        files: Absolute path to its whole new content; None leaves the path as the image has it.
+        told: What is noted of the difference: a fact in the record.
+        after: Done in the sandbox once all is written.
+    """
+
+    needs_model = False
+
+    def __init__(
+        self,
+        name: str,
+        state: StateFiles,
+        files: Mapping[str, bytes | None],
+        told: Mapping[str, object],
+        after: Callable[[Attempt], Awaitable[None]] | None = None,
+    ) -> None:
+        self.name = name
+        self._state = state
+        self._files = dict(files)
+        self._told = dict(told)
+        self._after = after
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`.
+
+        Raises:
+            AgentError: The state cannot be written there.
+        """
+        if attempt.workspace is None:
+            message = f"the environment {attempt.task.environment.kind!r} has no files to write"
+            raise AgentError(message)
+        attempt.note(Evidence("rewrite", "state", "rewrite", self._told))
+        await put_state(attempt.workspace, self._state, self._files)
+        if self._after is not None:
+            await self._after(attempt)
+        attempt.finish("wrote the files that the reference solution left" + (", some differently" * bool(self._files)))
+
+
+async def put_state(workspace: Workspace, state: StateFiles, files: Mapping[str, bytes | None]) -> None:
+    """Writes a state with differences. Raises `AgentError` where something cannot be written."""
+    for batch in _batches(_entries(state, files)):
+        result = await workspace.exec([PYTHON, "-I", "-S", "-B", "-c", _WRITER], cwd="/", stdin=batch)
+        if result.exit_code != 0:
+            message = f"the files of the reference solution cannot be written: {result.stderr[-500:]}"
+            raise AgentError(message)
+
+
+def _entries(state: StateFiles, files: Mapping[str, bytes | None]) -> Iterator[tuple[dict[str, object], bytes]]:
+    """Header and bytes, in an order that can be written: what goes first, then folders, then what is in them."""
+    modes = {change.path: change.mode for change in state.changes}
+    mine = [change for change in state.changes if change.path not in files]
+    order = {"removed": 0, "directory": 1, "file": 2, "symlink": 3}
+    for change in sorted(mine, key=lambda c: (order.get("removed" if c.kind == "removed" else c.type, 4), c.path)):
+        if change.kind == "removed":
+            yield _header(change.path, "remove", None), b""
+        elif change.type == "directory":
+            yield _header(change.path, "folder", change.mode), b""
+        elif change.type in ("file", "symlink") and change.digest is not None:
+            kind = "file" if change.type == "file" else "link"
+            yield _header(change.path, kind, change.mode), state.read(change.digest)
+    for path, data in sorted(files.items()):
+        if data is not None:
+            yield _header(path, "file", modes.get(path)), data
+
+
+def _header(path: str, kind: str, mode: int | None) -> dict[str, object]:
+    return {"path": path, "kind": kind, "mode": mode}
+
+
+def _batches(entries: Iterator[tuple[dict[str, object], bytes]]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    for header, data in entries:
+        if len(data) > MOST_FILE_BYTES:
+            message = f"{header['path']} is larger than {MOST_FILE_BYTES >> 20} MiB: it cannot be written again"
+            raise AgentError(message)
+        line = json.dumps({**header, "size": len(data)}).encode() + b"\n"
+        if parts and size + len(line) + len(data) > BATCH_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+        parts += [line, data]
+        size += len(line) + len(data)
+    if parts:
+        yield b"".join(parts)
