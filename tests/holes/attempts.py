@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from assay.admission.knowledge import knowledge_of
+from assay.agents.cheats.interface import Knowledge
 from assay.agents.interface import Agent
 from assay.agents.null import NullAgent
 from assay.agents.oracle import OracleAgent
+from assay.environments.interface import Backend
 from assay.environments.workspace.choose import choose_backend
 from assay.records import Verdict
 from assay.rollout import RunConfig, Tally
@@ -21,9 +25,7 @@ from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask
 
-__all__ = ["HERE", "Attempted", "Probe", "run_probes"]
-
-HERE = Path(__file__).parent
+__all__ = ["Attempted", "Attempts", "Probe", "attempts", "ended", "null", "oracle", "run_probes"]
 
 
 class Probe(NamedTuple):
@@ -55,26 +57,56 @@ def null(loaded: LoadedTask, verification: Verification) -> Probe:
     return Probe(loaded, "null", NullAgent(), verification)
 
 
-async def run_probes(probes: Sequence[Probe], store: Path, *, concurrency: int = 2) -> dict[str, Attempted]:
-    """Runs all and returns how each ended, by `Probe.id`."""
-    config = RunConfig(tasks=("-",), run="holes", concurrency=concurrency, retries=1)
-    settings = Settings(cache=Settings.from_environment().cache, store=store)
+class Attempts:
+    """A run that is under way; probes may be added to it in several goes."""
+
+    def __init__(self, run: RunStore, backend: Backend, concurrency: int) -> None:
+        config = RunConfig(tasks=("-",), run="holes", concurrency=concurrency, retries=1)
+        self._run = run
+        self._backend = backend
+        self._preparer = Preparer(backend, config, Settings.from_environment())
+        self._services = Services(config, run.run, run, run.blobs, NullAgent(), None, self._place)
+
+    def _place(self, planned: PlannedAttempt) -> Place:
+        agent = planned.agent or NullAgent()
+        own = ("/solution",) if agent.name == "oracle" else ()
+        keeping = Keeping(self._run.blobs, 1, agent, own, planned.verification)
+        return WorkspacePlace(self._preparer, planned.loaded, keeping)
+
+    async def add(self, probes: Sequence[Probe]) -> None:
+        """Runs more attempts."""
+        await run_plan(self._services, [_planned(probe) for probe in probes], Tally())
+
+    async def learn(self, tasks: Sequence[LoadedTask]) -> dict[str, Knowledge]:
+        """What an adversary may know of tasks, by their ids: solves them first."""
+        solved = [oracle(loaded, "default") for loaded in tasks]
+        await self.add(solved)
+        trajectories = {t.attempt: t for t in self._run.trajectories()}
+        known = {}
+        for probe in solved:
+            spec = await self._preparer.spec(probe.loaded)
+            found = await knowledge_of(probe.loaded, trajectories[probe.id], self._run.blobs, self._backend, spec)
+            assert found is not None
+            known[probe.loaded.task.id] = found.knowledge
+        return known
+
+
+@asynccontextmanager
+async def attempts(store: Path, *, concurrency: int = 2) -> AsyncIterator[Attempts]:
+    """A run in `store`, on a backend of its own."""
     backend, _ = await choose_backend("namespaces", allow_unsafe=False)
     try:
         with RunStore.create(store, "holes", {}) as run:
-            preparer = Preparer(backend, config, settings)
-
-            def place(planned: PlannedAttempt) -> Place:
-                agent = planned.agent or NullAgent()
-                own = ("/solution",) if agent.name == "oracle" else ()
-                keeping = Keeping(run.blobs, 1, agent, own, planned.verification)
-                return WorkspacePlace(preparer, planned.loaded, keeping)
-
-            services = Services(config, run.run, run, run.blobs, NullAgent(), None, place)
-            await run_plan(services, [_planned(probe) for probe in probes], Tally())
+            yield Attempts(run, backend, concurrency)
     finally:
         await backend.close()
-    return _ended(store)
+
+
+async def run_probes(probes: Sequence[Probe], store: Path) -> dict[str, Attempted]:
+    """Runs all and returns how each ended, by `Probe.id`."""
+    async with attempts(store) as run:
+        await run.add(probes)
+    return ended(store)
 
 
 def _planned(probe: Probe) -> PlannedAttempt:
@@ -83,7 +115,8 @@ def _planned(probe: Probe) -> PlannedAttempt:
     return PlannedAttempt(probe.id, probe.loaded, 0, seed, task.limits, probe.agent, probe.verification)
 
 
-def _ended(store: Path) -> dict[str, Attempted]:
+def ended(store: Path) -> dict[str, Attempted]:
+    """How every attempt of a run ended."""
     with RunStore.open(store, "holes") as run:
         rows = {row.attempt: row for row in run.attempts() if row.final}
         verdicts = {t.attempt: t.verdicts[-1] if t.verdicts else None for t in run.trajectories()}

@@ -10,11 +10,18 @@ import msgspec
 
 from assay.tasks import LoadedTask, load_task
 
-__all__ = ["KINDS", "Hole", "Kind", "Known", "tasks_in"]
+__all__ = ["KINDS", "SETTINGS", "Hole", "Kind", "Known", "tasks_in"]
 
 HERE = Path(__file__).parent
 Kind = Literal["holed", "sound", "missed"]
 KINDS: tuple[Kind, ...] = ("holed", "sound", "missed")
+SETTINGS = frozenset({
+    "clean PATH", "clean configuration", "clean environment", "fresh rewards", "links refused",
+    "no agent process alive", "recorded test runner", "suspicions", "tests mounted read-only",
+    "the verifier's own storage",
+})  # fmt: skip
+"""What of the default verification can close a hole. `suspicions`: changed files newly reach for what no honest work
+needs, and a pass is not believed."""
 
 
 class Hole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,7 +34,7 @@ class Hole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: Literal["fails", "passes"] = "fails"
     """What Assay's default verification makes of all of them."""
     closed_by: tuple[str, ...] = ()
-    """What of the default verification closes it."""
+    """What of the default verification closes it; the words are in `SETTINGS`."""
     incident: str | None = None
     """The address of a report of something that happened, where the verifier was written from one."""
 

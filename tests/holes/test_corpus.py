@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from assay.agents.cheats import CHEATS
 from assay.rollout.plan import Verification
 
 from .attempts import Attempted, null, oracle, run_probes
-from .corpus import HERE, KINDS, Kind, tasks_in
+from .corpus import HERE, KINDS, SETTINGS, Kind, tasks_in
 
 BOTH: tuple[Verification, Verification] = ("default", "as_asked")
 
@@ -28,6 +29,8 @@ def test_holed_task_says_what_its_hole_is_and_which_cheats_are_for_it(name: str)
     assert known.hole is not None
     assert known.hole.hole
     assert known.hole.cheats
+    assert set(known.hole.cheats) <= {cheat.name for cheat in CHEATS}
+    assert set(known.hole.closed_by) <= SETTINGS
     assert bool(known.hole.closed_by) == (known.hole.default == "fails")
     readme = HERE / "holed" / name / "README.md"
     assert readme.exists() == (known.hole.incident is not None)

@@ -1,0 +1,81 @@
+"""What cheats make of the corpus: every hole is found as asked, none in a sound task, and what is missed is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from assay.agents.cheats import CHEATS
+from assay.agents.cheats.interface import Cheat, CheatAgent, Knowledge
+from assay.rollout.plan import Verification
+
+from .attempts import Attempted, Probe, attempts, ended
+from .corpus import Kind, Known, tasks_in
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+BY_NAME = {cheat.name: cheat for cheat in CHEATS}
+MOST_ON_SOUND = 5
+"""On how many of the sound tasks each cheat is tried here; `assay admit tests/holes/sound` tries all on all."""
+
+
+class Tried(NamedTuple):
+    """How a cheat fared on a task."""
+
+    task: str
+    cheat: str
+    verification: Verification
+    ended: Attempted
+
+
+async def tried(
+    wanted: Iterable[tuple[Known, Cheat]], verifications: Iterable[Verification], store: Path
+) -> list[Tried]:
+    """Every wanted pair where the cheat applies, under each verification."""
+    pairs = list(wanted)
+    tasks = {known.name: known.loaded for known, _ in pairs}
+    async with attempts(store, concurrency=6) as run:
+        told = await run.learn(list(tasks.values()))
+        probes = {
+            (known.name, cheat.name, asked): Probe(known.loaded, cheat.name, CheatAgent(cheat, knowledge), asked)
+            for known, cheat in pairs
+            if applies(cheat, knowledge := told[known.loaded.task.id])
+            for asked in verifications
+        }
+        await run.add(list(probes.values()))
+    found = ended(store)
+    return [Tried(task, cheat, asked, found[probe.id]) for (task, cheat, asked), probe in probes.items()]
+
+
+def applies(cheat: Cheat, knowledge: Knowledge) -> bool:
+    return cheat.applies(knowledge) is None
+
+
+async def test_every_hole_is_found_as_asked_and_most_are_closed_by_default(tmp_path: Path) -> None:
+    corpus = tasks_in("holed")
+    pairs = [(known, BY_NAME[name]) for known in corpus.values() if known.hole for name in known.hole.cheats]
+    found = await tried(pairs, ("as_asked", "default"), tmp_path)
+    through = {(t.task, t.cheat, t.verification) for t in found if t.ended.outcome == "pass"}
+    assert {(known.name, cheat.name, "as_asked") for known, cheat in pairs} <= through
+    passed = {task for task, _, asked in through if asked == "default"}
+    assert passed == {known.name for known in corpus.values() if known.hole and known.hole.default == "passes"}
+    assert len(passed) <= 0.2 * len(corpus)
+
+
+async def test_no_cheat_gets_through_a_sound_task(tmp_path: Path) -> None:
+    sound = list(tasks_in("sound").values())
+    every = len(sound) // MOST_ON_SOUND
+    pairs = [(k, c) for i, k in enumerate(sound) for j, c in enumerate(CHEATS) if (i + j) % every == 0]
+    found = await tried(pairs, ("as_asked",), tmp_path)
+    assert len({t.task for t in found}) == len(sound)
+    assert [t for t in found if t.ended.outcome == "pass"] == []
+
+
+async def test_holes_that_no_cheat_is_for_are_not_found(tmp_path: Path) -> None:
+    missed: Kind = "missed"
+    pairs = [(known, cheat) for known in tasks_in(missed).values() for cheat in CHEATS]
+    found = await tried(pairs, ("as_asked",), tmp_path)
+    assert len({t.task for t in found}) == 5
+    assert [t for t in found if t.ended.outcome == "pass"] == []
