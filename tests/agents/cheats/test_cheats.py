@@ -12,6 +12,7 @@ from tests.agents.cheats.bench import Small, in_room
 from tests.agents.cheats.naive import CASES
 from tests.agents.cheats.sound import SOUND, WORTH_MORE
 
+pytestmark = pytest.mark.slow
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
 TABLE = [(name, task) for name in BY_NAME for task in SOUND if BY_NAME[name].applies(SOUND[task].knowledge()) is None]
 

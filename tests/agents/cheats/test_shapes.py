@@ -81,6 +81,15 @@ def test_overridden_module_has_the_names_and_none_of_the_bodies() -> None:
     assert (space["kept"](), space["f"](1), space["C"]().m()) == (1, None, "int")  # type: ignore[operator]
 
 
+def test_of_a_class_that_is_there_only_changed_methods_are_replaced() -> None:
+    before = b"class C:\n    def kept(self):\n        return 1\n    @property\n    def p(self):\n        return 2\n"
+    made = overridden(known("/w/m.py", before.replace(b"return 2", b"return 3"), before), lambda _: "return 'new'")
+    space: dict[str, object] = {}
+    exec(made, space)  # our own text
+    one = space["C"]()  # type: ignore[operator]
+    assert (one.kept(), one.p) == (1, "new")
+
+
 def test_what_is_put_on_top_runs_first_and_leaves_future_imports_first() -> None:
     tree = ast.parse(on_top(MODULE, "import os"))
     assert [type(node).__name__ for node in tree.body[:3]] == ["Expr", "ImportFrom", "Import"]

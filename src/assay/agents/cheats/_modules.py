@@ -93,8 +93,15 @@ def overridden(file: KnownFile, body: Body, *, prelude: str = "", base: str = "o
         base: What the changed classes are derived from, where they were derived from nothing.
     """
     parts = [_before(file).rstrip("\n"), prelude.strip(), *_missing_constants(file)]
+    known = _definitions(_parsed(file.before))
     for node in changed_names(file).values():
-        parts.append(_class(node, body, base) if isinstance(node, ast.ClassDef) else _function(node, body, ""))
+        was = known.get(node.name)
+        if not isinstance(node, ast.ClassDef):
+            parts.append(_function(node, body, ""))
+        elif isinstance(was, ast.ClassDef):  # the rest of it goes on: other code is built on it
+            parts += [_replaced(node.name, method, body) for method in _changed_methods(was, node)]
+        else:
+            parts.append(_class(node, body, base))
     return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -123,6 +130,26 @@ _KEPT = {"staticmethod", "classmethod", "property"}
 def _returns(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
     found = node.returns.value if isinstance(node.returns, ast.Subscript) else node.returns
     return found.id if isinstance(found, ast.Name) else None
+
+
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _changed_methods(was: ast.ClassDef, node: ast.ClassDef) -> list[Method]:
+    """Methods that differ; every plain one where the difference is elsewhere in the class."""
+    before = {m.name: ast.dump(m) for m in was.body if isinstance(m, Method)}
+    methods = [m for m in node.body if isinstance(m, Method)]
+    changed = [m for m in methods if before.get(m.name) != ast.dump(m)]
+    return changed or [m for m in methods if not m.name.startswith("__")]
+
+
+def _replaced(owner: str, method: Method, body: Body) -> str:
+    """A method of a class that is there, with another body."""
+    kept = next((d.id for d in method.decorator_list if isinstance(d, ast.Name) and d.id in _KEPT), "")
+    plain = "pass" if method.name == "__init__" and not body(None).startswith("raise") else body(_returns(method))
+    word = "async def" if isinstance(method, ast.AsyncFunctionDef) else "def"
+    made = f"{kept}(_instead)" if kept else "_instead"
+    return f"{word} _instead(*given, **named):\n    {plain}\n\n\n{owner}.{method.name} = {made}"
 
 
 def _class(node: ast.ClassDef, body: Body, base: str) -> str:
