@@ -36,7 +36,8 @@ def test_all(tmp_path):
     assert table["own"] == 1
     assert clamp(1, 2, 3)
 '''
-SOLVE = 'echo \'{"total": 3, "line": "Summary: 3"}\' > /app/report.json\necho DONE > /app/run.log\n'
+SOLVE = 'echo "def clamp(*a): return 1" > /app/tool/parts.py\n'
+SOLVE += 'echo \'{"total": 3, "line": "Summary: 3"}\' > /app/report.json\necho DONE > /app/run.log\n'
 
 
 def task(folder: Path, instruction: str, files: Mapping[str, str | bytes] | None = None) -> LoadedTask:
@@ -84,9 +85,11 @@ def test_what_stands_in_an_archive_of_the_image_is_told(tmp_path: Path) -> None:
     assert found(loaded) == {}
 
 
-def test_strings_in_tests_are_demands_only_where_the_solution_has_them(tmp_path: Path) -> None:
+def test_what_tests_name_counts_only_where_the_author_has_it(tmp_path: Path) -> None:
     loaded = task(tmp_path, "Do it.", {"tests/test_all.py": TEST, "solution/solve.sh": "python3 /solution/real.py\n"})
-    assert set(found(loaded)) == {"untold-path", "untold-name"}
+    assert found(loaded) == {}
+    changed = known("/app/report.json", None, b'{"total": 3}')
+    assert {kind: len(texts) for kind, texts in found(loaded, changed).items()} == {"untold-path": 1, "untold-key": 1}
 
 
 def test_shell_tests_name_paths_and_what_they_grep_for() -> None:

@@ -58,10 +58,18 @@ def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[Finding, ..
     solution = {
         f"{t}/{path}": data for t in _tops(loaded, "solution") for path, data in folder_files(loaded.folder / t)
     }
-    found = [*_untold(loaded, told, tests, solution), *_copied(loaded, told, tests, solution)]
+    authors = "\n".join([*(data.decode(errors="replace") for data in solution.values()), *_written(knowledge)])
+    found = [*_untold(loaded, told, tests, authors), *_copied(loaded, told, tests, solution)]
     for file in changed_files(knowledge) if knowledge is not None else ():
         found += _leaks(loaded, told, file)
     return tuple(dict.fromkeys(found))
+
+
+def _written(knowledge: Knowledge | None) -> Iterator[str]:
+    """Paths and texts that solving adds or changes."""
+    for file in changed_files(knowledge) if knowledge is not None else ():
+        yield file.path
+        yield file.after or ""
 
 
 def _tops(loaded: LoadedTask, name: str) -> list[str]:
@@ -75,16 +83,15 @@ def _finding(loaded: LoadedTask, kind: str, text: str, closed_by: str, evidence:
     return Finding(kind, loaded.task.id, None, severity, text, (closed_by,), heuristic=True, evidence=where)
 
 
-def _untold(loaded: LoadedTask, told: Told, tests: dict[str, bytes], solution: dict[str, bytes]) -> Iterator[Finding]:
+def _untold(loaded: LoadedTask, told: Told, tests: dict[str, bytes], authors: str) -> Iterator[Finding]:
     count: dict[str, int] = {}
     seen: set[tuple[str, str]] = set()
-    own = "\n".join(data.decode(errors="replace") for data in solution.values())
     for demand in _demands(tests):
         key = (demand.kind, demand.value)
         if key in seen or _is_told(demand, told) or _is_of_the_tests(demand, tests):
             continue
         seen.add(key)
-        if demand.kind in ("literal", "key", "format") and not _solution_writes(demand, own):
+        if not _author_has(demand, authors):
             continue
         count[demand.kind] = count.get(demand.kind, 0) + 1
         if count[demand.kind] <= MOST_OF_A_KIND:
@@ -116,11 +123,20 @@ def _is_of_the_tests(demand: Demand, tests: dict[str, bytes]) -> bool:
     return any(name in (path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]) for path in tests)
 
 
-def _solution_writes(demand: Demand, solution: str) -> bool:
+def _author_has(demand: Demand, authors: str) -> bool:
     """Whether the author's own solution has it word for word: then it was known to the author alone. Without that, a
-    string in a test may be an answer that follows from the task."""
+    string in a test may be an answer that follows from the task, a name may be a library's of the verifier's own, and a
+    path may be what the verifier puts there itself."""
+    if demand.kind == "path":
+        return demand.value.rstrip("/").rpartition("/")[2] in authors
+    if demand.kind == "name":
+        name = re.escape(demand.value.rpartition(".")[2])
+        made = (
+            rf"\b(?:def|class|function|func|fn|struct|const|let|var)\s+{name}\b|(?<![\w.]){name}\s*=|\b{name}(?:\.py|/)"
+        )
+        return re.search(made, authors) is not None
     chunks = [demand.value] if demand.kind != "format" else re.findall(r"[A-Za-z]{4,}", demand.value)
-    return bool(chunks) and all(chunk in solution for chunk in chunks)
+    return bool(chunks) and all(chunk in authors for chunk in chunks)
 
 
 def _copied(loaded: LoadedTask, told: Told, tests: dict[str, bytes], solution: dict[str, bytes]) -> Iterator[Finding]:
