@@ -77,7 +77,7 @@ async def knowledge_of(
         changed=files,
         tests=tuple(_tests(loaded)),
         artifacts=tuple(str(a["source"]) for a in parameters.get("artifacts") or () if "source" in a),
-        steps=tuple(step for step in trajectory.steps if step.actor == "agent"),
+        # No `steps`: this attempt's are of the task's own seed, and done again they solve it rightly.
         python=tuple(dict.fromkeys(n for f in files if (n := _module(f.path, spec.workdir)) is not None)),
     )
     return Known(knowledge, StateFiles(changes, blobs.get), _problem(changes), left_out)
