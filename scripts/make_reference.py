@@ -23,6 +23,16 @@ from typing import Any
 import msgspec
 
 from assay import plugins, settings
+from assay.admission.against import AgainstReport, Divergence
+from assay.admission.config import AdmitConfig
+from assay.admission.difficulty import AgentRate
+from assay.admission.findings import Finding as AdmissionFinding
+from assay.admission.fix import Fixed
+from assay.admission.observed import Observed
+from assay.admission.probes import Untried
+from assay.admission.report import SetReport, Summary
+from assay.admission.sensitivity import Sensitivity, Survivor
+from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport
 from assay.agents.cheats import CHEATS
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
@@ -66,7 +76,7 @@ from assay.rollout.alone import RecordConfig, ServeConfig
 from assay.rollout.config import RunConfig
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
 from assay.store import AttemptRow, GcReport, Problem, SealReport
-from assay.store.tables import IN_QUERIES, TABLES
+from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
 from assay.tasks import assay_config, harbor_config
@@ -150,6 +160,18 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "setup": ({"layers": "list of ToolLayer"}, (ToolLayer,)),
     "doctor": ({"backends": "list of BackendReport"}, (BackendReport,)),
+    "admit": (
+        {
+            "report": "a SetReport",
+            "fixed": "with `--fix`: list of Fixed",
+            "fixed_report": "with `--fix`: a SetReport of the copies, or null",
+        },
+        (
+            *(SetReport, Summary, TaskReport, AdmissionFinding, Completeness, Sensitivity, Survivor, Strictness),
+            *(Cost, AgentRate, Observed, Untried, Fixed),
+        ),
+    ),
+    "admit --against": ({"(the whole)": "an AgainstReport"}, (AgainstReport, Divergence)),
     "run": (
         {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
         (GroupSummary, Estimate, Bounds, AtK),
@@ -290,6 +312,7 @@ def configuration_page() -> str:
         "resolved file. An unknown field is an error.\n\n"
     )
     made += struct_section(RunConfig, "A run: `assay run`")
+    made += "\n" + struct_section(AdmitConfig, "Proving verifiers: `assay admit`")
     made += "\n" + struct_section(Limits, "Limits of an attempt: `[limits]`, `--max-...`")
     made += "\n" + struct_section(ServeConfig, "The gateway alone: `assay gateway`")
     made += "\n" + struct_section(RecordConfig, "One command: `assay record`")
@@ -329,6 +352,13 @@ def tables_page() -> str:
         rows = "".join(f"| `{column}` | {kind} |\n" for column, kind in columns.items())
         added = IN_QUERIES.get(name, {}).items()
         rows += "".join(f"| `{column}` | {kind}, in queries alone |\n" for column, kind in added)
+        made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"
+    made += (
+        "\n# What admissions found\n\nViews over `evidence`, for queries: what `assay admit` wrote of each task, in a "
+        "chain of its own.\n"
+    )
+    for name, view in VIEWS.items():
+        rows = "".join(f"| `{column}` | {kind} |\n" for column, (kind, _) in view.items())
         made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"
     return made
 

@@ -8,7 +8,7 @@ import pytest
 from assay.errors import StoreError, UserError
 from assay.records import Noted
 from assay.store import Bounds, Hit, RunStore, query, seal, search
-from assay.store.tables import IN_QUERIES, TABLES
+from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -53,7 +53,7 @@ def test_query_works_while_the_run_is_written(two: Path) -> None:
 
 
 def test_the_tables_can_be_listed(two: Path) -> None:
-    assert {row[0] for row in query(two, "SHOW TABLES").rows} == set(TABLES)
+    assert {row[0] for row in query(two, "SHOW TABLES").rows} == {*TABLES, *VIEWS}
     assert [row[0] for row in query(two, "DESCRIBE verdicts").rows] == [*TABLES["verdicts"], "addendum"]
 
 

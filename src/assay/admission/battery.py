@@ -79,6 +79,9 @@ async def admit(
         UserError: The configuration cannot work; nothing was started.
         StoreError: The record cannot be written; what is committed stays, and `resume_admission` goes on.
     """
+    if not config.tasks and tasks is None:
+        message = "no tasks: name at least one task folder, or family:NAME"
+        raise UserError(message)
     name = config.run or new_name()
     config = msgspec.structs.replace(config, run=name, model=settled_model(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
@@ -177,18 +180,20 @@ class _Battery:
         """All phases of some tasks; how many attempts they had."""
         for subject in wave:
             subject.begin()
-        await self._attempts(wave, progress)
+        planned = await self._attempts(wave, progress, 0)
         await self._each(wave, self._learn)
-        await self._attempts(wave, progress)
+        planned = await self._attempts(wave, progress, planned)
         for subject in wave:
             subject.go_on(self._store)
-        planned = await self._attempts(wave, progress)
+        planned = await self._attempts(wave, progress, planned)
         await self._each(wave, self._compare)
         return planned
 
-    async def _attempts(self, wave: Sequence[Subject], progress: Progress) -> int:
+    async def _attempts(self, wave: Sequence[Subject], progress: Progress, before: int) -> int:
+        """Runs what is planned by now, if that is more than before; how many attempts that is."""
         planned = [attempt for subject in wave for attempt in subject.plan()]
-        await run_attempts(self._store, self._means, planned, progress)
+        if len(planned) > before:
+            await run_attempts(self._store, self._means, planned, progress)
         return len(planned)
 
     async def _each(self, wave: Sequence[Subject], work: Callable[[Subject], Awaitable[None]]) -> None:

@@ -16,7 +16,7 @@ __all__ = ["AdmitConfig"]
 class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which tasks to prove, how thoroughly, and where."""
 
-    tasks: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     quick: bool = False
     """Only the reference solution, the null answers and the ten commonest cheats."""
@@ -29,6 +29,8 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     verification: Literal["default", "as-asked", "both"] = "default"
     """Whose judging is proved: Assay's own (`default`), what the task's own settings mean elsewhere (`as-asked`: in the
     agent's living sandbox, nothing undone), or `both`, which also tells which setting closes what."""
+    against: tuple[str, ...] = ()
+    """Compare the tasks with these instead, named in the same forms: are both environments the same?"""
     model: str | None = None
     """A model that reads instruction and tests and says what it doubts; never decisive. Forms as for `assay run`."""
     seed: int = 0
@@ -63,9 +65,6 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if self.adversary_s <= 0:
             message = f"adversary_s is {self.adversary_s:g}: it must be more than 0"
             raise UserError(message)
-        if not self.tasks:
-            message = "no tasks: name at least one task folder, or family:NAME"
-            raise UserError(message)
         if self.backend == "process":
             message = (
                 "the process backend isolates nothing, and cheats do harm: name namespaces, bubblewrap, podman or "
@@ -86,5 +85,5 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def as_run(self) -> RunConfig:
         """The configuration of the attempts."""
         names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "base", "pass_env")
-        shared = {name: getattr(self, name) for name in (*names, "limits", "retries", "model", "run", "tasks")}
-        return RunConfig(agent="oracle", **shared)
+        shared = {name: getattr(self, name) for name in (*names, "limits", "retries", "model", "run")}
+        return RunConfig(agent="oracle", tasks=self.tasks or ("given",), **shared)

@@ -106,6 +106,8 @@ class TaskReport(msgspec.Struct, frozen=True):
     strictness: Strictness | None
     cost: Cost
     difficulty: tuple[AgentRate, ...]
+    changed: tuple[str, ...]
+    """Files that solving adds or changes."""
     probes: tuple[Observed, ...]
     untried: tuple[Untried, ...]
 
@@ -126,13 +128,14 @@ class Tried(NamedTuple):
     untried: tuple[Untried, ...]
     sensitivity: Sensitivity | None = None
     difficulty: tuple[AgentRate, ...] = ()
+    changed: tuple[str, ...] = ()
     more: tuple[Finding, ...] = ()
     """What others found: over-strictness, what the instruction lacks, a review's doubts."""
 
 
 def judge_task(tried: Tried) -> TaskReport:
     """Sums up one task."""
-    untried = (*tried.untried, *_unheld(tried.observed))
+    untried = tuple(dict.fromkeys((*tried.untried, *_unheld(tried.observed))))
     findings = (
         *_oracle_findings(tried),
         *_circumstance_findings(tried),
@@ -152,6 +155,7 @@ def judge_task(tried: Tried) -> TaskReport:
         strictness=_strictness(tried),
         cost=_cost(tried.observed),
         difficulty=tried.difficulty,
+        changed=tried.changed,
         probes=tried.observed,
         untried=untried,
     )
@@ -278,7 +282,7 @@ def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
         seen = f" Judged by default it does not ({other.outcome}: {other.reason}{marks})."
     if known is not None:
         closed += known.closed_by
-        text = f"the cheat {known.name} is paid: {known.exploits}.{seen}"
+        text = f"the cheat {known.name} is paid: {known.exploits.rstrip('.')}.{seen}"
     else:
         text = f"{one.about} is paid.{seen}"
     kind = "cheat-passed" if known is not None else "null-passed"

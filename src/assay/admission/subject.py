@@ -176,6 +176,7 @@ class Subject:
             observed=tuple(seen.values()),
             untried=tuple(self.untried),
             sensitivity=self._sensitivity(seen),
+            changed=tuple(f.path for f in self.known.knowledge.changed) if self.known is not None else (),
             more=(*self.more, *self._strictness(seen), *review_findings(self.task, seen.get("review"))),
         )
 

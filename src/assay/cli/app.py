@@ -37,6 +37,7 @@ VERBS = (
     Verb("demo", "demo:demo", "Shows the whole in five minutes, offline after set-up."),
     Verb("setup", "setup:setup", "Makes the sandbox's tool layers ready."),
     Verb("doctor", "doctor:doctor", "Tries every sandbox and says which works here, and why."),
+    Verb("admit", "admit:admit", "Proves verifiers sound before their verdicts are used."),
     Verb("run", "run:run", "Runs an agent on tasks and judges what it left."),
     Verb("resume", "run:resume", "Finishes exactly what is missing of a run that was cut."),
     Verb("gateway", "gateway:gateway", "Records agents that something else starts, in front of any model."),

@@ -12,7 +12,12 @@ __all__ = ["query"]
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="One SELECT over trajectories, steps, calls, verdicts, evidence, events.")],
+    sql: Annotated[
+        str,
+        typer.Argument(
+            help="One SELECT over trajectories, steps, calls, verdicts, evidence, events, certificates, findings."
+        ),
+    ],
     run: Annotated[list[str] | None, typer.Option("--run", help="Only these runs; repeatable.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Rows at the most.")] = 1000,
     store: StoreOption = None,

@@ -23,6 +23,7 @@ def outcomes_of(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
 
 def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4)) -> list[GroupSummary]:
     """Summaries over the deciding tries of some runs, by agent and model."""
+    from assay.rollout.admitted import ADMISSION
     from assay.statistics import Outcome, summarise
     from assay.store import RunStore
 
@@ -30,6 +31,8 @@ def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 
     for number, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
         with RunStore.open(root, run) as store:
             for row in outcomes_of(store.attempts()):
+                if row.agent == ADMISSION:  # a certificate is no attempt
+                    continue
                 # Attempts of different runs at one task are different attempts.
                 index = number * 1_000_000 + row.number
                 status = row.outcome or ("error" if row.broke is not None else "unknown")

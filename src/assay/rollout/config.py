@@ -60,6 +60,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """How often an attempt is tried again after an infrastructure failure. Every try is kept."""
     repetitions: int = 1
     """How often each check judges; judgements that disagree make the verdict `unknown`."""
+    admitted: bool = False
+    """Take only tasks that `assay admit` has certified in this store, as they are now."""
     run: str | None = None
     """Name of the run; default: made from agent, date and time."""
 

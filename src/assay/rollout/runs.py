@@ -20,6 +20,7 @@ from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 
+from .admitted import ADMISSION, require_admitted
 from .attempt import ModelAccess
 from .config import RunConfig
 from .endpoint import GatewayDoor
@@ -68,6 +69,7 @@ async def start_run(
     """
     config = msgspec.structs.replace(config, model=settled_model(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
+    held = require_admitted(settings.store, found) if config.admitted else {}
     agent = _make_agent(config)
     name = config.run or new_run_name(agent.name)
     manifest = {
@@ -75,6 +77,7 @@ async def start_run(
         "tasks": {t.task.id: t.task.digest for t in found},
         "agent": agent.name,
         "assay_version": __version__,
+        **({"certificates": {t: [c.run, c.chain, c.head] for t, c in held.items()}} if held else {}),
     }
     async with opened_means(config, settings, found, agent) as means:
         with RunStore.create(settings.store, name, manifest) as store:
@@ -105,6 +108,13 @@ def require_finished(root: Path, run: str) -> None:
     with RunStore.open(root, run) as store:
         if store.is_sealed:
             return
+        uncertified = _uncertified(store)
+        if uncertified:
+            message = (
+                f"{uncertified} tasks of the admission {run!r} have no certificate yet, and a sealed run can never be "
+                f"resumed: finish it with `assay admit --resume {run}`, or seal it as it is with --unfinished"
+            )
+            raise UserError(message)
         try:
             config, tasks = _asked_for(store)
         except UserError:  # made by other means: it consists of what has begun
@@ -122,13 +132,22 @@ def require_finished(root: Path, run: str) -> None:
         raise UserError(message)
 
 
+def _uncertified(store: RunStore) -> int:
+    """Tasks of an admission that have not come to their end; 0 of any other run."""
+    manifest = store.manifest()
+    if ADMISSION not in manifest:
+        return 0
+    certified = {row.task for row in store.attempts() if row.agent == ADMISSION and row.final}
+    return sum(task not in certified for task in manifest.get("tasks", {}))
+
+
 def _asked_for(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
     """Configuration and task digests of a run, from its manifest."""
     manifest = store.manifest()
     try:
         return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
     except (KeyError, msgspec.ValidationError) as exc:
-        if "admission" in manifest:
+        if ADMISSION in manifest:
             message = f"run {store.run!r} is an admission: go on with `assay admit --resume {store.run}`"
             raise UserError(message) from exc
         message = (

@@ -4,6 +4,7 @@ What was not observed is counted and bounded, never taken for a zero.
 """
 
 from ._clustered import Clustering, clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
+from ._median import median_interval
 from ._rates import Interval, pass_at_k, pass_hat_k, wilson
 from ._summary import (
     AtK,
@@ -29,6 +30,7 @@ __all__ = [
     "count_by_task",
     "hierarchical_bootstrap",
     "mean_interval",
+    "median_interval",
     "pass_at_k",
     "pass_hat_k",
     "summarise",

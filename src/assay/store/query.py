@@ -28,7 +28,7 @@ from .database import store_errors
 from .layout import Layout, list_runs
 from .live import live_tables
 from .run import RunStore
-from .tables import IN_QUERIES, TABLES
+from .tables import IN_QUERIES, TABLES, VIEWS, view_statement
 
 if TYPE_CHECKING:
     import duckdb
@@ -43,7 +43,7 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
 }
-_READS = "one SELECT statement over the tables " + ", ".join(TABLES)
+_READS = "one SELECT statement over the tables " + ", ".join((*TABLES, *VIEWS))
 
 
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +73,8 @@ class QueryResult(msgspec.Struct, frozen=True):
 def query(
     root: Path, sql: str, *, runs: Sequence[str] | None = None, limit: int | None = None, bounds: Bounds | None = None
 ) -> QueryResult:
-    """Runs one SELECT over `trajectories`, `steps`, `calls`, `verdicts`, `evidence` and `events`.
+    """Runs one SELECT over `trajectories`, `steps`, `calls`, `verdicts`, `evidence` and `events`, and over what
+    admissions found: `certificates` and `findings`.
 
     Args:
         root: The store's folder.
@@ -95,7 +96,9 @@ def query(
         raise UserError(message)
     _require_select(sql)
     words = set(_WORD.findall(sql.lower()))
-    names = [name for name in TABLES if name in words] or [name for name in TABLES if words & _LISTS]
+    views = [name for name in VIEWS if name in words]
+    wanted = words | ({"evidence"} if views else set())
+    names = [name for name in TABLES if name in wanted] or [name for name in TABLES if words & _LISTS]
     return asked(root, names, runs, bounds, (sql, {}))
 
 
@@ -253,6 +256,8 @@ def _locked(
         connection.execute("SET lock_configuration = true")
         for name, paths in files.items():
             connection.execute(f"CREATE VIEW {name} AS {_view(name, paths, added[name])}")
+        for name in VIEWS if "evidence" in files else ():
+            connection.execute(f"CREATE VIEW {name} AS {view_statement(name)}")
     except duckdb.Error as exc:
         connection.close()
         message = f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)"
@@ -281,7 +286,7 @@ def _explained() -> Iterator[None]:
         message = f"{exc} (a query reads {_READS}, and nothing else)"
         raise UserError(message) from exc
     except duckdb.CatalogException as exc:
-        message = f"{exc} (tables are named literally: {', '.join(TABLES)})"
+        message = f"{exc} (tables are named literally: {', '.join((*TABLES, *VIEWS))})"
         raise UserError(message) from exc
     except duckdb.InterruptException as exc:
         message = "the query took too long and was stopped: narrow it with WHERE or --run"

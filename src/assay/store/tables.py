@@ -23,7 +23,16 @@ from assay.records import (
 
 from .rows import AttemptRow
 
-__all__ = ["IN_QUERIES", "TABLES", "arrow_schema", "event_rows", "trajectory_row"]
+__all__ = [
+    "IN_QUERIES",
+    "TABLES",
+    "VIEWS",
+    "VIEW_KINDS",
+    "arrow_schema",
+    "event_rows",
+    "trajectory_row",
+    "view_statement",
+]
 
 _KEYS = {"run": "string", "chain": "string", "attempt": "string", "task": "string", "agent": "string"}
 TABLES: dict[str, dict[str, str]] = {
@@ -122,6 +131,40 @@ TABLES: dict[str, dict[str, str]] = {
 
 IN_QUERIES: dict[str, dict[str, str]] = {"verdicts": {"addendum": "int64"}, "evidence": {"addendum": "int64"}}
 """Columns that a query sees beside those of the files: the number of the addendum that a row stands in, else null."""
+
+
+_TEXT = ("kind", "severity", "probe", "verification", "text")
+VIEWS: dict[str, dict[str, tuple[str, str]]] = {
+    "certificates": {
+        **{name: ("string", name) for name in ("run", "chain", "task")},
+        "task_digest": ("string", "data ->> 'task_digest'"),
+        "admitted": ("bool", "(data -> 'admitted' ->> 'default')::BOOLEAN"),
+        "admitted_as_asked": ("bool", "(data -> 'admitted' ->> 'as_asked')::BOOLEAN"),
+        "battery": ("string", "data ->> 'battery'"),
+        "quick": ("bool", "(data ->> 'quick')::BOOLEAN"),
+        "verification": ("string", "data ->> 'verification'"),
+        "holes": ("int64", "(data -> 'findings' ->> 'hole')::BIGINT"),
+        "broken": ("int64", "(data -> 'findings' ->> 'broken')::BIGINT"),
+        "weak": ("int64", "(data -> 'findings' ->> 'weak')::BIGINT"),
+        "rests_on": ("string", "data ->> 'rests_on'"),
+        "made": ("double", '"at"'),
+    },
+    "findings": {
+        **{name: ("string", name) for name in ("run", "chain", "task")},
+        **{name: ("string", f"data ->> '{name}'") for name in _TEXT},
+        "heuristic": ("bool", "(data ->> 'heuristic')::BOOLEAN"),
+        "closed_by": ("list<string>", "(data -> 'closed_by')::VARCHAR[]"),
+        "evidence": ("list<string>", "(data -> 'evidence')::VARCHAR[]"),
+    },
+}
+"""What queries see beside the tables, made from `evidence`: column to type and expression. Of admissions."""
+VIEW_KINDS = {"certificates": "certificate", "findings": "finding"}
+
+
+def view_statement(name: str) -> str:
+    """The SELECT of a view."""
+    columns = ", ".join(f'{expression} AS "{column}"' for column, (_, expression) in VIEWS[name].items())
+    return f"SELECT {columns} FROM evidence WHERE kind = '{VIEW_KINDS[name]}'"
 
 
 def arrow_schema(name: str, *, in_queries: bool = False) -> Any:

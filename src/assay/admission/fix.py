@@ -1,0 +1,111 @@
+"""Applies the safe ones among the settings that close a hole to a copy of the task. The task itself stays as it is.
+
+Safe is what asks nothing else of an honest agent: judging in an image of the verifier's own, with only what the
+solution leaves, and Assay's meaning of a reward in place of the literal one. Whether a setting really closes the hole,
+and the reference solution still passes, is for the copy's own admission to show.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shutil
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from assay.errors import UserError
+from assay.tasks import LoadedTask, load_task
+
+from .findings import Finding
+from .soundness import TaskReport
+
+__all__ = ["LITERAL", "SEPARATE", "Fixed", "apply_fixes"]
+
+SEPARATE = "separate verifier"
+LITERAL = "rewards are not taken literally"
+MOST_ARTIFACTS = 40
+
+
+class Fixed(msgspec.Struct, frozen=True):
+    """What was done for one task."""
+
+    task: str
+    folder: str | None
+    """The copy; None where there is none."""
+    settings: tuple[str, ...]
+    reason: str = ""
+    """Why there is no copy."""
+
+
+def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> Fixed:
+    """Copies a task that has holes, with the settings that may close them.
+
+    Raises:
+        UserError: The copy's folder exists, cannot be written, or the copy would not load.
+    """
+    holes = [f for f in report.findings if f.severity == "hole"]
+    if not holes:
+        return Fixed(report.task, None, (), "no hole was found")
+    if loaded.folder is None:
+        return Fixed(report.task, None, (), "a generated task has no folder to copy")
+    data = tomllib.loads((loaded.folder / "task.toml").read_text(encoding="utf-8"))
+    settings = [*_without_literal(data, holes), *_separated(data, holes, report.changed)]
+    if not settings:
+        return Fixed(report.task, None, (), "no setting that is safe to change closes them: change the tests")
+    target = into / loaded.folder.name
+    _write(loaded.folder, target, data)
+    return Fixed(report.task, str(target), tuple(settings))
+
+
+def _without_literal(data: dict[str, Any], holes: Sequence[Finding]) -> list[str]:
+    """Drops `verifier` from `harbor_literal`, where the default verification was fooled."""
+    ours = data.get("metadata", {}).get("assay", {})
+    literal = ours.get("harbor_literal", [])
+    if "verifier" not in literal or not any(f.verification == "default" for f in holes):
+        return []
+    ours["harbor_literal"] = [name for name in literal if name != "verifier"]
+    return [LITERAL]
+
+
+def _separated(data: dict[str, Any], holes: Sequence[Finding], changed: Sequence[str]) -> list[str]:
+    """Gives the verifier its own image and declares what the solution leaves, where nothing of this is there yet."""
+    verifier = data.setdefault("verifier", {})
+    separate = verifier.get("environment_mode") == "separate" or "environment" in verifier
+    named = any(SEPARATE in f.closed_by for f in holes)
+    # With steps, what one step's verifier sees is another's to declare; that is for the author.
+    if separate or not named or not changed or data.get("steps"):
+        return []
+    verifier["environment_mode"] = "separate"
+    present = [entry if isinstance(entry, str) else entry.get("source") for entry in data.get("artifacts", [])]
+    added = [path for path in _outermost(changed) if path not in present]
+    data["artifacts"] = [*data.get("artifacts", []), *added]
+    return [SEPARATE]
+
+
+def _outermost(changed: Sequence[str]) -> list[str]:
+    """The changed paths; of very many the folders that hold them."""
+    paths = sorted(set(changed))
+    while len(paths) > MOST_ARTIFACTS:
+        shorter = sorted({posixpath.dirname(path) or "/" for path in paths})
+        if shorter == paths or "/" in shorter:
+            break
+        paths = shorter
+    return [p for p in paths if not any(p != other and p.startswith(other.rstrip("/") + "/") for other in paths)]
+
+
+def _write(source: Path, target: Path, data: dict[str, Any]) -> None:
+    if target.exists():
+        message = f"{target} exists already: name another folder with --fix, or remove it"
+        raise UserError(message)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target, symlinks=True)
+        (target / "task.toml").write_text(tomli_w.dumps(data), encoding="utf-8")
+    except OSError as exc:
+        message = f"{target} cannot be written: {exc.strerror or exc}; check space and permissions"
+        raise UserError(message) from exc
+    load_task(target)

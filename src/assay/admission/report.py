@@ -1,0 +1,265 @@
+"""The soundness report: of a set of tasks and of each, as JSON and as Markdown. Pure, and the same for the same runs.
+
+Text of tasks and agents is hostile: in Markdown it stands in one line, without what would be a tag, a link or a table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from assay.errors import UserError
+from assay.rollout.admitted import BATTERY
+from assay.statistics import Interval, median_interval
+
+from .config import AdmitConfig
+from .findings import SEVERITIES, Finding
+from .probes import GROUPS
+from .sensitivity import Sensitivity
+from .soundness import TaskReport
+
+__all__ = ["SetReport", "Summary", "markdown", "summarise_set", "write_report"]
+
+MOST_TEXT = 600
+MOST_DIFF_LINES = 60
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A set of tasks in numbers."""
+
+    tasks: int
+    admitted: int
+    """Under every verification that was tried."""
+    with_holes: int
+    findings: dict[str, int]
+    """Severity to how many."""
+    flaky: int
+    """Tasks whose reference solution does not always pass."""
+    sensitivity_tasks: int
+    """Tasks of which mutants were judged."""
+    sensitivity_best: float | None
+    """Median over those tasks of the share of rejected mutants, no undecided one counted."""
+    sensitivity_best_interval: Interval | None
+    sensitivity_worst: float | None
+    """The same with every undecided one counted as accepted wrongly."""
+    sensitivity_worst_interval: Interval | None
+    verification_s: float | None
+    """Median seconds of one verification."""
+    peak_mib: float | None
+    """The most memory that a verifier was seen to use."""
+    battery_s: float
+    """Seconds of all attempts together."""
+    in_verifications: float | None
+    """Median over tasks of what the battery cost, in attempts by the reference solution."""
+    attempts: int
+
+
+class SetReport(msgspec.Struct, frozen=True):
+    """The whole."""
+
+    run: str
+    battery: str
+    quick: bool
+    verification: str
+    summary: Summary
+    tasks: tuple[TaskReport, ...]
+
+
+def summarise_set(run: str, config: AdmitConfig, reports: Sequence[TaskReport]) -> SetReport:
+    """The report of a set."""
+    return SetReport(run, BATTERY, config.quick, config.verification, _summary(reports), tuple(reports))
+
+
+def _summary(reports: Sequence[TaskReport]) -> Summary:
+    found = Counter(f.severity for report in reports for f in report.findings)
+    best = [s.best for r in reports if (s := r.sensitivity) is not None and s.best is not None]
+    worst = [s.worst for r in reports if (s := r.sensitivity) is not None and s.worst is not None]
+    peaks = [r.cost.peak_mib for r in reports if r.cost.peak_mib is not None]
+    return Summary(
+        tasks=len(reports),
+        admitted=sum(r.is_admitted for r in reports),
+        with_holes=sum(any(f.severity == "hole" for f in r.findings) for r in reports),
+        findings={name: found[name] for name in SEVERITIES},
+        flaky=sum(any(f.kind == "oracle-flaky" for f in r.findings) for r in reports),
+        sensitivity_tasks=len(best),
+        sensitivity_best=median(best) if best else None,
+        sensitivity_best_interval=median_interval(best),
+        sensitivity_worst=median(worst) if worst else None,
+        sensitivity_worst_interval=median_interval(worst),
+        verification_s=_median(r.cost.verification_s for r in reports),
+        peak_mib=max(peaks) if peaks else None,
+        battery_s=round(sum(r.cost.battery_s for r in reports), 3),
+        in_verifications=_median(r.cost.in_verifications for r in reports),
+        attempts=sum(r.cost.attempts for r in reports),
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def write_report(report: SetReport, folder: Path) -> tuple[Path, Path]:
+    """Writes `report.md` and `report.json`. Raises `UserError` where the folder cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        as_text, as_json = folder / "report.md", folder / "report.json"
+        as_text.write_text(markdown(report), encoding="utf-8")
+        as_json.write_bytes(msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=2) + b"\n")
+    except OSError as exc:
+        message = f"the report cannot be written to {folder}: {exc.strerror or exc}; name another folder with --output"
+        raise UserError(message) from exc
+    return as_text, as_json
+
+
+def markdown(report: SetReport) -> str:
+    """For people."""
+    return "\n".join([*_head(report), *(line for task in report.tasks for line in _task(task))]) + "\n"
+
+
+def _head(report: SetReport) -> list[str]:
+    given = report.summary
+    battery = f"{'quick ' if report.quick else ''}battery {report.battery}, verification {report.verification}"
+    lines = [
+        "# Soundness report",
+        "",
+        f"Run `{_code(report.run)}`: {battery}. {given.admitted} of {given.tasks} tasks are admitted.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| tasks with holes | {given.with_holes} |",
+        f"| findings | {', '.join(f'{n} {name}' for name, n in given.findings.items() if n) or 'none'} |",
+        f"| flaky tasks | {given.flaky} |",
+        f"| changed solutions rejected, at best | {_share(given.sensitivity_best, given.sensitivity_best_interval)}, "
+        f"median of {given.sensitivity_tasks} tasks |",
+        f"| at worst | {_share(given.sensitivity_worst, given.sensitivity_worst_interval)} |",
+        f"| one verification | {_seconds(given.verification_s)}, at most {_mib(given.peak_mib)} |",
+        f"| the battery | {given.attempts} attempts, {given.battery_s:.0f} s, {_times(given.in_verifications)} |",
+        "",
+        "| task | admitted | holes | broken | weak | rejected at best | at worst | flakes | s | MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    return [*lines, *map(_row, report.tasks)]
+
+
+def _row(task: TaskReport) -> str:
+    count = Counter(f.severity for f in task.findings)
+    seen, flakes = task.sensitivity, task.completeness
+    cells = [
+        _line(task.task),
+        "yes" if task.is_admitted else "**no**",
+        *(str(count[name]) for name in ("hole", "broken", "weak")),
+        _share(seen.best, seen.best_interval) if seen is not None else "-",
+        _share(seen.worst, seen.worst_interval) if seen is not None else "-",
+        f"{flakes.tried - flakes.passed} of {flakes.tried}",
+        "-" if task.cost.verification_s is None else f"{task.cost.verification_s:.2f}",
+        "-" if task.cost.peak_mib is None else f"{task.cost.peak_mib:.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _task(task: TaskReport) -> list[str]:
+    said = ", ".join(f"{name}: {'admitted' if ok else 'not admitted'}" for name, ok in task.admitted.items())
+    lines = ["", f"## {_line(task.task)}", "", f"{said}. Digest `{_code(task.task_digest)}`.", ""]
+    lines += [_finding(f) for f in task.findings] or ["Nothing was found."]
+    lines += ["", *_groups(task), *_sensitivity(task.sensitivity), *_difficulty(task)]
+    not_tested = [f"`{_code(u.probe)}` ({_line(u.reason)})" for u in task.untried]
+    left_out = [u for u in task.untried if u.reason == "left out by --quick"]
+    if left_out:
+        not_tested = [f"`{_code(u.probe)}` ({_line(u.reason)})" for u in task.untried if u not in left_out]
+        not_tested.append(f"{len(left_out)} more, left out by --quick")
+    return [*lines, "", f"Not tested: {'; '.join(not_tested) or 'nothing'}."]
+
+
+def _finding(found: Finding) -> str:
+    where = f" `{_code(found.probe)}`" if found.probe else ""
+    under = f" ({found.verification})" if found.verification else ""
+    guess = ", a guess" if found.heuristic else ""
+    closed = f" Closed by: {_line('; '.join(found.closed_by))}." if found.closed_by else ""
+    return f"- **{found.severity}{guess}** {found.kind}{where}{under}: {_line(found.text)}{closed}"
+
+
+def _groups(task: TaskReport) -> list[str]:
+    lines = ["| what | as wanted | otherwise | broke |", "|---|---|---|---|"]
+    for group, meaning in GROUPS.items():
+        mine = [p for p in task.probes if p.group == group and (p.wanted is not None or group == "sensitivity")]
+        if not mine:
+            continue
+        judged = [p for p in mine if p.outcome is not None]
+        good = [p for p in judged if (p.passed if p.wanted == "pass" else not p.passed)]
+        lines.append(f"| {meaning} | {len(good)} | {len(judged) - len(good)} | {len(mine) - len(judged)} |")
+    broken = [
+        name for name, outcome in task.completeness.circumstances.items() if outcome not in ("pass", "not tested")
+    ]
+    if broken:
+        lines += ["", f"The solution does not pass when this differs: {', '.join(broken)}."]
+    return lines
+
+
+def _sensitivity(found: Sensitivity | None) -> list[str]:
+    if found is None:
+        return []
+    lines = [
+        "",
+        f"Changed solutions: {found.tried} judged, {found.rejected} rejected; of {len(found.survivors)} survivors "
+        f"{found.changed} are shown to behave differently, {found.equivalent} are equivalent, {found.undecided} are "
+        f"undecided. Rejected at best {_share(found.best, found.best_interval)}, at worst "
+        f"{_share(found.worst, found.worst_interval)}.",
+    ]
+    for one in found.survivors:
+        if one.judgement == "equivalent":
+            continue
+        shown = f", {one.by}: {one.witness}" if one.witness else ""
+        lines += ["", f"- `{_code(one.name)}` ({_line(one.operator)}): {one.judgement}{_line(shown)}", ""]
+        lines += [f"      {_plain(line)}" for line in one.diff.splitlines()[:MOST_DIFF_LINES]]
+    return lines
+
+
+def _difficulty(task: TaskReport) -> list[str]:
+    if not task.difficulty:
+        return []
+    lines = ["", "| agent | model | pass rate | attempts |", "|---|---|---|---|"]
+    return lines + [
+        f"| {_line(r.agent)} | {_line(r.model or '-')} | {_share(r.rate, r.interval)} | {r.judged} |"
+        for r in task.difficulty
+    ]
+
+
+def _share(value: float | None, interval: Interval | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if interval is None else f"{value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+
+
+def _seconds(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.2f} s"
+
+
+def _mib(value: float | None) -> str:
+    return "unknown memory" if value is None else f"{value:.0f} MiB"
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} times one attempt by the reference solution"
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\t" else "?" for c in text)
+
+
+def _line(text: str) -> str:
+    """Hostile text as one line of Markdown that is nothing but text."""
+    one = " ".join(_plain(text.replace("\n", " ")).split())
+    cut = one if len(one) <= MOST_TEXT else f"{one[:MOST_TEXT]} ..."
+    for mark in "\\`*_[]<>|#":
+        cut = cut.replace(mark, f"\\{mark}")
+    return cut
+
+
+def _code(text: str) -> str:
+    """The same inside backquotes."""
+    return _plain(text.replace("\n", " ")).replace("`", "'").replace("|", "/")[:MOST_TEXT]

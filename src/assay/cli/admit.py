@@ -1,0 +1,249 @@
+"""`assay admit`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
+import typer
+
+from assay.admission.config import AdmitConfig
+from assay.errors import UserError
+
+from .options import takes_config
+from .shared import JsonOption, StoreOption, pick_run, settings_with
+
+if TYPE_CHECKING:
+    from assay.admission.battery import Admission
+    from assay.admission.fix import Fixed
+    from assay.admission.report import SetReport
+    from assay.admission.soundness import TaskReport
+    from assay.rollout import Tally
+    from assay.settings import Settings
+
+__all__ = ["admit"]
+
+MOST_LINE = 2_000
+
+
+class Repair(NamedTuple):
+    """What `--fix` did, and the report of the copies."""
+
+    done: list[Fixed]
+    report: SetReport | None
+
+
+@takes_config(AdmitConfig, arguments=("tasks",))
+def admit(
+    config: AdmitConfig,
+    resume: Annotated[
+        str | None, typer.Option("--resume", help="Go on with this run, as it was begun; a finished one is told again.")
+    ] = None,
+    fix: Annotated[
+        Path | None,
+        typer.Option(
+            "--fix", help="Copy tasks with holes here, with the settings that may close them, and admit those."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Folder for report.md and report.json.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Proves verifiers sound before their verdicts are used: a battery of real attempts at every task.
+
+    The reference solution must pass, also under other circumstances; nothing, empty answers and every known cheat must
+    fail; changed solutions should be rejected, and solutions that mean the same accepted. A task without a hole gets a
+    certificate in the store, which `assay run --admitted` demands. Exits with 1 where a task is not admitted.
+
+    Examples:
+
+      assay admit tasks/ --quick
+
+      assay admit tasks/ --output report/
+
+      assay admit tasks/hello --verification both --mutants 100 --seed 7
+
+      assay admit tasks/ --fix fixed/
+
+      assay admit --resume admit-20261121-201500-000000
+
+      assay admit tasks/ --against rewritten/
+    """
+    settings = settings_with(store)
+    if resume is not None and config != AdmitConfig():
+        message = "--resume goes on as the run was begun: give no tasks and no other settings with it"
+        raise UserError(message)
+    if config.against:
+        raise typer.Exit(_compare(config, settings, output, as_json=as_json))
+    result = _resume(pick_run(resume, settings), settings) if resume is not None else _admit(config, settings)
+    report = _reported(result, output)
+    fixed = _fix(result, report, fix, settings, output) if fix is not None else None
+    if as_json:
+        _emit(report, fixed)
+    else:
+        _print(report, fixed)
+    if not all(task.is_admitted for task in report.tasks):
+        raise typer.Exit(1)
+
+
+def _admit(config: AdmitConfig, settings: Settings) -> Admission:
+    from assay.admission.battery import admit as run_battery
+    from assay.admission.battery import new_name
+
+    named = config if config.run is not None else msgspec.structs.replace(config, run=new_name())
+    return _shown(lambda progress, told: run_battery(named, settings, progress, told=told), str(named.run))
+
+
+def _resume(run: str, settings: Settings) -> Admission:
+    from assay.admission.battery import resume_admission
+
+    return _shown(lambda progress, told: resume_admission(run, settings, progress, told=told), run)
+
+
+def _shown(
+    start: Callable[[Tally, Callable[[TaskReport], None]], Coroutine[Any, Any, Admission]], run: str
+) -> Admission:
+    """Runs it with progress on stderr; interrupted, it says how to go on."""
+    import asyncio
+
+    from .live import display
+    from .output import say
+
+    say(f"run {run}")
+    try:
+        with display() as progress:
+            return asyncio.run(start(progress, _told))
+    except KeyboardInterrupt:
+        say(f"interrupted. What was recorded is kept: `assay admit --resume {run}` goes on")
+        raise typer.Exit(130) from None
+
+
+def _told(report: TaskReport) -> None:
+    """A line as each task is certified; on a terminal the table tells how far it is."""
+    from .output import say
+
+    if not sys.stderr.isatty():
+        holes = sum(f.severity == "hole" for f in report.findings)
+        say(f"{report.task}: {'admitted' if report.is_admitted else f'not admitted, {holes} holes'}")
+
+
+def _reported(result: Admission, output: Path | None) -> SetReport:
+    from assay.admission.report import summarise_set, write_report
+
+    from .output import say
+
+    report = summarise_set(result.run, result.config, result.reports)
+    if output is not None:
+        for path in write_report(report, output):
+            say(f"wrote {path}")
+    return report
+
+
+def _fix(result: Admission, report: SetReport, into: Path, settings: Settings, output: Path | None) -> Repair:
+    """Copies what has holes, with other settings, and admits the copies in a run of their own."""
+    from assay.admission.fix import apply_fixes
+    from assay.tasks import find_tasks
+
+    loaded = {one.task.id: one for one in find_tasks(result.config.tasks)}
+    done = [apply_fixes(loaded[task.task], task, into) for task in report.tasks if task.task in loaded]
+    copies = tuple(one.folder for one in done if one.folder is not None)
+    if not copies:
+        return Repair(done, None)
+    again = msgspec.structs.replace(result.config, tasks=copies, run=None)
+    return Repair(done, _reported(_admit(again, settings), None if output is None else output / "fixed"))
+
+
+def _emit(report: SetReport, fixed: Repair | None) -> None:
+    from .output import emit_json
+
+    whole: dict[str, Any] = {"report": report}
+    if fixed is not None:
+        whole |= {"fixed": fixed.done, "fixed_report": fixed.report}
+    emit_json(whole)
+
+
+def _print(report: SetReport, fixed: Repair | None) -> None:
+    _print_tasks(report)
+    if fixed is not None:
+        _print_fixed(fixed)
+    from .output import say
+
+    say(f'run {report.run}; next: assay run TASKS --admitted, assay query "select * from findings" --run {report.run}')
+
+
+def _print_tasks(report: SetReport) -> None:
+    from .output import console, plain
+    from .tables import print_rows
+
+    print_rows([_row(task) for task in report.tasks])
+    for task in report.tasks:
+        for found in task.findings:
+            guess = " (a guess)" if found.heuristic else ""
+            probe = f" {found.probe}" if found.probe else ""
+            under = f" [{found.verification}]" if found.verification else ""
+            closed = f" Closed by: {'; '.join(found.closed_by)}." if found.closed_by else ""
+            text = f"{task.task}: {found.severity}{guess}: {found.kind}{probe}{under}: {found.text}{closed}"
+            console().print(plain(text.replace("\n", " "))[:MOST_LINE])
+    given = report.summary
+    console().print(f"{given.admitted} of {given.tasks} tasks are admitted")
+
+
+def _row(task: TaskReport) -> dict[str, str]:
+    seen, runs = task.sensitivity, task.completeness
+    count = {name: sum(f.severity == name for f in task.findings) for name in ("hole", "broken", "weak", "note")}
+    share = "-" if seen is None or seen.best is None else f"{seen.best:.2f} [{seen.best_interval.low:.2f}, "
+    cost = task.cost
+    return {
+        "task": task.task,
+        "admitted": "yes" if task.is_admitted else "no",
+        **{f"{name}s" if name == "hole" else name: str(n) for name, n in count.items()},
+        "flakes": f"{runs.tried - runs.passed} of {runs.tried}",
+        "rejected": share if seen is None or seen.best is None else f"{share}{seen.best_interval.high:.2f}]",
+        "s": "-" if cost.verification_s is None else f"{cost.verification_s:.2f}",
+        "MiB": "-" if cost.peak_mib is None else f"{cost.peak_mib:.0f}",
+        "not tested": str(len(task.untried)),
+    }
+
+
+def _print_fixed(fixed: Repair) -> None:
+    from .output import console
+    from .tables import print_rows
+
+    after = {} if fixed.report is None else {task.task: task for task in fixed.report.tasks}
+    rows = []
+    for one in fixed.done:
+        now = after.get(one.task)
+        holes = "-" if now is None else str(sum(f.severity == "hole" for f in now.findings))
+        verdict = "-" if now is None else ("yes" if now.is_admitted else "no")
+        cells = {"task": one.task, "settings": "; ".join(one.settings) or one.reason, "copy": one.folder or "-"}
+        rows.append(cells | {"admitted now": verdict, "holes left": holes})
+    console().print("")
+    print_rows(rows)
+
+
+def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as_json: bool) -> int:
+    """Compares two environments; the exit code."""
+    import asyncio
+
+    from assay.admission.against import AgainstOptions, compare_environments
+
+    from .live import display
+    from .output import console, emit_json, say
+
+    with display() as progress:
+        report = asyncio.run(compare_environments(config, config.against, AgainstOptions(), settings, progress))
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "against.md").write_text(report.markdown(), encoding="utf-8")
+        (output / "against.json").write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        say(f"wrote {output / 'against.md'} and {output / 'against.json'}")
+    if as_json:
+        emit_json(report)
+    else:
+        console().print(report.markdown())
+    return 0 if report.equivalent else 1
