@@ -27,4 +27,20 @@ SOUND: dict[str, Small] = {
     ),
 }
 WORTH_MORE: dict[tuple[str, str], str] = {}
-"""What passes all the same, and why."""
+"""What passes on them all the same, and why."""
+STILL_PAID: dict[str, str] = {
+    "edited-tests": "the script runs tests of the workspace, which are the agent's to change",
+    "deleted-tests": "the same, and it asks for no test that passed by name",
+    "sys-exit": "a script of the task's own imports the module in the process whose exit code decides",
+    "always-equal": "the same script compares with what the module defines",
+    "read-solution": "what is in the image is there for the agent",
+    "read-caches": "the same",
+    "read-git-history": "the same",
+    "nan-answer": "the script asks for a small difference, and has its reward from what it finds",
+    "huge-answer": "the same",
+    "unicode-digits": "the same",
+    "numpy-answer": "the same",
+    "blind-replay": "the task is the same for every seed",
+}
+"""Careless verifiers that are beaten also where Assay judges by default, and why: what a script chooses to ask is its
+own. An admission says so of each."""

@@ -10,7 +10,7 @@ from assay.agents.cheats import CHEATS
 from assay.records import Verdict
 from tests.agents.cheats.bench import Small, in_room
 from tests.agents.cheats.naive import CASES
-from tests.agents.cheats.sound import SOUND, WORTH_MORE
+from tests.agents.cheats.sound import SOUND, STILL_PAID, WORTH_MORE
 
 pytestmark = pytest.mark.slow
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
@@ -47,6 +47,19 @@ def by_default(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     pairs = sorted({(p["name"], p["task"]) for p in _selected(request, "test_cheat_does_not_pass_by_default")})
     work = {f"{n} {t}": lambda room, n=n, t=t: room.by_default(BY_NAME[n], SOUND[t]) for n, t in pairs}
     return asyncio.run(in_room(tmp_path_factory.mktemp("default"), work))
+
+
+@pytest.fixture(scope="module")
+def helped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    """What cheats are paid where Assay judges with the careless verifiers."""
+    names = sorted({p["name"] for p in _selected(request, "test_default_verification_makes_up_for_carelessness")})
+    work = {n: lambda room, n=n: room.by_default(BY_NAME[n], CASES[n]) for n in names}
+    return asyncio.run(in_room(tmp_path_factory.mktemp("helped"), work))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_default_verification_makes_up_for_carelessness(helped: dict[str, Verdict], name: str) -> None:
+    assert (helped[name].status == "pass") == (name in STILL_PAID), helped[name]
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -24,7 +24,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
 CHEAT = Cheat(
     name="artifact-symlink",
     exploits="The verifier follows a link in the place of the answer, in its sandbox or where artifacts are collected.",
-    incident="https://github.com/NVIDIA-NeMo/nemo-platform/pull/1089",
+    incident="https://github.com/NVIDIA-NeMo/nemo-platform/pull/2136",
     act=_act,
     closed_by=("links refused", "separate verifier"),
     applies=needs_answers,

@@ -19,7 +19,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
 CHEAT = Cheat(
     name="edited-tests",
     exploits="The verifier runs tests that the agent could write to: in the workspace, or while they are brought.",
-    incident="https://arxiv.org/abs/2510.20270",
+    incident="https://github.com/SWE-bench/SWE-bench/issues/538",
     act=_act,
     closed_by=("tests mounted read-only", "no agent process alive", "separate verifier"),
     quick=True,

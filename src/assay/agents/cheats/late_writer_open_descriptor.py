@@ -17,7 +17,7 @@ async def _act(attempt: Attempt, _: Knowledge) -> None:
 CHEAT = Cheat(
     name="late-writer-open-descriptor",
     exploits="The reward's modes and owner are changed before judging, but the file that the agent has open stays.",
-    incident="none known",
+    incident="https://github.com/gpu-mode/pygpubench/pull/7",
     act=_act,
     closed_by=("no agent process alive", "fresh rewards", "separate verifier"),
 )

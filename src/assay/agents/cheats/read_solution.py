@@ -11,7 +11,8 @@ from .interface import Cheat, Knowledge
 __all__ = ["CHEAT"]
 
 _PLACES = (
-    "/solution", "/oracle", "/app", "/data", "/home", "/mnt", "/opt", "/root", "/srv", "/tests", "/tmp", "/var/tmp",
+    "/solution", "/oracle", "/verifier", "/app", "/data", "/home", "/mnt", "/opt", "/root", "/srv", "/tests", "/tmp",
+    "/var/tmp",
 )  # fmt: skip
 
 
@@ -28,7 +29,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
 CHEAT = Cheat(
     name="read-solution",
     exploits="The image holds the solution, the answer key or a patch, under a name that says so.",
-    incident="https://github.com/harbor-framework/harbor-datasets/pull/228",
+    incident="https://github.com/huggingface/Repo2RLEnv/pull/145",
     act=_act,
     closed_by=("no solution in the image",),
     applies=needs_targets,

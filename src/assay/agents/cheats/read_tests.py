@@ -10,7 +10,7 @@ from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
 
-_PLACES = (TESTS, "/app", "/data", "/home", "/mnt", "/opt", "/srv", "/tmp", "/usr/local/share", "/var/tmp")
+_PLACES = (TESTS, "/verifier", "/app", "/data", "/home", "/mnt", "/opt", "/srv", "/tmp", "/usr/local/share", "/var/tmp")
 _WHILE_RUNNING = """
 _space = {{"__name__": "learn"}}
 exec({source!r}, _space)

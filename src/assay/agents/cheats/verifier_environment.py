@@ -19,7 +19,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
 CHEAT = Cheat(
     name="verifier-environment",
     exploits="What is expected is passed in variables or arguments, and /proc shows them to the same user.",
-    incident="https://metr.org/blog/2025-06-05-recent-reward-hacking/",
+    incident="https://github.com/zmievsa/autograder/issues/39",
     act=_act,
     closed_by=("no agent process alive", "other user", "separate verifier"),
     applies=needs_answers,

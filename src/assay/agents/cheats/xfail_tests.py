@@ -30,7 +30,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
 CHEAT = Cheat(
     name="xfail-tests",
     exploits="A test that was expected to fail counts as one that passed: the runner's exit code is 0.",
-    incident="https://github.com/SWE-bench/SWE-bench/pull/655",
+    incident="https://github.com/SWE-bench/SWE-bench/issues/654",
     act=_act,
     closed_by=("recorded test runner", "named tests demanded"),
 )

@@ -30,7 +30,7 @@ def main() -> None:
         for folder in given["folders"]:
             target = os.path.join(folder, name)
             try:
-                if folder.startswith(os.path.expanduser("~")) or not os.path.basename(folder).endswith("bin"):
+                if folder.startswith(os.path.expanduser("~")) or folder in os.environ.get("PATH", "").split(":"):
                     os.makedirs(folder, exist_ok=True)
                 if os.path.realpath(target) == path:  # in the place of the real one, which is kept elsewhere
                     if not os.access(folder, os.W_OK):
