@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,16 @@ def test_cheat_does_not_pass_by_default(by_default: dict[str, Verdict], name: st
         assert verdict.status == "pass", "no longer an exception: take it off the list"
         return
     assert verdict.status in ("fail", "unknown"), verdict
+
+
+@pytest.mark.parametrize("name", ["read-tests", "swapped-while-read", "forged-junit"])
+async def test_a_large_module_is_no_hindrance(name: str, tmp_path: Path) -> None:
+    path, case = "/workspace/words.py", CASES[name]
+    long = "# " + "x" * 100 + "\n"
+    image = {**case.image, path: case.image[path] + 3000 * long}
+    large = case._replace(image=image, solved={path: case.solved[path] + 3000 * long})
+    found = await in_room(tmp_path, {name: lambda room: room.as_asked(BY_NAME[name], large)})
+    assert found[name].status == "pass", found
 
 
 def test_each_case_is_of_a_cheat() -> None:

@@ -20,6 +20,13 @@ __all__ = ["FOREGROUND_S", "inside", "leave_behind", "leave_shell", "plant", "ru
 
 FOREGROUND_S = 20.0
 """A script that takes longer is stopped: a busy machine is no reason to wait for ever."""
+MOST_ARGUMENT = 64 * 1024
+"""Half of what Linux takes as one argument of a command."""
+_PLACE = "/tmp/.given"
+_FROM_FILES = (
+    "import sys; sys.argv = [sys.argv[2], open(sys.argv[1]).read()]; "
+    "exec(compile(open(sys.argv[0]).read(), sys.argv[0], 'exec'))"
+)
 _BEHIND = '"$@" > /dev/null 2>&1 < /dev/null & sleep 0.15'
 
 
@@ -54,19 +61,26 @@ async def plant(
     return tuple(planted)
 
 
-def _argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
+async def _argv(attempt: Attempt, name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """The command that runs a script; what is too long for one goes through files."""
+    source, given = inside(name), canonical_bytes(arguments).decode()
     # Isolated: hooks that a cheat planted are for the verifier's interpreter, not for its own.
-    return ["python3", "-I", "-c", inside(name), canonical_bytes(arguments).decode()]
+    if len(given.encode()) <= MOST_ARGUMENT:
+        return ["python3", "-I", "-c", source, given]
+    places = (f"{_PLACE}/{name}.json", f"{_PLACE}/{name}.py")
+    for path, text in zip(places, (given, source), strict=True):
+        await workspace_of(attempt).write(path, text.encode())
+    return ["python3", "-I", "-c", _FROM_FILES, *places]
 
 
 async def run_inside(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
     """Runs a script of `_inside` to its end; it gets the arguments as JSON."""
-    return await attempt.shell(_argv(name, arguments), message=message, timeout_s=FOREGROUND_S)
+    return await attempt.shell(await _argv(attempt, name, arguments), message=message, timeout_s=FOREGROUND_S)
 
 
 async def leave_behind(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
     """Starts a script of `_inside` that outlives the agent's acting."""
-    command = ["/bin/sh", "-c", _BEHIND, "sh", *_argv(name, arguments)]
+    command = ["/bin/sh", "-c", _BEHIND, "sh", *await _argv(attempt, name, arguments)]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)
 
 
