@@ -26,7 +26,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     for file in python_files(knowledge):
         files[file.path] = [on_top(file, ""), on_top(file, TAKE_OVER)]
     for file in answer_files(knowledge):
-        files[file.path] = [confused(file, _PLAIN).decode(), {"link": verifiers_own(knowledge, file.path)}]
+        files[file.path] = [confused(file, _PLAIN).decode(), {"copy": verifiers_own(knowledge, file.path)}]
     found = await look_around(attempt, knowledge)
     for path in list(found.get("test_files", ()))[:_MOST_FILES]:
         try:

@@ -1,12 +1,13 @@
 """Waits for what others do to files, with inotify, and acts in the moment after.
 
 Arguments: `mode` is `rewrite` (the reward is written again whenever somebody else closed it) or `swap` (`files`: path
-to the contents that take turns, the next one whenever somebody has read the present one; a content `{"link": TARGET}`
-is a symbolic link).
+to the contents that take turns, the next one whenever somebody has read the present one; a content `{"copy": PATH}`
+is what that file then holds).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -81,14 +82,12 @@ def put(path: str, content: Any) -> None:
     """Replaces a file in one step, so that nobody reads half of it."""
     new = path + "~"
     if isinstance(content, dict):
-        if os.path.lexists(new):
-            os.unlink(new)
-        os.symlink(content["link"], new)
-    else:
-        with open(new, "w", encoding="utf-8") as file:
-            file.write(content)
-        if os.path.exists(path):
-            os.chmod(new, os.stat(path).st_mode & 0o777)
+        with open(content["copy"], encoding="utf-8", errors="replace") as file:
+            content = file.read()
+    with open(new, "w", encoding="utf-8") as file:
+        file.write(content)
+    if os.path.exists(path):
+        os.chmod(new, os.stat(path).st_mode & 0o777)
     os.rename(new, path)
 
 
@@ -106,10 +105,8 @@ def swap(files: dict[str, list[Any]]) -> None:
             if not path:
                 continue
             turns[path] += 1
-            try:
+            with contextlib.suppress(OSError):  # else it stays as it is
                 put(path, files[path][turns[path] % len(files[path])])
-            except OSError:
-                continue
             watched[notify.watch(path, CLOSE_READ)] = path
 
 
