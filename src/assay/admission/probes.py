@@ -45,6 +45,7 @@ GROUPS: dict[str, str] = {
     "strictness": "solutions that mean the same are accepted",
 }
 FIRST = "oracle.1"
+BLIND = "cheat.blind-replay"
 NO_SANDBOX = "the task's world runs no agent code: there is no sandbox to do this in"
 NULL_WORDS = {
     "empty": "a plausible answer with nothing in it",
@@ -242,6 +243,12 @@ def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Unt
     for name, calls in (hooks.null or {}).items():
         yield Probe(f"null.{name}", "null", "fail", CallsAgent("null", calls), f"calls that do nothing ({name})")
     yield Untried("cheat", "cheat", NO_SANDBOX)
+    if hooks.elsewhere is None:
+        reason = "no solution is known that another seed of this world would need, and this one would not"
+        yield Untried(BLIND, "cheat", reason)
+    else:
+        about = "the solution of the same world with another seed"
+        yield Probe(BLIND, "cheat", "fail", CallsAgent("cheat:blind-replay", hooks.elsewhere), about)
     yield from _perturbed(config, hooks)
     yield Untried("strictness", "strictness", "a world's solution is a list of calls: nothing is rewritten in it")
 

@@ -137,7 +137,7 @@ def _head(report: SetReport) -> list[str]:
         f"| changed solutions rejected, at best | {_share(given.sensitivity_best, given.sensitivity_best_interval)}, "
         f"median of {given.sensitivity_tasks} tasks |",
         f"| at worst | {_share(given.sensitivity_worst, given.sensitivity_worst_interval)} |",
-        f"| one verification | {_seconds(given.verification_s)}, at most {_mib(given.peak_mib)} |",
+        f"| one verification | {_seconds(given.verification_s)}, {_mib(given.peak_mib)} |",
         f"| the battery | {given.attempts} attempts, {given.battery_s:.0f} s, {_times(given.in_verifications)} |",
         "",
         "| task | admitted | holes | broken | weak | rejected at best | at worst | flakes | s | MiB |",
@@ -180,7 +180,7 @@ def _finding(found: Finding) -> str:
     under = f" ({found.verification})" if found.verification else ""
     guess = ", a guess" if found.heuristic else ""
     closed = f" Closed by: {_line('; '.join(found.closed_by))}." if found.closed_by else ""
-    return f"- **{found.severity}{guess}** {found.kind}{where}{under}: {_line(found.text)}{closed}"
+    return f"- **{found.severity}{guess}** {found.kind}{where}{under}: {_line(found.text.rstrip('.'))}.{closed}"
 
 
 def _groups(task: TaskReport) -> list[str]:
@@ -240,7 +240,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _mib(value: float | None) -> str:
-    return "unknown memory" if value is None else f"{value:.0f} MiB"
+    return "memory not measured" if value is None else f"at most {value:.0f} MiB"
 
 
 def _times(value: float | None) -> str:

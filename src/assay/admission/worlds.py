@@ -25,6 +25,8 @@ class WorldHooks(NamedTuple):
     oracle: tuple[ToolCall, ...] | None = None
     null: dict[str, tuple[ToolCall, ...]] | None = None
     perturb: dict[str, tuple[ToolCall, ...]] | None = None
+    elsewhere: tuple[ToolCall, ...] | None = None
+    """The solution of the same world with another seed; None where the seed makes no other world, or nobody says."""
 
 
 async def hooks_of(loaded: LoadedTask, seed: int) -> WorldHooks:
@@ -37,10 +39,17 @@ async def hooks_of(loaded: LoadedTask, seed: int) -> WorldHooks:
     kind = load("environments", spec.kind)
     with boundary(TaskError, f"asking the environment {spec.kind!r} of task {loaded.task.id!r} for its hooks"):
         world: Any = kind(spec.parameters, spec.seed)
+        other: Any = kind(spec.parameters, spec.seed + 1)
         try:
-            return await asyncio.to_thread(_asked, world, seed)
+            hooks = await asyncio.to_thread(_asked, world, seed)
+            differs = await world.digest() != await other.digest()
+            if hooks.oracle is None or not differs:
+                return hooks
+            elsewhere = await asyncio.to_thread(lambda: _calls(other.oracle(), "oracle"))
+            return hooks._replace(elsewhere=None if elsewhere == hooks.oracle else elsewhere)
         finally:
             await world.close()
+            await other.close()
 
 
 def _asked(world: object, seed: int) -> WorldHooks:

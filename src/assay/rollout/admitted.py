@@ -167,6 +167,5 @@ def _objection(held: HeldCertificate | None) -> str | None:
     if "default" not in certificate.admitted:
         return f"run {held.run} proved it as the task asks to be judged, and runs are judged by default"
     if not certificate.admitted["default"]:
-        count = ", ".join(f"{n} {severity}" for severity, n in certificate.findings.items() if n)
-        return f"run {held.run} did not admit it ({count})"
+        return f'not admitted; assay query "select text from findings" --run {held.run} says why'
     return None

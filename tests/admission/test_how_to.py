@@ -1,0 +1,31 @@
+"""The commands of the how-to run as they are written, one after the other, in a folder with two tasks."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import build_app
+from tests.admission.folders import CAREFUL, write_task
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "admit-a-set-of-tasks.md"
+COMMANDS = re.findall(r"^\$ assay (.+)$", PAGE.read_text(), re.MULTILINE)
+LEAVES = {"report/report.md", "report/report.json"}
+NEEDS_A_HOLE = "--fix"
+"""Every task of the folder has holes where it is judged as it asks: the command ends with 1."""
+
+
+@pytest.mark.slow
+def test_the_commands_run_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_task(tmp_path / "tasks" / "answer", CAREFUL)
+    monkeypatch.chdir(tmp_path)
+    assert len(COMMANDS) == 7
+    for command in COMMANDS:
+        done = CliRunner().invoke(build_app(), shlex.split(command))
+        assert done.exit_code == (NEEDS_A_HOLE in command), (command, done.output)
+    assert all((tmp_path / name).is_file() for name in LEAVES)
+    assert (tmp_path / "fixed" / "answer" / "task.toml").is_file()

@@ -1,0 +1,74 @@
+"""The report as people read it: one golden text, and hostile words that stay words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assay.admission.config import AdmitConfig
+from assay.admission.findings import Finding
+from assay.admission.observed import Observed
+from assay.admission.probes import Untried
+from assay.admission.report import SetReport, markdown, summarise_set, write_report
+from assay.admission.rewrites import Rewrite
+from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants
+from assay.admission.soundness import Tried, judge_task
+from assay.errors import UserError
+
+pytestmark = pytest.mark.quick
+GOLDEN = Path(__file__).with_name("report.md")
+
+
+def a_report(name: str = "good/task") -> SetReport:
+    observed = (
+        Observed("oracle.1", "completeness", "pass", "default", "", "a1", "a1.0", "pass", judged_s=0.25, attempt_s=0.5),
+        Observed("oracle.2", "completeness", "pass", "default", "", "a2", "a2.0", "pass", judged_s=0.35, attempt_s=0.5),
+        Observed("null.empty", "null", "fail", "default", "an empty answer", "a3", "a3.0", "pass", attempt_s=1.0),
+    )
+    dropped = [Rewrite(f"mutant.{n:03}", "sensitivity", {}, "-a\n+b\n", "hunk-dropped") for n in range(9)]
+    rows = [MutantRow(one, "fail") for one in dropped]
+    last = Rewrite("mutant.010", "sensitivity", {}, "--- /w/a.py\n+++ /w/a.py\n-a < b\n+a <= b\n", "boundary")
+    rows.append(MutantRow(last, "pass", "a4", Comparison("changed", "calls", "f(1) gives 2, and 3", 7)))
+    untried = (Untried("oracle.clock", "completeness", "libfaketime is not installed"),)
+    tried = Tried(name, "blake3:00", ("default",), True, observed, untried, judge_mutants(rows))
+    return summarise_set("admit-1", AdmitConfig(tasks=("t",)), [judge_task(tried)])
+
+
+def test_the_report_reads_as_it_did() -> None:
+    assert markdown(a_report()) == GOLDEN.read_text()
+
+
+def test_hostile_names_are_nothing_but_text() -> None:
+    text = markdown(a_report("x|y\n## z [a](b) <script>\x1b[31m"))
+    assert "\n## z" not in text
+    assert "<script>" not in text.replace("\\<", "")
+    assert "\x1b" not in text
+    assert "[a](b)" not in text
+
+
+def test_the_report_for_programs_is_the_same_data(tmp_path: Path) -> None:
+    report = a_report()
+    _, as_json = write_report(report, tmp_path / "new" / "folder")
+    assert msgspec.json.decode(as_json.read_bytes(), type=SetReport) == report
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="name another folder with --output"):
+        write_report(a_report(), tmp_path / "file")
+
+
+def test_numbers_of_a_set_are_of_its_tasks() -> None:
+    summary = a_report().summary
+    assert (summary.tasks, summary.admitted, summary.with_holes, summary.flaky) == (1, 0, 1, 0)
+    assert (summary.sensitivity_best, summary.sensitivity_best_interval) == (0.9, None)
+    assert (summary.battery_s, summary.in_verifications) == (2.0, 4.0)
+
+
+def test_severities_are_ordered_by_gravity() -> None:
+    given = [Finding(kind, "t", None, kind, "x") for kind in ("note", "weak", "hole", "broken")]  # type: ignore[arg-type]
+    tried = Tried("t", "blake3:00", ("default",), True, (), (), more=tuple(given))
+    found = [f.severity for f in judge_task(tried).findings]
+    assert found == ["hole", "broken", "broken", "weak", "note"]

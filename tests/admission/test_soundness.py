@@ -1,0 +1,125 @@
+"""From attempts to findings: what counts against a verifier, what closes a hole, and what is only to be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.admission.difficulty import AgentRate, difficulty_findings
+from assay.admission.observed import Observed
+from assay.admission.probes import Untried
+from assay.admission.soundness import TaskReport, Tried, judge_task, saved_by
+from assay.rollout.plan import Verification
+from assay.statistics import wilson
+
+pytestmark = pytest.mark.quick
+
+
+def seen(probe: str, group: Any, outcome: Any, verification: Verification = "default", **more: Any) -> Observed:
+    wanted = "pass" if group in ("completeness", "strictness") else "fail"
+    attempt = f"t@{probe}"
+    return Observed(probe, group, wanted, verification, f"about {probe}", attempt, f"{attempt}.0", outcome, **more)
+
+
+def judged(*observed: Observed, has_oracle: bool = True, **more: Any) -> TaskReport:
+    verifications = tuple(dict.fromkeys(one.verification for one in observed)) or ("default",)
+    return judge_task(Tried("t", "blake3:t", verifications, has_oracle, observed, **({"untried": ()} | more)))
+
+
+ORACLE = seen("oracle.1", "completeness", "pass", judged_s=0.5, attempt_s=1.0, peak_bytes=3 << 20)
+
+
+def test_nothing_found_is_admitted() -> None:
+    report = judged(ORACLE, seen("null.nothing", "null", "fail"))
+    assert (report.admitted, report.findings) == ({"default": True}, ())
+    assert (report.cost.verification_s, report.cost.peak_mib, report.cost.attempts) == (0.5, 3.0, 2)
+
+
+@pytest.mark.parametrize("outcome", ["fail", "unknown", "error"])
+def test_a_solution_that_never_passes_is_broken(outcome: str) -> None:
+    (found,) = judged(seen("oracle.1", "completeness", outcome, reason="why")).findings
+    assert (found.kind, found.severity) == ("oracle-fails", "broken")
+    assert "why" in found.text
+
+
+def test_a_solution_that_passes_now_and_then_is_flaky_with_its_rate() -> None:
+    report = judged(ORACLE, seen("oracle.2", "completeness", "fail"), seen("oracle.3", "completeness", "pass"))
+    (found,) = report.findings
+    assert (found.kind, found.severity, report.is_admitted) == ("oracle-flaky", "broken", False)
+    assert report.completeness.flake_rate == pytest.approx(1 / 3)
+    assert report.completeness.flake_interval == wilson(1, 3)
+
+
+def test_a_solution_that_could_not_be_judged_is_not_taken_for_sound() -> None:
+    report = judged(seen("oracle.1", "completeness", None, broke="environment", error="no sandbox"))
+    (found,) = report.findings
+    assert (found.kind, report.is_admitted) == ("oracle-not-judged", False)
+    assert "no sandbox" in found.text
+
+
+def test_a_task_without_a_solution_is_not_admitted() -> None:
+    report = judged(seen("null.nothing", "null", "fail"), has_oracle=False)
+    assert [f.kind for f in report.findings] == ["no-oracle"]
+    assert not report.is_admitted
+
+
+def test_what_breaks_under_a_circumstance_is_named_and_does_not_refuse_the_task() -> None:
+    report = judged(ORACLE, seen("oracle.clock", "completeness", "fail", holds=True, reason="expired"))
+    (found,) = report.findings
+    assert (found.kind, found.severity, report.is_admitted) == ("oracle-breaks-under", "weak", True)
+    assert "a clock that is a year ahead" in found.text
+    assert report.completeness.circumstances["clock"] == "fail"
+
+
+def test_a_circumstance_that_did_not_hold_is_not_tested() -> None:
+    report = judged(ORACLE, seen("oracle.clock", "completeness", "fail", holds=False, ended="did nothing"))
+    assert report.findings == ()
+    assert report.untried == (Untried("oracle.clock", "completeness", "did nothing"),)
+    assert report.completeness.circumstances["clock"] == "not tested"
+
+
+def test_an_unsound_verdict_elsewhere_refuses_only_there() -> None:
+    asked = seen("cheat.late-writer", "cheat", "pass", "as_asked")
+    default = seen("cheat.late-writer", "cheat", "fail", marks=("left_processes",), reason="reward 0")
+    oracle = seen("oracle.1", "completeness", "pass", "as_asked")
+    report = judged(ORACLE, oracle, asked, default)
+    assert report.admitted == {"default": True, "as_asked": False}
+    (found,) = report.findings
+    assert found.closed_by[0] == "no process outlives the script"
+    assert "left_processes" in found.text
+
+
+def test_doubt_about_a_cheat_is_no_pay() -> None:
+    report = judged(ORACLE, seen("cheat.os-exit", "cheat", "unknown"), seen("cheat.nan-answer", "cheat", "error"))
+    assert report.is_admitted
+
+
+def test_a_cheat_that_was_not_judged_is_told() -> None:
+    (found,) = judged(ORACLE, seen("cheat.os-exit", "cheat", None, broke="environment", error="gone")).findings
+    assert (found.kind, found.severity) == ("not-judged", "note")
+
+
+@pytest.mark.parametrize(
+    ("marks", "reason", "setting"),
+    [
+        (("conftest",), "reward 0", "clean configuration"),
+        ((), "reward 1, but no test was seen to pass by the recorded test runner", "recorded test run"),
+        ((), "reward 1, but the test script ended with exit code 1", "exit code demanded"),
+        ((), "reward 0", "fresh fork"),
+    ],
+)
+def test_the_setting_that_closed_a_hole_is_read_off_the_verdict(
+    marks: tuple[str, ...], reason: str, setting: str
+) -> None:
+    assert saved_by(seen("cheat.x", "cheat", "fail", marks=marks, reason=reason)) == (setting,)
+
+
+def rate(passed: int, judged: int, agent: str = "loop") -> AgentRate:
+    return AgentRate(agent, "m", judged, passed, passed / judged, wilson(passed, judged))
+
+
+def test_a_task_that_all_pass_is_too_easy_and_one_that_nobody_passes_impossible() -> None:
+    assert [f.kind for f in difficulty_findings("t", [rate(40, 40)])] == ["too-easy"]
+    assert [f.kind for f in difficulty_findings("t", [rate(0, 12), rate(0, 20, "b")])] == ["impossible"]
+    assert difficulty_findings("t", [rate(3, 12)]) == difficulty_findings("t", [rate(4, 4)]) == []

@@ -1,0 +1,103 @@
+"""In-process worlds go through the battery by their hooks; what they cannot give is not tested, never sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.admission.battery import Admission, admit
+from assay.admission.config import AdmitConfig
+from assay.admission.soundness import TaskReport
+from assay.admission.worlds import hooks_of
+from assay.errors import TaskError
+from assay.rollout import Tally
+from assay.settings import Settings
+from assay.tasks import LoadedTask
+from tests.admission.worlds import Bare, Whole, world_task
+
+pytestmark = pytest.mark.quick
+
+
+async def admitted(tmp_path: Path, *tasks: LoadedTask, **fields: Any) -> Admission:
+    settings = Settings(cache=tmp_path / "cache", store=tmp_path / "store")
+    config = AdmitConfig(tasks=("given",), run="a", **fields)
+    return await admit(config, settings, Tally(), tasks=tasks)
+
+
+async def report_of(tmp_path: Path, task: LoadedTask, **fields: Any) -> TaskReport:
+    (report,) = (await admitted(tmp_path, task, **fields)).reports
+    return report
+
+
+async def test_a_world_with_every_hook_is_admitted(tmp_path: Path) -> None:
+    report = await report_of(tmp_path, world_task(Whole))
+    outcomes = {probe.probe: probe.outcome for probe in report.probes}
+    assert report.admitted == {"default": True}
+    assert outcomes["oracle.1"] == outcomes["oracle.3"] == "pass"
+    assert outcomes["null.nothing"] == outcomes["null.add-zero"] == outcomes["cheat.blind-replay"] == "fail"
+
+
+async def test_wrong_solutions_that_end_in_the_same_world_are_told_from_those_that_do_not(tmp_path: Path) -> None:
+    found = (await report_of(tmp_path, world_task(Whole))).sensitivity
+    assert found is not None
+    judged = {one.operator: (one.judgement, one.by) for one in found.survivors}
+    assert judged == {"in-two": ("equivalent", "final state"), "noisy": ("changed", "final state")}
+    assert (found.tried, found.rejected, found.best) == (3, 1, 0.5)
+
+
+async def test_a_world_without_hooks_is_not_tested_and_not_admitted(tmp_path: Path) -> None:
+    report = await report_of(tmp_path, world_task(Bare))
+    untried = {one.probe for one in report.untried}
+    assert {"oracle", "null", "cheat", "sensitivity", "strictness", "oracle.clock"} <= untried
+    assert [(f.kind, f.severity) for f in report.findings if f.severity != "note"] == [("no-oracle", "broken")]
+    assert not report.is_admitted
+
+
+async def test_a_check_that_anything_passes_is_a_hole(tmp_path: Path) -> None:
+    report = await report_of(tmp_path, world_task(Bare, expected=0))
+    assert ("null-passed", "null.nothing") in {(f.kind, f.probe) for f in report.findings if f.severity == "hole"}
+
+
+async def test_a_solution_that_does_not_solve_is_named(tmp_path: Path) -> None:
+    report = await report_of(tmp_path, world_task(Whole, expected=11))
+    (found,) = [f for f in report.findings if f.kind == "oracle-fails"]
+    assert "differs: value" in found.text
+    assert found.evidence == ("world@oracle.1", "world@oracle.2", "world@oracle.3")
+
+
+async def test_the_quick_battery_leaves_wrong_solutions_out(tmp_path: Path) -> None:
+    report = await report_of(tmp_path, world_task(Whole), quick=True)
+    assert report.sensitivity is None
+    assert "left out by --quick" in {one.reason for one in report.untried if one.probe == "sensitivity"}
+
+
+class Lying(Bare):
+    """Its solution is no list of calls."""
+
+    def oracle(self) -> Any:
+        return ["add"]
+
+
+async def test_a_hook_that_gives_no_calls_is_the_tasks_failure() -> None:
+    lying = world_task(Lying)
+    kind = f"{__file__}:Lying"
+    from msgspec.structs import replace
+
+    task = replace(lying.task, environment=replace(lying.task.environment, kind=kind))
+    with pytest.raises(TaskError, match="hook oracle gives no list of tool calls"):
+        await hooks_of(LoadedTask(task, None), 0)
+
+
+async def test_many_tasks_are_certified_one_by_one_and_counted_together(tmp_path: Path) -> None:
+    tasks = [world_task(Whole, name=f"w{n:02}") for n in range(20)]
+    tasks += [world_task(Bare, expected=0, name="careless")]
+    tally = Tally()
+    settings = Settings(cache=tmp_path / "cache", store=tmp_path / "store")
+    told: list[str] = []
+    config = AdmitConfig(tasks=("given",), run="a", quick=True, concurrency=1)
+    result = await admit(config, settings, tally, told=lambda report: told.append(report.task), tasks=tasks)
+    assert [report.task for report in result.reports] == told == [one.task.id for one in tasks]
+    assert sum(report.is_admitted for report in result.reports) == 20
+    assert tally.done == tally.total == sum(len(report.probes) for report in result.reports)
