@@ -67,8 +67,7 @@ def stream(make: Callable[[str], Any], read: Callable[[bytes, str], Any]) -> Cal
         events, growing = Events(), make("here")
         try:
             for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
-                for event in events.feed(piece):
-                    growing.feed(event)
+                growing.feed(events.feed(piece))
             read(json.dumps(growing.whole()).encode(), "here")
         except ProviderError:
             return

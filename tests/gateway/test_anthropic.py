@@ -237,7 +237,7 @@ def test_blocks_of_server_tools_are_kept_in_order() -> None:
     stream = MessageStream("here")
     used = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     pieces = grown(0, used, {"type": "input_json_delta", "partial_json": '{"query":"x"}'})
-    found = [d for line in pieces.splitlines() if line.startswith(b"data: ") for d in stream.feed(line[6:])]
+    found = [d for line in pieces.splitlines() if line.startswith(b"data: ") for d in stream.feed([line[6:]])]
     assert found == [Delta(sealed=used | {"input": {"query": "x"}})]
 
 

@@ -206,7 +206,7 @@ def test_events_are_the_same_however_the_bytes_are_cut(cuts: list[int], end: byt
 def test_any_event_is_read_or_refused(data: bytes) -> None:
     stream = ChatStream("here")
     try:
-        stream.feed(data)
+        stream.feed([data])
         assert stream.whole()["choices"]
     except ProviderError:
         return

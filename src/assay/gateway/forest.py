@@ -81,7 +81,8 @@ class Forest:
         """Finds where `request` belongs. Changes nothing."""
         said = dict(lineage or {})
         last = self._nodes.get(self._last or "")
-        keys = _keys(request.messages, _begun(last, request.messages))
+        known = 0 if last is None else _alike(last.request.messages, request.messages)
+        keys = _keys(request.messages, last.keys if last is not None and known == len(last.keys) else ())
         same_tools = last is not None and last.request.tools == request.tools
         tools = last.tools if last is not None and same_tools else hash(repr(request.tools))
         again = self._asked.get(hash((keys[-1], tools))) if keys else None
@@ -94,7 +95,7 @@ class Forest:
         if parent is None:
             cause, differs_at = self._why_new(request, keys, said)
             return Placement(None, None, cause, differs_at, 0, keys, tools, said)
-        shared = _shared(parent, request.messages)
+        shared = _shared(parent, request.messages, known if parent is last else None)
         if tools != parent.tools:
             return Placement(parent, None, "tools", 0, shared, keys, tools, said)
         if parent.id in self._extended:
@@ -140,7 +141,7 @@ class Forest:
         if relative is None:
             return request
         known = relative.request.messages
-        shared = _alike(known, request.messages)
+        shared = _alike(known, request.messages) if again is not None else min(placement.shared_messages, len(known))
         messages = known[:shared] + request.messages[shared:]
         tools = relative.request.tools if relative.request.tools == request.tools else request.tools
         return msgspec.structs.replace(request, messages=messages, tools=tools)
@@ -191,13 +192,6 @@ def text_of(content: Any) -> str:
     return "".join(
         part["text"] if isinstance(part, dict) and isinstance(part.get("text"), str) else repr(part) for part in content
     )
-
-
-def _begun(last: Node | None, messages: Sequence[Message]) -> tuple[int, ...]:
-    """The keys that are known already, because a call's whole request begins these messages; mostly it does."""
-    if last is None or _alike(last.request.messages, messages) < len(last.request.messages):
-        return ()
-    return last.keys
 
 
 def _alike(one: Sequence[Message], other: Sequence[Message]) -> int:
@@ -256,11 +250,12 @@ def _system(messages: Sequence[Message]) -> str:
     return "\n".join(text_of(message.get("content")) for message in _leading_system(messages))
 
 
-def _shared(parent: Node | None, messages: Sequence[Message]) -> int:
+def _shared(parent: Node | None, messages: Sequence[Message], alike: int | None = None) -> int:
+    """How many leading messages are the parent's and its answer; `alike` of its own, where that is known."""
     if parent is None:
         return 0
     known = parent.request.messages
-    count = _alike(known, messages)
+    count = _alike(known, messages) if alike is None else alike
     if count == len(known) < len(messages) and messages[count] == parent.answer:
         count += 1
     return count

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from assay.agents.interface import Endpoint
@@ -35,6 +34,8 @@ PATIENCE_S = 5.0
 """How long calls under way may take to be recorded once the agent has ended."""
 GRACE_S = 10.0
 """How long a program that was told of a spent limit may take to end by itself."""
+CALL_PATIENCE_S = 0.1
+"""How long it may take until a call under way is noted, with the step before it; one that ends sooner needs no note."""
 _CLIENTS_FAULT = {400, 413, 422}
 Observe = Callable[[], Awaitable[str | None]]
 
@@ -79,6 +80,7 @@ class Traffic:
         self.cause: AssayError | None = None
         """What ended the attempt from here, if anything did."""
         self.recorder = recorder
+        recorder.patience_s = max(recorder.patience_s, CALL_PATIENCE_S)
         self.meter = meter
         self._observe = observe
         self._on_stop = on_stop
@@ -92,21 +94,21 @@ class Traffic:
 
     async def before(self, request: ModelRequest, parent: str | None) -> str:
         """See `CallHooks.before`."""
-        with self._stopping():
-            if self.cause is not None:
-                raise self.cause
-            if self._deaf:
-                message = "the attempt has ended"
-                raise AssayError(message)
-            self._busy += 1
-            self._quiet.clear()
-            try:
-                return await self._begin(request, parent)
-            except BaseException:
-                self._release()
-                raise
+        if self._deaf and self.cause is None:
+            message = "the attempt has ended"
+            raise AssayError(message)
+        self._busy += 1
+        self._quiet.clear()
+        try:
+            return await self._begin(request, parent)
+        except BaseException as exc:
+            self._release()
+            self._note(exc)
+            raise
 
     async def _begin(self, request: ModelRequest, parent: str | None) -> str:
+        if self.cause is not None:
+            raise self.cause
         self.meter.check_turns()
         self.meter.check_use()
         self.meter.begin_call()
@@ -127,12 +129,14 @@ class Traffic:
             state = self._states.pop(exchange.id, None)
             if self._deaf:
                 return
-            with self._stopping():
-                call = await self.recorder.end_call(exchange, state)
+            call = await self.recorder.end_call(exchange, state)
             if exchange.reply is not None:
                 self.meter.turns += 1
                 self.meter.count(exchange.reply.usage, exchange.reply.cost_usd)
                 self._turns.answered(call)
+        except BaseException as exc:
+            self._note(exc)
+            raise
         finally:
             self._release()
 
@@ -146,20 +150,19 @@ class Traffic:
         state = None
         with contextlib.suppress(BoundaryError):
             state = await self._observe()
-        with self._stopping():
+        try:
             self._turns.close(state)
             self.recorder.flush()
-
-    @contextmanager
-    def _stopping(self) -> Iterator[None]:
-        try:
-            yield
-        except (LimitReached, BoundaryError) as exc:
-            if self.cause is None:
-                self.cause = exc
-                if self._on_stop is not None:
-                    self._on_stop(exc)
+        except BaseException as exc:
+            self._note(exc)
             raise
+
+    def _note(self, failure: BaseException) -> None:
+        """Keeps the first failure that ends the attempt, and tells of it."""
+        if self.cause is None and isinstance(failure, LimitReached | BoundaryError):
+            self.cause = failure
+            if self._on_stop is not None:
+                self._on_stop(failure)
 
 
 class WatchedModel:

@@ -35,7 +35,7 @@ __all__ = ["CALL_BEGUN", "Recorder"]
 BATCH = 16
 """Events a transaction, at most."""
 CALL_BEGUN = "call begun"
-PATIENCE_S = 0.1
+PATIENCE_S = 0.02
 """How long an event waits for others, whatever the agent does meanwhile: a killed runner loses no more than this."""
 
 
@@ -54,6 +54,8 @@ class Recorder:
         self.chain = chain
         self.redactor = redactor or Redactor()
         self._keeper = CallKeeper(store.blobs, self.redactor)
+        self.patience_s = PATIENCE_S
+        """How long an event waits for others; the seconds that a killed runner may lose."""
         self.steps = 0
         self._evidence = 0
         self._calls = 0
@@ -69,10 +71,10 @@ class Recorder:
         With `clean` it is known to hold no secret.
         """
         self._hold(body if clean else self._clean(body))
-        if len(self._pending) >= BATCH or time.monotonic() - self._since > PATIENCE_S:
+        if len(self._pending) >= BATCH or time.monotonic() - self._since > self.patience_s:
             self.flush()
         else:
-            self.store.joint.soon(self, PATIENCE_S)
+            self.store.joint.soon(self, self.patience_s)
 
     def _hold(self, body: Body) -> None:
         if not self._pending:
@@ -144,7 +146,7 @@ class Recorder:
         known = {name: value for name, value in data.items() if value is not None}
         note = self._begun[call_id] = Noted(CALL_BEGUN, known, time.time())
         self._hold(note)
-        self.store.joint.soon(self, PATIENCE_S)
+        self.store.joint.soon(self, self.patience_s)
         return call_id
 
     async def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:

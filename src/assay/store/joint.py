@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from assay.errors import StoreError
 from assay.records import Body
@@ -30,12 +30,29 @@ class Pending(Protocol):
         ...
 
 
+class _Waiting(NamedTuple):
+    """One chain's events, and who waits for them."""
+
+    pending: Pending
+    futures: list[asyncio.Future[None]]
+
+    def tell(self, failure: StoreError | None) -> None:
+        """Ends the waiting; one who was cancelled meanwhile is left alone."""
+        for future in self.futures:
+            if future.done():
+                continue
+            if failure is None:
+                future.set_result(None)
+            else:
+                future.set_exception(failure)
+
+
 class JointCommits:
     """The transactions of one run. Used on one event loop."""
 
     def __init__(self, append_all: Callable[[Sequence[tuple[str, Sequence[Body]]]], object]) -> None:
         self._append_all = append_all
-        self._waiting: dict[str, tuple[Pending, asyncio.Future[None]]] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._later: dict[str, Pending] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -50,8 +67,10 @@ class JointCommits:
             loop.call_soon(self._run)
         found = self._waiting.get(pending.chain)
         if found is None:
-            found = self._waiting[pending.chain] = (pending, loop.create_future())
-        await asyncio.shield(found[1])
+            found = self._waiting[pending.chain] = _Waiting(pending, [])
+        future = loop.create_future()
+        found.futures.append(future)
+        await future
 
     def soon(self, pending: Pending, wait_s: float) -> None:
         """Commits what `pending` has then, with what others have, at most `wait_s` from now.
@@ -66,26 +85,22 @@ class JointCommits:
         self._timer = None
         late, self._later = [one for one in self._later.values() if one.pending()], {}
         if late:
-            loop = asyncio.get_running_loop()
-            futures = [loop.create_future() for _ in late]
-            self._commit(list(zip(late, futures, strict=True)))
-            for future in futures:
-                future.exception()  # looked at: whoever commits next is told
+            self._commit([_Waiting(one, []) for one in late])
 
     def _run(self) -> None:
         waiting, self._waiting = list(self._waiting.values()), {}
         self._commit(waiting)
 
-    def _commit(self, waiting: Sequence[tuple[Pending, asyncio.Future[None]]]) -> None:
+    def _commit(self, waiting: Sequence[_Waiting]) -> None:
         try:
-            self._append_all([(one.chain, one.pending()) for one, _ in waiting])
+            self._append_all([(one.pending.chain, one.pending.pending()) for one in waiting])
         except StoreError as exc:
             if len(waiting) == 1:
-                waiting[0][1].set_exception(exc)
+                waiting[0].tell(exc)
                 return
             for alone in waiting:  # one of them may be the cause, and the others have no part in it
                 self._commit([alone])
             return
-        for one, future in waiting:
-            one.committed()
-            future.set_result(None)
+        for one in waiting:
+            one.pending.committed()
+            one.tell(None)

@@ -138,7 +138,7 @@ class RunStore:
         try:
             for (chain, bodies), builder in zip(batch, builders, strict=True):
                 rows += _linked(chain, bodies, builder)
-            sums = [(c, canonical_bytes(b.row())) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
+            sums = [(c, canonical_bytes(b.fields)) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
             if rows:
                 with store_errors(self.layout.sqlite):
                     self._commit(connection, rows, sums)

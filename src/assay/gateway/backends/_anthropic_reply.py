@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -10,6 +11,7 @@ from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 from assay.records import Usage
 
+from ._joined import joined
 from ._reply import Completion, decode_reply, error_in_reply
 from ._retry import worth_retrying
 
@@ -151,8 +153,11 @@ class MessageStream:
         self._prompt_tokens: int | None = None
         self._stopped = False
 
-    def feed(self, data: bytes) -> list[Delta]:
+    def feed(self, events: Sequence[bytes]) -> list[Delta]:
         """See `ReplyStream.feed`."""
+        return joined(delta for data in events for delta in self._take(data))
+
+    def _take(self, data: bytes) -> list[Delta]:
         try:
             event = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,42 +11,43 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 
+from ._joined import joined
 from ._reply import error_in_reply
 
 __all__ = ["ChatStream"]
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | None = None
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: _Function | None = None
     extra_content: Any = None
 
 
-class _Delta(msgspec.Struct):
+class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[_Call] | None = None
 
 
-class _Logprobs(msgspec.Struct):
+class _Logprobs(msgspec.Struct, gc=False):
     content: list[Any] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     delta: _Delta | None = None
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
     token_ids: list[int] | None = None
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     id: str | None = None
     model: str | None = None
@@ -85,11 +87,36 @@ class ChatStream:
         self._raw: dict[str, Any] = {"object": "chat.completion"}
         self._choice: dict[str, Any] = {"index": 0}
 
-    def feed(self, data: bytes) -> list[Delta]:
+    def feed(self, events: Sequence[bytes]) -> list[Delta]:
         """See `ReplyStream.feed`."""
-        if data.strip() == b"[DONE]":
+        found: list[Delta] = []
+        texts: list[str] = []
+        for data in events:
+            chunk = self._decoded(data)
+            if chunk is None:
+                continue
+            self._note(chunk)
+            choice = chunk.choices[0] if chunk.choices else None
+            if choice is None:
+                continue
+            self._keep(choice)
+            delta = choice.delta
+            if delta is None:
+                continue
+            if delta.content and not (delta.reasoning_content or delta.reasoning or delta.tool_calls):
+                texts.append(delta.content)  # what mostly comes
+                continue
+            found += self._said(texts)
+            texts = []
+            found += self._pieces(delta)
+        found += self._said(texts)
+        return joined(found) if len(found) > 1 else found
+
+    def _decoded(self, data: bytes) -> _Chunk | None:
+        """What an event holds; None where it is the last."""
+        if len(data) < 20 and data.strip() == b"[DONE]":
             self._done = True
-            return []
+            return None
         try:
             chunk = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -97,17 +124,23 @@ class ChatStream:
             raise ProviderError(message, status=200, retryable=False) from exc
         if chunk.error is not None:
             raise error_in_reply(data, self._where)
-        self._note(chunk)
-        if not chunk.choices:
-            return []
-        choice = chunk.choices[0]
+        return chunk
+
+    def _keep(self, choice: _Choice) -> None:
         if choice.finish_reason is not None:
             self._finish = choice.finish_reason
         if choice.token_ids is not None:
             self._choice.setdefault("token_ids", []).extend(choice.token_ids)
         if choice.logprobs is not None and choice.logprobs.content is not None:
             self._choice.setdefault("logprobs", {"content": []})["content"].extend(choice.logprobs.content)
-        return self._pieces(choice.delta) if choice.delta is not None else []
+
+    def _said(self, texts: list[str]) -> list[Delta]:
+        if not texts:
+            return []
+        text = "".join(texts)
+        self._texts.append(text)
+        self._said_since = True
+        return [Delta(text=text)]
 
     def _note(self, chunk: _Chunk) -> None:
         raw = self._raw
@@ -128,9 +161,7 @@ class ChatStream:
             self._said_since = True
             found.append(Delta(reasoning=reasoning))
         if delta.content:
-            self._texts.append(delta.content)
-            self._said_since = True
-            found.append(Delta(text=delta.content))
+            found += self._said([delta.content])
         for call in delta.tool_calls or ():
             piece = self._call(call)
             if piece is not None:

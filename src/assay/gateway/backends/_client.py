@@ -44,8 +44,12 @@ _ENCODER = msgspec.json.Encoder()
 class ReplyStream(Protocol):
     """A streamed reply as it grows."""
 
-    def feed(self, data: bytes) -> Sequence[Delta]:
-        """Takes the data of one event; the pieces that it brings. Raises `ProviderError` where it is none."""
+    def feed(self, events: Sequence[bytes]) -> Sequence[Delta]:
+        """Takes the data of events that arrived together; the pieces that they bring, joined.
+
+        Raises:
+            ProviderError: One of them is none.
+        """
         ...
 
     def whole(self) -> dict[str, Any]:
@@ -212,11 +216,15 @@ class ModelClient(ABC):
         """Reads events as they come, gives their pieces on, and checks what they make together."""
         events, growing = Events(), self._reply_stream()
         while piece := await response.piece():
-            found: list[Delta] = []
-            for data in events.feed(piece):
-                found += growing.feed(self._hide_bytes(data))
-            await give(found)
+            await give(growing.feed(self._hidden(events.feed(piece), piece)))
         return self._read(self._hide_bytes(_ENCODER.encode(growing.whole())))
+
+    def _hidden(self, events: list[bytes], piece: bytes) -> list[bytes]:
+        """The events without the credential; of those that a piece brought only the first may have begun before it."""
+        secret = self._secret.encode() if self._secret else b""
+        if not secret or not events or (secret not in piece and secret not in events[0]):
+            return events
+        return [self._hide_bytes(data) for data in events]
 
     def _reply(self, got: Completion, body: dict[str, Any], tries: int) -> ModelReply:
         return ModelReply(

@@ -17,6 +17,10 @@ class Events:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that are complete now."""
+        if not self._rest and not self._data and chunk.startswith(b"data:") and chunk.endswith(b"\n\n"):
+            whole = chunk[5:-2].split(b"\n\ndata:")  # mostly whole events of one line each arrive
+            if b"\r" not in chunk and not any([b"\n" in data for data in whole]):
+                return whole
         if b"\n" not in chunk:
             self._rest.append(chunk)
             return []

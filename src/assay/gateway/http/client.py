@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -63,23 +62,31 @@ class HttpClient:
         self._busy: set[_Peer] = set()
         self._tls: ssl.SSLContext | None = None
 
-    @asynccontextmanager
-    async def post(self, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Response]:
-        """Posts, and waits for the answer's head.
+    def post(self, body: bytes, headers: Mapping[str, str]) -> _Exchange:
+        """Posts; entered, it waits for the answer's head.
 
         Raises:
             TimeoutError: It took too long.
             OSError: The server cannot be reached, or its answer is broken.
         """
+        head = b"%b%bContent-Length: %d\r\n\r\n" % (self._start, _lines(headers), len(body))
+        return _Exchange(self, head + body)
+
+    async def begin(self, data: bytes) -> tuple[_Peer, Response]:
+        """Sends a request over a connection that is then busy, until `end`."""
         peer = self._kept() or await self._connected()
         self._busy.add(peer)
         try:
-            head = b"%b%bContent-Length: %d\r\n\r\n" % (self._start, _lines(headers), len(body))
-            yield await peer.ask(head + body, self._patience)
-        finally:
-            self._busy.discard(peer)
-            if peer.rest():
-                self._idle.append(peer)
+            return peer, await peer.ask(data, self._patience)
+        except BaseException:
+            self.end(peer)
+            raise
+
+    def end(self, peer: _Peer) -> None:
+        """Keeps the connection for the next exchange where it can have one."""
+        self._busy.discard(peer)
+        if peer.rest():
+            self._idle.append(peer)
 
     def _kept(self) -> _Peer | None:
         loop = asyncio.get_running_loop()
@@ -107,7 +114,26 @@ class HttpClient:
         self._idle.clear()
 
 
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, client: HttpClient, data: bytes) -> None:
+        self._client = client
+        self._data = data
+        self._peer: _Peer | None = None
+
+    async def __aenter__(self) -> Response:
+        self._peer, response = await self._client.begin(self._data)
+        return response
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._peer is not None:
+            self._client.end(self._peer)
+
+
 def _lines(headers: Mapping[str, str]) -> bytes:
+    if not headers:
+        return b""
     lines = (f"{name.translate(_UNFIT)}: {value.translate(_UNFIT)}\r\n" for name, value in headers.items())
     return "".join(lines).encode("utf-8")
 
@@ -149,7 +175,7 @@ class _Peer(asyncio.Protocol):
 
     def _begin(self, most_bytes: int) -> None:
         self._most = most_bytes
-        self._size = self._head_size = self._held = 0
+        self._size = self._head_size = self._held = self._status = 0
         self._headers: dict[str, str] = {}
         self._pieces: list[bytes] = []
         self._headed = self._complete = self._keep_alive = False
@@ -164,7 +190,7 @@ class _Peer(asyncio.Protocol):
         self._timer = self._loop.call_later(patience.exchange_s, self._fail, TimeoutError())
         self.transport.write(data)
         await self.until("head")
-        return Response(self, self._parser.get_status_code(), self._headers)
+        return Response(self, self._status, self._headers)
 
     async def until(self, what: Literal["head", "piece", "end"]) -> None:
         """Waits until that has come."""
@@ -241,17 +267,28 @@ class _Peer(asyncio.Protocol):
         elif self._is_there():
             self._wake()
 
-    # What the parser calls.
+    # What the parser calls; what comes after a whole answer is none, and ends the connection.
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            self._keep_alive = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._complete:
+            return
         self._headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
 
     def on_headers_complete(self) -> None:
-        self._headed = self._parser.get_status_code() >= 200
+        if self._complete:
+            return
+        self._status = self._parser.get_status_code()
+        self._headed = self._status >= 200
         if not self._headed:
             self._headers = {}
 
     def on_body(self, data: bytes) -> None:
+        if self._complete:
+            return
         self._size += len(data)
         if self._size > self._most:
             self._fail(TooLong())
@@ -262,7 +299,8 @@ class _Peer(asyncio.Protocol):
             self.transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        self._complete, self._keep_alive = self._headed, self._parser.should_keep_alive()
+        if not self._complete:
+            self._complete, self._keep_alive = self._headed, self._parser.should_keep_alive()
 
     def _is_there(self) -> bool:
         if self._complete or self._failure is not None:

@@ -40,6 +40,7 @@ SWEEP_S = 0.25
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _FAILED = Written(500, b'{"error":{"message":"the gateway failed"}}', {})
+_ORDINARY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _NO_HTTP = b"this is no HTTP request that is understood here"
 
 
@@ -172,6 +173,9 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        made = transport.get_extra_info("socket")
+        if made.family != socket.AF_UNIX:  # the loop does this only for sockets that say that they are of TCP
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._server.open.add(self)
         if len(self._server.open) > self._server.most:
             self._deaf = True
@@ -384,8 +388,11 @@ class Reply:
         if self._begun or not self.connected:
             return
         self._begun = self._ended = True
-        headers = {"Content-Type": "application/json", **written.headers}
-        head = self._head(written.status, headers, b"Content-Length: %d\r\n" % len(written.body))
+        length = b"Content-Length: %d\r\n" % len(written.body)
+        if written.status == 200 and not written.headers and self._asked.keep_alive and not self._asked.plain:
+            head = b"%b%b%b\r\n" % (_ORDINARY, self._connection.date(), length)
+        else:
+            head = self._head(written.status, {"Content-Type": "application/json", **written.headers}, length)
         self._connection.transport.write(head if self._asked.head_only else head + written.body)
         self._finish(linger=linger)
 

@@ -1,0 +1,158 @@
+"""The client against servers that answer in every way that bytes can come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.gateway.http.client import HttpClient, Patience, TooLong
+
+pytestmark = pytest.mark.quick
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+SAME = {
+    "length": OK + b"Content-Length: 11\r\n\r\nhello there",
+    "chunks": OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n there\r\n0\r\n\r\n",
+    "after 1xx": b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK + b"Content-Length: 11\r\n\r\nhello there",
+    "until closed": OK + b"Connection: close\r\n\r\nhello there",
+}
+
+
+class Server:
+    """Answers every request with the same bytes, cut into pieces; then perhaps hangs up."""
+
+    def __init__(self, answer: bytes, cuts: tuple[int, ...] = (), *, hang_up: bool = False) -> None:
+        self.pieces = [answer[a:b] for a, b in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
+        self.hang_up = hang_up
+        self.connections = 0
+        self.asked: list[bytes] = []
+        self.serving: set[asyncio.Task[None] | None] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving.add(asyncio.current_task())
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                self.asked.append(head + await reader.readexactly(length))
+                for piece in self.pieces:
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0.001)
+                if self.hang_up:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+
+@asynccontextmanager
+async def asking(server: Server, most: int = 1000, exchange_s: float = 2.0) -> AsyncIterator[HttpClient]:
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    client = HttpClient(f"http://127.0.0.1:{port}/v1/x?y=z", {"X-Key": "k"}, Patience(2.0, exchange_s, most))
+    try:
+        yield client
+    finally:
+        await client.close()
+        listening.close()
+        await asyncio.gather(*(task for task in server.serving if task is not None))
+
+
+@pytest.mark.parametrize("kind", SAME)
+@settings(max_examples=8, deadline=None)
+@given(st.data())
+def test_an_answer_is_the_same_in_any_pieces(kind: str, data: st.DataObject) -> None:
+    answer = SAME[kind]
+    cuts = tuple(sorted(data.draw(st.sets(st.integers(1, len(answer) - 1), max_size=5))))
+
+    async def ask() -> None:
+        server = Server(answer, cuts, hang_up=kind == "until closed")
+        async with asking(server) as client:
+            async with client.post(b"{}", {"More": "m"}) as response:
+                assert (response.status, response.headers["content-type"]) == (200, "text/plain")
+                assert await response.whole() == b"hello there"
+            found = b""
+            async with client.post(b"{}", {}) as response:
+                while piece := await response.piece():
+                    found += piece
+            assert found == b"hello there"
+        assert server.connections == (2 if kind == "until closed" else 1)
+        first = server.asked[0]
+        assert first.startswith(b"POST /v1/x?y=z HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert first.endswith(b"X-Key: k\r\nMore: m\r\nContent-Length: 2\r\n\r\n{}")
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        OK + b"Content-Length: 100\r\n\r\nhello",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel",
+        OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        OK + b"X: " + b"x" * 500_000,
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    ],
+    ids=lambda answer: answer[:60].decode(),
+)
+async def test_a_broken_answer_is_an_error_and_takes_its_connection_with_it(answer: bytes) -> None:
+    server = Server(answer, hang_up=True)
+    async with asking(server) as client:
+        for _ in range(2):
+            with pytest.raises(ConnectionError):
+                async with client.post(b"{}", {}) as response:
+                    await response.whole()
+    assert server.connections == 2
+
+
+async def test_an_answer_that_is_too_long_or_late_is_given_up() -> None:
+    async with asking(Server(OK + b"Content-Length: 5000\r\n\r\n" + b"x" * 5000)) as client:
+        with pytest.raises(TooLong):
+            async with client.post(b"{}", {}) as response:
+                await response.whole()
+    async with asking(Server(OK + b"Content-Length: 50\r\n\r\nx"), exchange_s=0.1) as client:
+        with pytest.raises(TimeoutError):
+            async with client.post(b"{}", {}) as response:
+                await response.whole()
+
+
+async def test_an_exchange_that_is_not_read_to_its_end_is_no_other_ones() -> None:
+    server = Server(OK + b"Content-Length: 11\r\n\r\nhello there")
+    async with asking(server) as client:
+        async with client.post(b"{}", {}):
+            pass
+        async with client.post(b"{}", {}) as response:
+            assert await response.whole() == b"hello there"
+
+
+async def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
+    server = Server(
+        OK + b"Content-Length: 2\r\n\r\nok" + b"HTTP/1.1 500 Evil\r\nEvil: 1\r\nContent-Length: 4\r\n\r\nevil"
+    )
+    async with asking(server) as client:
+        for _ in range(2):
+            async with client.post(b"{}", {}) as response:
+                assert await response.whole() == b"ok"
+                assert (response.status, "evil" in response.headers) == (200, False)
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("url", ["ftp://h/x", "http:///x", "file:///etc/passwd", "h:80"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="no address"):
+        HttpClient(url, {}, Patience(1, 1, 1))
+
+
+async def test_no_header_can_bring_in_another() -> None:
+    server = Server(OK + b"Content-Length: 0\r\n\r\n")
+    async with asking(server) as client, client.post(b"{}", {"A": "b\r\nX-Evil: 1"}) as response:
+        await response.whole()
+    assert b"\r\nX-Evil" not in server.asked[0]

@@ -1,0 +1,238 @@
+"""The server over real sockets: whatever way bytes arrive, each request gets its answer, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from assay.gateway.http.messages import Head, Written
+from assay.gateway.http.server import Bounds, HttpServer, Reply
+
+pytestmark = pytest.mark.quick
+BOUNDS = Bounds(header_s=5.0, body_s=5.0, connections=20)
+Answer = Callable[[bytes, Reply], Awaitable[None]]
+
+
+async def echo(body: bytes, reply: Reply) -> None:
+    """Says what it was told."""
+    await asyncio.sleep(0)
+    reply.whole(Written(200, body, {}))
+
+
+class Taking:
+    """Takes a body."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.body = b""
+
+    def take(self, data: bytes) -> Written | None:
+        self.body += data
+        return Written(413, b"too long", {}) if len(self.body) > 10_000 else None
+
+    def late(self) -> Written:
+        return Written(408, b"late", {})
+
+    async def answer(self, reply: Reply) -> None:
+        await self.app.answer(self.body, reply)
+
+    def release(self) -> None:
+        self.app.released += 1
+
+
+class App:
+    """Answers what is posted; refuses the rest."""
+
+    def __init__(self, answer: Answer = echo) -> None:
+        self.answer = answer
+        self.heads: list[Head] = []
+        self.released = 0
+
+    def admit(self, head: Head) -> Taking | Written:
+        self.heads.append(head)
+        return Taking(self) if head.method == "POST" else Written(404, b"nothing", {})
+
+
+@asynccontextmanager
+async def served(app: App, bounds: Bounds = BOUNDS) -> AsyncIterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with HttpServer(app, bounds) as server:
+        await server.listen(listener)
+        yield listener.getsockname()[1]
+
+
+async def said(port: int, *pieces: bytes, pause_s: float = 0.0) -> bytes:
+    """Everything that comes back until the server closes, or is silent for a while."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(pause_s)
+    found = b""
+    try:
+        async with asyncio.timeout(0.3):
+            while data := await reader.read(65536):
+                found += data
+    except (TimeoutError, ConnectionResetError):
+        pass
+    writer.close()
+    return found
+
+
+def post(body: bytes, *lines: str, version: str = "1.1") -> bytes:
+    head = "".join(f"{line}\r\n" for line in (*lines, f"Content-Length: {len(body)}"))
+    return f"POST /x HTTP/{version}\r\nHost: h\r\n{head}\r\n".encode() + body
+
+
+CHUNKED = b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_requests_in_any_pieces_are_answered_in_order(seed: int) -> None:
+    choose = random.Random(seed)
+    whole = post(b"first") + CHUNKED + b"GET /y HTTP/1.1\r\nHost: h\r\n\r\n" + post(b"", "X: y") + post(b"last" * 500)
+    cuts = sorted(choose.sample(range(1, len(whole)), 6))
+    app = App()
+    async with served(app) as port:
+        pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+        found = await said(port, *pieces, pause_s=0.002)
+    bodies = [part.partition(b"\r\n\r\n")[2] for part in found.split(b"HTTP/1.1 ")[1:]]
+    assert bodies == [b"first", b"onetwo", b"nothing", b"", b"last" * 500]
+    assert app.released == 4
+
+
+async def test_headers_are_named_in_lower_case_and_odd_bytes_are_replaced() -> None:
+    app = App()
+    async with served(app) as port:
+        await said(port, b"GET /a?b=c HTTP/1.1\r\nHost: h\r\nX-Odd: \xff\xfe\r\n\r\n")
+    (head,) = app.heads
+    assert (head.method, head.target, head.headers["x-odd"]) == ("GET", "/a?b=c", "\ufffd\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("request_", "closes"),
+    [
+        (post(b"x"), False),
+        (post(b"x", "Connection: close"), True),
+        (post(b"x", version="1.0"), True),
+    ],
+)
+async def test_a_connection_lasts_as_long_as_its_client_wants(request_: bytes, closes: bool) -> None:
+    async with served(App()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(request_)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert (b"Connection: close" in head) is closes
+            assert await reader.readexactly(1) == b"x"
+            if closes:
+                assert await reader.read() == b""
+                break
+        writer.close()
+
+
+async def test_a_client_that_waits_to_be_told_to_go_on_is_told() -> None:
+    async with served(App()) as port:
+        found = await said(port, post(b"", "Expect: 100-continue").replace(b": 0\r\n", b": 2\r\n"), b"ok", pause_s=0.05)
+    assert found.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
+
+
+async def test_pieces_are_chunks_for_those_who_know_them() -> None:
+    async def pieces(body: bytes, reply: Reply) -> None:
+        reply.begin({"Content-Type": "text/plain"})
+        for piece in (b"one", b"", b"two"):
+            reply.write(piece)
+        reply.end(b"three")
+
+    async with served(App(pieces)) as port:
+        assert (await said(port, post(b"x"))).endswith(b"\r\n\r\n3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n")
+        assert (await said(port, post(b"x", version="1.0"))).endswith(b"\r\n\r\nonetwothree")
+
+
+async def test_an_answer_that_breaks_off_is_not_taken_for_whole(caplog: pytest.LogCaptureFixture) -> None:
+    async def breaks(body: bytes, reply: Reply) -> None:
+        if body == b"begun":
+            reply.begin({})
+            reply.write(b"half")
+        raise ValueError
+
+    app = App(breaks)
+    async with served(app) as port:
+        assert not (await said(port, post(b"begun"))).endswith(b"0\r\n\r\n")
+        assert (await said(port, post(b"x"))).startswith(b"HTTP/1.1 500 ")
+    assert app.released == 2
+    assert "could not be answered" in caplog.text
+
+
+async def test_a_long_body_is_refused_and_its_sender_can_read_why() -> None:
+    app = App()
+    async with served(app) as port:
+        found = await said(port, post(b"x" * 200_000))
+    assert found.startswith(b"HTTP/1.1 413 ")
+    assert found.count(b"HTTP/1.1") == 1
+    assert app.released == 1
+
+
+async def test_a_slow_body_is_answered_and_a_slow_head_is_not() -> None:
+    app = App()
+    async with served(app, Bounds(0.2, 0.2, 20)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(post(b"12345")[:-2])
+        assert (await reader.read(100)).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /")
+        assert await asyncio.wait_for(reader.read(), 2) == b""
+        writer.close()
+    assert app.released == 1
+
+
+async def test_who_takes_nothing_is_waited_for() -> None:
+    written = []
+
+    async def much(body: bytes, reply: Reply) -> None:
+        reply.begin({})
+        for number in range(100):
+            reply.write(b"x" * 100_000)
+            await reply.taken()
+            written.append(number)
+        reply.end()
+
+    async with served(App(much)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.write(post(b"x"))
+        await asyncio.sleep(0.3)
+        assert len(written) < 90
+        size = 0
+        while data := await reader.read(1 << 20):
+            size += len(data)
+            if data.endswith(b"\r\n0\r\n\r\n"):
+                break
+        assert size > 10_000_000
+        writer.close()
+
+
+async def test_a_client_that_leaves_does_not_end_what_it_asked_for() -> None:
+    ended = asyncio.Event()
+
+    async def slow(body: bytes, reply: Reply) -> None:
+        await asyncio.sleep(0.2)
+        assert not reply.connected
+        reply.whole(Written(200, b"late", {}))
+        ended.set()
+
+    app = App(slow)
+    async with served(app) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(post(b"x"))
+        await asyncio.sleep(0.05)
+        writer.close()
+        await asyncio.wait_for(ended.wait(), 2)
+        await asyncio.sleep(0.01)
+    assert app.released == 1
