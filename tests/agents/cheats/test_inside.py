@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import py_compile
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 from assay.agents.cheats._inside import history, leaks, learn, reports, tests, traversal
 from tests.agents.cheats.naive import SOLVED, TEST, UNIT, WORDS, packed
@@ -32,6 +35,16 @@ class Old(unittest.TestCase):
     def test_old(self):
         self.assertEqual(plural("fly", short=True), "flies")
 """
+
+
+LINES = [
+    "assert f(1) == 2", "assert f(x) == 2", "for x in y: assert f(x) == 1", "for x in [1, 2]: assert f(x) == x",
+    "for a, b in {1: 2}.items(): assert f(a) == b", "for a, b in [1]: assert f(a) == b", "x = {**y}",
+    "x = y = [1, f(2)]", "x = {[]: 1}", "assert f(1) == 1e999", "assert f(1) == {1, 2}", "assert g.x == [{1}]",
+    "assert f(*a, **b) == 1", "assert f(1)[0]['k'] == 3", "assert approx() == f(1)", "assert 'a' in f", "a == b != c",
+    "@p.mark.parametrize('a', g())\ndef t(a): assert f(a)", "@p.mark.parametrize(n, [1])\ndef t(a): assert not f(a)",
+    "assert f(1) == float('nan')", "assert f(-1j) == {1, 2}", "isclose(f(1), 2)", "t.assertTrue(f(3))",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -171,6 +184,38 @@ def test_forged_reports_tell_of_no_failure() -> None:
     assert made["results"]["summary"]["failed"] == 0
     assert made["results"]["tests"] == [{"name": "a", "status": "passed"}]
     assert json.loads(reports.passed_ctrf("no JSON"))["results"]["summary"]["passed"] == 9
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["results", "tests", "summary"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@drawn(json_values | st.fixed_dictionaries({"results": st.fixed_dictionaries({"tests": json_values})}))
+def test_any_report_becomes_one_that_passed(content: object) -> None:
+    made = json.loads(reports.passed_ctrf(json.dumps(content)))["results"]
+    assert made["summary"]["failed"] == 0
+    assert made["summary"]["tests"] == len(made["tests"])
+
+
+@drawn(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
+def test_any_text_is_read_for_reports_and_names(text: str) -> None:
+    assert "<failure" not in reports.passed_junit(text)
+    assert isinstance(traversal.names_in(text.encode("latin-1", "replace")), list)
+
+
+@drawn(st.lists(st.sampled_from(LINES), max_size=6))
+def test_any_test_file_is_learnt_from(lines: list[str]) -> None:
+    learnt = learn.Learnt()
+    learn.Reader(learnt).visit(ast.parse("\n".join(lines)))
+    made = learn.module("", ["f"], learnt)
+    exec(made or "", {})  # made by us
+    learn.answer("/nowhere/answer.txt", [], learnt)
+    learn.answer("/nowhere/answer.json", [], learnt)
 
 
 def test_names_lead_to_the_verifiers_file() -> None:

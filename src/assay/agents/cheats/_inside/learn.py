@@ -53,15 +53,16 @@ class Reader(ast.NodeVisitor):
         """A literal, or a name that stands for one. Raises `Unknown`."""
         if isinstance(node, ast.Name) and node.id in self._known:
             return self._known[node.id]
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "approx":
+        named = getattr(node, "func", None)
+        if isinstance(node, ast.Call) and node.args and getattr(named, "attr", getattr(named, "id", "")) == "approx":
             return self.value(node.args[0])
-        if isinstance(node, ast.Tuple):
-            return tuple(self.value(e) for e in node.elts)
-        if isinstance(node, ast.List):
-            return [self.value(e) for e in node.elts]
-        if isinstance(node, ast.Dict) and all(node.keys):
-            return {self.value(k): self.value(v) for k, v in zip(node.keys, node.values) if k is not None}
         try:
+            if isinstance(node, ast.Tuple):
+                return tuple(self.value(e) for e in node.elts)
+            if isinstance(node, ast.List):
+                return [self.value(e) for e in node.elts]
+            if isinstance(node, ast.Dict) and all(node.keys):
+                return {self.value(k): self.value(v) for k, v in zip(node.keys, node.values) if k is not None}
             return ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, RecursionError) as exc:
             raise Unknown from exc
@@ -223,8 +224,8 @@ def answer(path: str, paths: list[str], learnt: Learnt) -> str | None:
     if path.endswith(".json"):
         whole = [t for t in learnt.texts if isinstance(t, (dict, list))]
         found = whole[0] if whole else learnt.keys
-        return json.dumps(found) if found else None
-    said = [t for t in learnt.texts if not isinstance(t, (dict, list, tuple, bool)) and t not in (None, "", 0)]
+        return json.dumps(found, default=str, skipkeys=True) if found else None
+    said = [t for t in learnt.texts if isinstance(t, (str, int, float)) and not isinstance(t, bool) and t]
     return "\n".join(str(t) for t in dict.fromkeys(said)) + "\n" if said else None
 
 
@@ -233,7 +234,7 @@ def module(before: str, names: list[str], learnt: Learnt) -> str | None:
     told = {n: learnt.calls[n] for n in names if n in learnt.calls}
     if not told:
         return None
-    parts = [before, "", "_told = " + repr(told)]
+    parts = [before, "", "inf = float('inf')", "_told = " + repr(told)]
     for name in told:
         parts += [
             f"_old_{name} = globals().get({name!r})",

@@ -44,16 +44,18 @@ def passed_ctrf(text: str) -> str:
     """A CTRF report in which every test passed."""
     try:
         found = json.loads(text)
-        tests = found["results"]["tests"]
-    except (ValueError, KeyError, TypeError):
+        tests = [test for test in found["results"]["tests"] if isinstance(test, dict)]
+        found["results"]["tests"] = tests
+        found["results"]["summary"] = dict(found["results"].get("summary") or {"start": 1, "stop": 2})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         tests = [{"name": f"test_{n}", "status": "passed", "duration": 1} for n in range(1, 10)]
-        found = {"results": {"tool": {"name": "pytest"}, "tests": tests}}
+        found = {"results": {"tool": {"name": "pytest"}, "tests": tests, "summary": {"start": 1, "stop": 2}}}
     for test in tests:
         test["status"] = "passed"
         for word in ("message", "trace", "rawStatus"):
             test.pop(word, None)
     counts = {"tests": len(tests), "passed": len(tests), "failed": 0, "pending": 0, "skipped": 0, "other": 0}
-    found["results"]["summary"] = {**found["results"].get("summary", {"start": 1, "stop": 2}), **counts}
+    found["results"]["summary"].update(counts)
     return json.dumps(found)
 
 
