@@ -35,6 +35,13 @@ def test_an_empty_program_keeps_its_names_and_does_nothing() -> None:
     assert scope["total"]([1, 2]) is None  # type: ignore[operator]
 
 
+def test_an_empty_program_does_nothing_of_what_a_whole_new_one_does_outside_of_functions() -> None:
+    new = b"import sys\nprint(sum(map(int, sys.stdin)))\n\n\ndef total(xs):\n    return sum(xs)\n"
+    assert written("empty", KnownFile("/w/new.py", None, new)) == {
+        "/w/new.py": b"import sys\n\ndef total(xs):\n    return None\n"
+    }
+
+
 def test_what_was_there_and_is_no_program_is_no_empty_answer() -> None:
     assert written("empty", KnownFile("/w/a.txt", b"old\n", b"new\n"), KnownFile("/w/b.py", b"def (", b"x = 1")) == {}
 

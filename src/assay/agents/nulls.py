@@ -149,7 +149,7 @@ def _emptied(known: KnownFile) -> bytes | None:
         return None
     ending = posixpath.splitext(known.path)[1].lower()
     if ending == ".py":
-        return _stubbed(known.before if known.before is not None else known.after or b"")
+        return _stubbed(known.before or b"") if known.before is not None else _stubbed(known.after or b"", bare=True)
     if known.before is not None:
         return None  # what is there already is no answer yet
     if ending == ".json":
@@ -157,12 +157,18 @@ def _emptied(known: KnownFile) -> bytes | None:
     return b""
 
 
-def _stubbed(source: bytes) -> bytes | None:
-    """A module whose functions keep their names and parameters and return None."""
+_SHAPE = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _stubbed(source: bytes, *, bare: bool = False) -> bytes | None:
+    """A module whose functions keep their names and parameters and return None; `bare`: with nothing else in it, since
+    what a whole new program does outside of functions is the answer itself."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    if bare:
+        tree.body = [node for node in tree.body if isinstance(node, _SHAPE)]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [ast.Return(ast.Constant(None))]
