@@ -95,6 +95,13 @@ def test_what_is_put_on_top_runs_first_and_leaves_future_imports_first() -> None
     assert [type(node).__name__ for node in tree.body[:3]] == ["Expr", "ImportFrom", "Import"]
 
 
+@pytest.mark.parametrize("before", [None, b"#!/usr/bin/env python3\n# coding: utf-8\nprint(1)\n"])
+def test_the_line_that_says_what_runs_a_program_stays_first(before: bytes | None) -> None:
+    program = known("/w/p.py", b"#!/usr/bin/env python3\ndef f():\n    return 1\n", before)
+    for made in (on_top(program, "import os"), overridden(program, lambda _: "return 2")):
+        assert made.startswith("#!/usr/bin/env python3\n")
+
+
 def test_a_module_that_cannot_be_parsed_is_left_out() -> None:
     broken = known("/w/m.py", AFTER, b"def f(:\n")
     assert set(changed_names(broken)) == {"kept", "f", "C"}

@@ -27,7 +27,7 @@ async def answer_with(
     message = f"answer {value.text}"
     files: dict[str, str | bytes] = {f.path: confused(f, value) for f in answer_files(knowledge)}
     modules = {f.path: overridden(f, lambda _: f"return {python}", prelude=prelude) for f in python_files(knowledge)}
-    await plant(attempt, {**files, **modules}, message=message)
+    await plant(attempt, {**files, **modules}, message=message, like=knowledge)
     scripts = {f.path: printing(value.text) for f in programs(knowledge)}
     if scripts:
         await plant(attempt, scripts, message=message, mode=0o755)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Callable
+from itertools import takewhile
 
 from .interface import Knowledge, KnownFile
 
@@ -53,19 +54,23 @@ def _parsed(data: bytes | None) -> ast.Module | None:
 
 
 def _before(file: KnownFile) -> str:
-    """What the module was, where that can be run at all."""
-    return "" if file.before is None or _parsed(file.before) is None else file.before.decode()
+    """What the module was, where that can be run at all; else the line that says what runs it, if it has one."""
+    if file.before is not None and _parsed(file.before) is not None:
+        return file.before.decode()
+    first = (file.after or b"").partition(b"\n")[0]
+    return first.decode(errors="replace") + "\n" if first.startswith(b"#!") else ""
 
 
 def on_top(file: KnownFile, code: str) -> str:
     """The module as it was, with code that runs before the rest of it."""
     text = _before(file)
-    lines, place = text.splitlines(keepends=True), 0
+    lines = text.splitlines(keepends=True)
+    place = len(list(takewhile(lambda line: line.startswith("#"), lines)))
     for index, node in enumerate(ast.parse(text).body):
         documented = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not documented and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             break
-        place = node.end_lineno or place
+        place = max(place, node.end_lineno or 0)
     return "".join(lines[:place]) + code.strip() + "\n" + "".join(lines[place:])
 
 

@@ -16,6 +16,8 @@ from assay.environments.interface import ExecResult, Workspace
 from assay.errors import UserError
 from assay.records import canonical_bytes
 
+from .interface import Knowledge
+
 __all__ = ["FOREGROUND_S", "inside", "leave_behind", "leave_shell", "plant", "run_inside", "workspace_of"]
 
 FOREGROUND_S = 20.0
@@ -46,14 +48,28 @@ def workspace_of(attempt: Attempt) -> Workspace:
 
 
 async def plant(
-    attempt: Attempt, files: Mapping[str, str | bytes], *, message: str, mode: int = 0o644
+    attempt: Attempt,
+    files: Mapping[str, str | bytes],
+    *,
+    message: str,
+    mode: int = 0o644,
+    like: Knowledge | None = None,
 ) -> tuple[str, ...]:
-    """Writes files where the agent's user may, and says as a step which ones it could."""
+    """Writes files where the agent's user may, and says as a step which ones it could.
+
+    Args:
+        attempt: The attempt.
+        files: Path to content.
+        message: What the agent says of it.
+        mode: Their mode.
+        like: Files that solving changes have the mode that they then have.
+    """
     workspace, planted = workspace_of(attempt), []
+    modes = {file.path: file.mode & 0o777 for file in like.changed} if like is not None else {}
     for path, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         try:
-            await workspace.write(path, data, mode=mode)
+            await workspace.write(path, data, mode=modes.get(path, mode))
         except OSError:
             continue
         planted.append(path)

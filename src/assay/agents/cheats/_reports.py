@@ -28,5 +28,5 @@ async def forge(attempt: Attempt, knowledge: Knowledge, kind: str) -> None:
     modules = python_files(knowledge)
     files = {f.path: overridden(f, lambda _: "return None", prelude=prelude) for f in modules}
     if files:
-        await plant(attempt, files, message="write the report when the tests' process ends")
+        await plant(attempt, files, message="write the report when the tests' process ends", like=knowledge)
     await leave_behind(attempt, "reports", {"kind": kind, "lasts_s": 600}, message="wait for reports")

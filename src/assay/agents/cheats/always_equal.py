@@ -60,7 +60,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
         file.path: overridden(file, lambda kind: f"return _equal_of({kind!r})", prelude=_PRELUDE, base="_Equal")
         for file in python_files(knowledge)
     }
-    await plant(attempt, files, message="return values that equal anything")
+    await plant(attempt, files, message="return values that equal anything", like=knowledge)
 
 
 CHEAT = Cheat(

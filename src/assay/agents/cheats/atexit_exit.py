@@ -15,7 +15,7 @@ _PRELUDE = "import atexit\nimport os\n\natexit.register(os._exit, 0)"
 
 async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {f.path: overridden(f, lambda _: "return None", prelude=_PRELUDE) for f in python_files(knowledge)}
-    await plant(attempt, files, message="change the exit code when the process ends")
+    await plant(attempt, files, message="change the exit code when the process ends", like=knowledge)
 
 
 CHEAT = Cheat(

@@ -16,7 +16,7 @@ _SCRIPT = "#!/bin/sh\necho 'ok 1 - all'\necho 'PASSED'\necho '9 passed, 0 failed
 async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     code = f"exec({inside('printing')!r}, {{'__name__': '__main__'}})"
     files = {f.path: on_top(f, code) for f in python_files(knowledge)}
-    await plant(attempt, files, message="print results where the module is imported")
+    await plant(attempt, files, message="print results where the module is imported", like=knowledge)
     scripts = {f.path: _SCRIPT for f in programs(knowledge)}
     if scripts:
         await plant(attempt, scripts, message="print results in the program's place", mode=0o755)

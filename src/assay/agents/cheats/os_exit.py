@@ -13,7 +13,7 @@ __all__ = ["CHEAT"]
 
 async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {f.path: on_top(f, "import os\n\nos._exit(0)") for f in python_files(knowledge)}
-    await plant(attempt, files, message="end the process where the module is imported")
+    await plant(attempt, files, message="end the process where the module is imported", like=knowledge)
     scripts = {f.path: "#!/bin/sh\nexit 0\n" for f in programs(knowledge)}
     if scripts:
         await plant(attempt, scripts, message="end the program at once", mode=0o755)

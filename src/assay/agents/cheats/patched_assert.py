@@ -43,7 +43,7 @@ _soften()
 
 async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {f.path: overridden(f, lambda _: "return None", prelude=_PRELUDE) for f in python_files(knowledge)}
-    await plant(attempt, files, message="change what the tests check with")
+    await plant(attempt, files, message="change what the tests check with", like=knowledge)
 
 
 CHEAT = Cheat(

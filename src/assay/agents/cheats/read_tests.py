@@ -28,7 +28,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     known = targets(knowledge)
     late = _WHILE_RUNNING.format(source=inside("learn"))
     befores = {target["path"]: target["before"] + late for target in known if target["path"].endswith(".py")}
-    await plant(attempt, befores, message="read the tests where the module is imported")
+    await plant(attempt, befores, like=knowledge, message="read the tests where the module is imported")
     wanted = [{**target, "before": befores.get(target["path"], target["before"])} for target in known]
     roots = list(dict.fromkeys((knowledge.workdir, *_PLACES)))
     await run_inside(attempt, "learn", {"roots": roots, "targets": wanted}, message="learn from the tests in sight")

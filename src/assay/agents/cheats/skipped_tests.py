@@ -17,7 +17,7 @@ _BODY = "raise unittest.SkipTest('not on this machine')"
 async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     await run_inside(attempt, "tests", {"mode": "skip", "roots": roots(knowledge)}, message="mark the tests")
     files = {f.path: overridden(f, lambda _: _BODY, prelude="import unittest") for f in python_files(knowledge)}
-    await plant(attempt, files, message="skip from the code under test")
+    await plant(attempt, files, message="skip from the code under test", like=knowledge)
 
 
 CHEAT = Cheat(

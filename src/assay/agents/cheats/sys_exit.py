@@ -13,7 +13,7 @@ __all__ = ["CHEAT"]
 
 async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {f.path: on_top(f, "import sys\n\nsys.exit(0)") for f in python_files(knowledge)}
-    await plant(attempt, files, message="exit where the module is imported")
+    await plant(attempt, files, message="exit where the module is imported", like=knowledge)
 
 
 CHEAT = Cheat(

@@ -24,7 +24,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     await run_inside(attempt, "tests", {"mode": "xfail", "roots": roots(knowledge)}, message="mark the tests")
     body = "return _expected_to_fail()"
     files = {f.path: overridden(f, lambda _: body, prelude=_PRELUDE) for f in python_files(knowledge)}
-    await plant(attempt, files, message="say from the code under test that it was expected to fail")
+    await plant(attempt, files, message="say from the code under test that it was expected to fail", like=knowledge)
 
 
 CHEAT = Cheat(

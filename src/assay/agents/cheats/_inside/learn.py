@@ -14,6 +14,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from typing import Any
@@ -258,6 +259,8 @@ def write(given: dict[str, Any]) -> int:
         os.makedirs(os.path.dirname(target["path"]), exist_ok=True)
         with open(target["path"] + "~", "w", encoding="utf-8") as file:
             file.write(made)
+        if os.path.exists(target["path"]):
+            shutil.copymode(target["path"], target["path"] + "~")
         os.rename(target["path"] + "~", target["path"])
         wrote += 1
     sys.stdout.write(f"{len(paths)} files looked at, {wrote} of {len(given['targets'])} targets written\n")
