@@ -10,7 +10,7 @@ import msgspec
 
 from assay.tasks import LoadedTask, load_task
 
-__all__ = ["KINDS", "SETTINGS", "Hole", "Kind", "Known", "tasks_in"]
+__all__ = ["HERE", "KINDS", "SETTINGS", "Hole", "Kind", "Known", "table", "tasks_in"]
 
 HERE = Path(__file__).parent
 Kind = Literal["holed", "sound", "missed"]
@@ -58,3 +58,21 @@ def tasks_in(kind: Kind) -> dict[str, Known]:
         hole = msgspec.convert(tomllib.loads(told.read_text()), Hole) if told.exists() else None
         found[folder.name] = Known(load_task(folder), hole)
     return found
+
+
+def table() -> str:
+    """All holes as a table: what README.md has."""
+    rows = ["| task | its hole | found by | by default | what closes it |", "|---|---|---|---|---|"]
+    kinds: tuple[Kind, ...] = ("holed", "missed")
+    for kind in kinds:
+        for known in tasks_in(kind).values():
+            if known.hole is not None:
+                rows.append(_row(kind, known.name, known.hole))
+    return "\n".join(rows) + "\n"
+
+
+def _row(kind: Kind, name: str, hole: Hole) -> str:
+    found = ", ".join(hole.cheats) if hole.cheats else "no listed cheat"
+    default = "not found either" if kind == "missed" else hole.default
+    told = f" ([report]({hole.incident}))" if hole.incident else ""
+    return f"| {name} | {hole.hole}{told} | {found} | {default} | {', '.join(hole.closed_by) or '-'} |"

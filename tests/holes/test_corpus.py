@@ -10,7 +10,7 @@ from assay.agents.cheats import CHEATS
 from assay.rollout.plan import Verification
 
 from .attempts import Attempted, null, oracle, run_probes
-from .corpus import HERE, KINDS, SETTINGS, Kind, tasks_in
+from .corpus import HERE, KINDS, SETTINGS, Kind, table, tasks_in
 
 BOTH: tuple[Verification, Verification] = ("default", "as_asked")
 
@@ -35,6 +35,10 @@ def test_holed_task_says_what_its_hole_is_and_which_cheats_are_for_it(name: str)
     readme = HERE / "holed" / name / "README.md"
     assert readme.exists() == (known.hole.incident is not None)
     assert known.hole.incident is None or known.hole.incident in readme.read_text()
+
+
+def test_the_readme_has_the_table_of_all_holes() -> None:
+    assert table() in (HERE / "README.md").read_text()
 
 
 @pytest.mark.parametrize("kind", KINDS)
