@@ -124,6 +124,12 @@ async def test_tests_that_the_image_has_stay(bench: Bench) -> None:
     assert (await judged(bench, "true", script)).verdict.status == "pass"
 
 
+async def test_tests_that_cannot_be_brought_in_are_an_error(bench: Bench) -> None:
+    verdict = (await judged(bench, "chmod 500 /tests")).verdict
+    assert (verdict.status, verdict.score, verdict.rewards) == ("error", None, {})
+    assert "could not be brought" in verdict.reason
+
+
 async def test_a_script_that_is_not_there_is_the_tasks_fault(bench: Bench) -> None:
     check = Check("tests", "script", {"script": "tests/none.sh"})
     task = Task("t", "", EnvironmentSpec("workspace", {}), (check,), "blake3:task")

@@ -100,11 +100,13 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
     tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
     cited = Cited(given.prefix)
     _tell_settings(cited, given, parameters, workspace)
-    if parameters.mode == "separate":
-        ran = await _separate(workspace, given, parameters, tests, cited)
-    else:
-        ran = await _judged_in(workspace, given, parameters, tests, cited)
-    ruling = _rule(ran)
+    judge = _separate if parameters.mode == "separate" else _judged_in
+    rewards: dict[str, float] = {}
+    try:
+        ran = await judge(workspace, given, parameters, tests, cited)
+        rewards, ruling = ran.rewards.values, _rule(ran)
+    except (OSError, ValueError) as exc:  # what is in the sandbox is in the way: the agent's doing, as a rule
+        ruling = Ruling("error", None, f"tests or artifacts could not be brought to their place: {exc}")
     verdict = Verdict(
         check=given.check.name,
         kind="outcome",
@@ -114,7 +116,7 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
         evidence=cited.ids,
         verifier=verifier_digest(MARK, given.check.parameters, tests.digest if tests else None),
         duration_s=round(time.monotonic() - started, 6),
-        rewards=ran.rewards.values,
+        rewards=rewards,
         marks=(MARK,),
     )
     return CheckResult(verdict, tuple(cited.items))
@@ -204,9 +206,11 @@ async def _links(workspace: Workspace, sources: list[str]) -> dict[str, str]:
     argv = [PYTHON, "-I", "-S", "-B", "-c", _LINKS, str(MOST_LINKS)]
     told = await workspace.exec(argv, stdin=json.dumps(sources).encode(), cwd="/", timeout_s=30, show_bytes=1 << 20)
     try:
-        return msgspec.json.decode(told.stdout.encode(), type=dict[str, str])
+        found = msgspec.json.decode(told.stdout.encode(), type=dict[str, str])
     except msgspec.MsgspecError:
         return {}
+    inside = tuple(f"{source.rstrip('/')}/" for source in sources)
+    return {path: target for path, target in found.items() if f"{path}/".startswith(inside) and ".." not in path}
 
 
 async def _put_links(place: Workspace, links: dict[str, str]) -> None:
