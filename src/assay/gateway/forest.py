@@ -68,6 +68,10 @@ class Forest:
         self._asked: dict[int, str] = {}
         """Key of a request with its tools, to the last call that asked it."""
         self._extended: set[str] = set()
+        self._beginnings: dict[int, list[str]] = {}
+        """Key of a prefix, to the branches that begin so."""
+        self._newest: dict[str, Node] = {}
+        """The last call of each branch, the branch that was added to last at the end."""
         self._last: str | None = None
 
     def __len__(self) -> int:
@@ -109,6 +113,7 @@ class Forest:
         kept = self._kept(placement, request)
         node = Node(call_id, branch, parent, kept, answer, placement.keys, placement.tools, placement.lineage)
         self._nodes[call_id] = node
+        self._index(node)
         if node.keys:
             self._asked[hash((node.keys[-1], node.tools))] = call_id
         if answer is None:
@@ -120,6 +125,16 @@ class Forest:
             self._extended.add(parent)
         self._last = call_id
         return node
+
+    def _index(self, node: Node) -> None:
+        """Makes a call the last one of its branch, which begins as the call does."""
+        last = self._newest.pop(node.branch, None)
+        known = last.keys if last is not None and node.keys[: len(last.keys)] == last.keys else ()
+        for key in node.keys[len(known) :]:
+            branches = self._beginnings.setdefault(key, [])
+            if node.branch not in branches:
+                branches.append(node.branch)
+        self._newest[node.branch] = node
 
     def settle(self, placement: Placement, request: ModelRequest) -> Placement:
         """The placement of a call that has ended, in view of those that ended while it was under way: a client that
@@ -164,11 +179,11 @@ class Forest:
         """Why a request goes on with nothing, judged against the conversation it shares most with."""
         if self._last is None:
             return "root", None
-        best, common = self._nodes[self._last], -1
-        for node in self._nodes.values():
-            alike = _common(node.keys, keys)
-            if alike >= common:
-                best, common = node, alike
+        common = len(keys)
+        while common and keys[common - 1] not in self._beginnings:
+            common -= 1
+        alike = set(self._beginnings[keys[common - 1]]) if common else self._newest.keys()
+        best = self._newest[next(branch for branch in reversed(self._newest) if branch in alike)]
         own, others = _system(request.messages), _system(best.request.messages)
         told_apart = any(
             lineage.get(key) != best.lineage.get(key) for key in ("agent", "thread", "parent") if key in lineage
@@ -225,18 +240,6 @@ def _echo_keys(message: Message) -> tuple[int, ...]:
     text = text_of(message.get("content")).strip()
     written = tuple(sorted(set(_WRITTEN_ID.findall(text)))) if "call_" in text else ()
     return (hash(("text", text)), hash(("calls", written))) if written else (hash(("text", text)),)
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many leading keys are the same. Keys are chained, so the last equal one can be searched for by halves."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[middle - 1] == other[middle - 1]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _leading_system(messages: Sequence[Message]) -> Sequence[Message]:
