@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from assay.code.batches import Job, JobResult
+from assay.code.batches import Job, JobResult, RunOutcome
 from assay.synthesis._candidates import Candidate
 from assay.synthesis._gates import Given, Outcome, judge, plain
 from assay.synthesis.config import SynthesisConfig
@@ -32,6 +32,42 @@ async def ended(texts: dict[str, str], base: dict[str, str | None] | None = None
     one = Candidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), (), base=base or {})
     (outcome,) = await judge(given, [one], Unchanged())
     return f"{outcome.gate}: {outcome.reason}"
+
+
+TWO = "def f():\n    return 1\n\n\ndef g():\n    return 1\n"
+BOTH = TWO.replace("return 1", "return 2")
+
+
+class Notices:
+    """A laboratory with two tests of `f` and `noticed`: a test of `g` that fails where `g` is broken."""
+
+    def __init__(self, *, noticed: bool) -> None:
+        self._noticed = noticed
+
+    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+        return {job.id: self._result(job) for job in jobs}
+
+    def _result(self, job: Job) -> JobResult:
+        f, _, g = (job.write.get("a/f.py") or TWO).partition("def g")
+        fails = {"t.py::f1": "2" in f, "t.py::f2": "2" in f, "t.py::g": self._noticed and "2" in g}
+        return JobResult(
+            job.id, "done", tests={t: RunOutcome("failed" if bad else "passed") for t, bad in fails.items()}
+        )
+
+
+@pytest.mark.parametrize(("noticed", "gate"), [(True, "split"), (False, "needed")])
+async def test_a_combination_ends_where_one_of_its_changes_is_noticed_by_no_test(noticed: bool, gate: str) -> None:
+    tests = ("t.py::f1", "t.py::f2", "t.py::g")
+    given = Given(
+        {"a/f.py": TWO.encode(), "t.py": b""},
+        dict.fromkeys(tests, 1.0),
+        SynthesisConfig(source="x", out="y"),
+        objection,
+    )
+    one = Candidate("d", "combination", {"a/f.py": BOTH}, ("o", "o"), ("a/f.py::f", "a/f.py::g"), (), tests)
+    (outcome,) = await judge(given, [one], Notices(noticed=noticed))
+    assert outcome.gate == gate
+    assert ("change 2 of 2" in outcome.reason) is not noticed
 
 
 async def test_copy_of_the_unbroken_file_ends_a_candidate() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.code.batches import JobResult, RunOutcome
-from assay.synthesis._parts import causes_of, separate
+from assay.synthesis._parts import causes_of, separate, single_hunks
 
 pytestmark = pytest.mark.quick
 RIGHT = "A = 1\n\n\ndef f():\n    x = 1\n    y = 2\n    z = 3\n    return x\n\n\ndef g():\n    return 1\n"
@@ -22,6 +22,12 @@ def test_a_part_is_what_changed_in_one_function_or_place() -> None:
         RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0"),
         RIGHT.replace("rn 1", "rn 0"),
     ]
+
+
+def test_a_single_hunk_is_one_run_of_lines() -> None:
+    broken = RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0")
+    texts = [part["m.py"] for part in single_hunks({"m.py": RIGHT}, {"m.py": broken})]
+    assert texts == [RIGHT.replace("x = 1", "x = 0"), RIGHT.replace("z = 3", "z = 0")]
 
 
 @given(LINES, LINES)

@@ -18,7 +18,7 @@ from assay.code.batches import Job, JobResult, RunOutcome
 from assay.code.source import SourceError, equivalent
 
 from ._candidates import Candidate
-from ._parts import MOST_PARTS, causes_of, separate
+from ._parts import MOST_PARTS, causes_of, separate, single_hunks
 from ._reference import outcomes
 from ._split import Split, Unsplittable, split
 from .config import SynthesisConfig
@@ -36,6 +36,7 @@ GATES: dict[str, str] = {
     "survived": "at least one test fails",
     "breaks": "no test passes only because of the change",
     "flaky": "all repetitions agree",
+    "needed": "of several changes in one file, each alone makes a test fail: half the work is not paid",
     "split": "a failing part can be shown and another one hidden",
     "visible": "what is shown fails, for the same reason, where the agent will run it",
     "judged": "the task's own check passes on the unbroken tree",
@@ -123,6 +124,7 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
     for repetition in range(1, given.config.repetitions):
         again = await _run(given, alive, laboratory, repetition)
         alive = [c for c in alive if _record(ended, _by_repetition(given, c, facts[c.digest], again[c.digest]))]
+    alive = [c for c in alive if _record(ended, await _by_parts(given, c, facts[c.digest], laboratory))]
     for one in alive:
         facts[one.digest] = await _with_causes(given, one, facts[one.digest], laboratory)
     splits: dict[str, Split] = {}
@@ -144,6 +146,22 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
         for one in alive:
             group.create_task(_by_judge(given, one, ended))
     return [ended[c.digest] for c in wave]
+
+
+async def _by_parts(given: Given, one: Candidate, facts: Outcome, laboratory: Runner) -> Outcome | None:
+    """Makes each change of a combination alone: one that no deciding test notices could be left as it is."""
+    if one.kind != "combination":
+        return None
+    right, jobs = {path: unbroken(given, one, path) for path in one.changes}, []
+    tests, limit = (*sorted(facts.flipped), *facts.passing), _limit(given, one)
+    for number, part in enumerate(single_hunks(right, one.changes)):
+        jobs.append(Job(f"{one.digest} {number}", tests, write={**one.base, **part}, cpu_s=limit))
+    done = await laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
+    for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
+        now = outcomes(result.tests)
+        if result.ended == "done" and all(test in now and now[test].outcome == "passed" for test in tests):
+            return Outcome(one.digest, "needed", f"change {number + 1} of {len(jobs)} is noticed by no deciding test")
+    return None
 
 
 async def _with_causes(given: Given, one: Candidate, facts: Outcome, laboratory: Runner) -> Outcome:

@@ -15,7 +15,7 @@ from assay.code.source import SourceError, functions, parse
 
 from ._reference import outcomes
 
-__all__ = ["MOST_PARTS", "Hunk", "causes_of", "hunks", "separate"]
+__all__ = ["MOST_PARTS", "Hunk", "causes_of", "hunks", "separate", "single_hunks"]
 
 MOST_PARTS = 40
 MOST_COMPARED = 1_000_000
@@ -62,6 +62,17 @@ def separate(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dict[s
             lines = list(old)
             for hunk in reversed(group):
                 lines[hunk.first : hunk.last] = new[hunk.other_first : hunk.other_last]
+            found.append({path: "".join(lines)})
+    return found
+
+
+def single_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dict[str, str]]:
+    """For each run of differing lines the one file that it is in, with that run alone broken."""
+    found: list[dict[str, str]] = []
+    for path in sorted(broken):
+        old, new = right[path].splitlines(keepends=True), broken[path].splitlines(keepends=True)
+        for hunk in hunks(right[path], broken[path]):
+            lines = [*old[: hunk.first], *new[hunk.other_first : hunk.other_last], *old[hunk.last :]]
             found.append({path: "".join(lines)})
     return found
 
