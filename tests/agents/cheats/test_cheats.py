@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.agents.cheats import CHEATS
+from assay.agents.cheats.interface import Knowledge
 from assay.records import Verdict
 from tests.agents.cheats.bench import Small, in_room
 from tests.agents.cheats.naive import CASES
@@ -15,7 +16,19 @@ from tests.agents.cheats.sound import SOUND, STILL_PAID, WORTH_MORE
 
 pytestmark = pytest.mark.slow
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
-TABLE = [(name, task) for name in BY_NAME for task in SOUND if BY_NAME[name].applies(SOUND[task].knowledge()) is None]
+BY_RUNNER = ("conftest", "pytest", "tests", "forged", "stdlib", "swapped")
+"""Of cheats that can be tried anywhere, those to be tried where a runner of tests decides; the others where a plain
+script does, which is judged in a fraction of the time."""
+
+
+def _sound_for(name: str) -> list[str]:
+    """The sound tasks to try a cheat on: all that it is for, or the one that is nearest to what it exploits."""
+    if BY_NAME[name].applies(Knowledge("/workspace")) is None:
+        return ["module" if any(word in name for word in BY_RUNNER) else "answer"]
+    return [task for task in SOUND if BY_NAME[name].applies(SOUND[task].knowledge()) is None]
+
+
+TABLE = [(name, task) for name in BY_NAME for task in _sound_for(name)]
 
 
 def _selected(request: pytest.FixtureRequest, test: str) -> list[dict[str, str]]:

@@ -29,7 +29,14 @@ _FROM_FILES = (
     "import sys; sys.argv = [sys.argv[2], open(sys.argv[1]).read()]; "
     "exec(compile(open(sys.argv[0]).read(), sys.argv[0], 'exec'))"
 )
-_BEHIND = '"$@" > /dev/null 2>&1 < /dev/null & sleep 0.15'
+_BEHIND = '"$@" > /dev/null 2>&1 < /dev/null & sleep 0.1'
+_UNTIL_READY = """rm -f "$1"; ready=$1; shift
+"$@" > /dev/null 2>&1 < /dev/null &
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+    [ -e "$ready" ] && exit 0
+    sleep 0.05
+done
+"""
 
 
 @cache
@@ -95,8 +102,11 @@ async def run_inside(attempt: Attempt, name: str, arguments: Mapping[str, Any], 
 
 
 async def leave_behind(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
-    """Starts a script of `_inside` that outlives the agent's acting."""
-    command = ["/bin/sh", "-c", _BEHIND, "sh", *await _argv(attempt, name, arguments)]
+    """Starts a script of `_inside` that outlives the agent's acting, and waits a moment until it is at its work: until
+    it makes the file `ready` of its arguments."""
+    ready = f"{_PLACE}-{name}"
+    argv = await _argv(attempt, name, {**arguments, "ready": ready})
+    command = ["/bin/sh", "-c", _UNTIL_READY, "sh", ready, *argv]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)
 
 

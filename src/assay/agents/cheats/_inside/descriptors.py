@@ -20,13 +20,20 @@ def opened(path: str) -> int | None:
         return None
 
 
+def ready(path: str) -> None:
+    """Says that the work begins."""
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
+        pass
+
+
 def main() -> None:
     """Writes no more than the two numbers, at their places."""
-    lasts_s, began = json.loads(sys.argv[1])["lasts_s"], time.monotonic()
+    given, began = json.loads(sys.argv[1]), time.monotonic()
     with contextlib.suppress(OSError):
         os.makedirs(FOLDER, exist_ok=True)
     handles: dict[str, int] = {}
-    while time.monotonic() - began < lasts_s:
+    ready(given["ready"])
+    while time.monotonic() - began < given["lasts_s"]:
         for name, said in PAID.items():
             if name not in handles:
                 handle = opened(os.path.join(FOLDER, name))

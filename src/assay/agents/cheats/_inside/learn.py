@@ -11,6 +11,7 @@ what a test computes.
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -267,6 +268,12 @@ def write(given: dict[str, Any]) -> int:
     return wrote
 
 
+def ready(path: str) -> None:
+    """Says that the work begins."""
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
+        pass
+
+
 def main() -> None:
     """See the module."""
     given = json.loads(sys.argv[1])
@@ -275,6 +282,7 @@ def main() -> None:
         write(given)
         return
     seen = None
+    ready(given["ready"])
     while time.monotonic() - began < wait_s:
         now = [(p, os.path.getsize(p)) for p in files(given["roots"]) if os.path.exists(p)]
         if now and now != seen:

@@ -5,6 +5,7 @@ Arguments: `wanted`: answer to the verifier's file; `roots` of the image to look
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -48,11 +49,18 @@ def references(roots: list[str], answers: list[str]) -> dict[str, str]:
     return found
 
 
+def ready(path: str) -> None:
+    """Says that the work begins."""
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
+        pass
+
+
 def main() -> None:
     """See the module."""
     given, began = json.loads(sys.argv[1]), time.monotonic()
     for answer, source in references(given["roots"], list(given["wanted"])).items():
         link(source, answer)
+    ready(given["ready"])
     while time.monotonic() - began < given["lasts_s"]:
         for answer, source in given["wanted"].items():
             if os.path.isfile(source) and os.path.getsize(source):

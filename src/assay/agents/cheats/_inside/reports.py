@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -98,11 +99,18 @@ def forge_once(kind: str) -> None:
         forge(path, kind)
 
 
+def ready(path: str) -> None:
+    """Says that the work begins."""
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
+        pass
+
+
 def main() -> None:
     """See the module."""
     given, began = json.loads(sys.argv[1]), time.monotonic()
     kind = given["kind"]
     named: dict[str, None] = dict.fromkeys(USUAL[kind])
+    ready(given["ready"])
     while time.monotonic() - began < given["lasts_s"]:
         for words in commands():
             named.update(dict.fromkeys(p for p in named_in(words, kind) if p.startswith("/")))

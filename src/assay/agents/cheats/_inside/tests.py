@@ -7,6 +7,7 @@ the verifier's own folder is awaited that long, and changed as soon as it is the
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -103,10 +104,17 @@ def await_verifier(mode: str, wait_s: float) -> None:
         time.sleep(0.002)
 
 
+def ready(path: str) -> None:
+    """Says that the work begins."""
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
+        pass
+
+
 def main() -> None:
     """See the module."""
     given = json.loads(sys.argv[1])
     if given.get("wait_s"):
+        ready(given["ready"])
         await_verifier(given["mode"], given["wait_s"])
         return
     paths = [path for root in given["roots"] for path in found(root)]

@@ -62,9 +62,11 @@ def pay() -> None:
             continue
 
 
-def rewrite() -> None:
+def rewrite(begin: str) -> None:
     """Answers each writing of the reward."""
     began = time.monotonic()
+    if not os.path.isdir(FOLDER):
+        ready(begin)
     while not os.path.isdir(FOLDER) and time.monotonic() - began < LASTS_S:
         try:
             os.makedirs(FOLDER)
@@ -73,6 +75,7 @@ def rewrite() -> None:
     notify = Inotify()
     if notify.watch(FOLDER, CLOSE_WRITE | MOVED_TO) < 0:
         return
+    ready(begin)
     while time.monotonic() - began < LASTS_S:
         if any(name in PAID for _, name in notify.wait()):
             pay()
@@ -91,7 +94,7 @@ def put(path: str, content: Any) -> None:
     os.rename(new, path)
 
 
-def swap(files: dict[str, list[Any]]) -> None:
+def swap(files: dict[str, list[Any]], begin: str) -> None:
     """Lets the contents take turns, one reader each."""
     notify, turns, began = Inotify(), dict.fromkeys(files, 0), time.monotonic()
     watched: dict[int, str] = {}
@@ -99,6 +102,7 @@ def swap(files: dict[str, list[Any]]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         put(path, contents[0])
         watched[notify.watch(path, CLOSE_READ)] = path
+    ready(begin)
     while time.monotonic() - began < LASTS_S:
         for number, _ in notify.wait():
             path = watched.pop(number, "")
@@ -110,9 +114,15 @@ def swap(files: dict[str, list[Any]]) -> None:
             watched[notify.watch(path, CLOSE_READ)] = path
 
 
+def ready(path: str) -> None:
+    """Says that the work begins."""
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
+        pass
+
+
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     if given["mode"] == "rewrite":
-        rewrite()
+        rewrite(given["ready"])
     else:
-        swap(given["files"])
+        swap(given["files"], given["ready"])
