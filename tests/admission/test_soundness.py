@@ -107,6 +107,7 @@ def test_a_cheat_that_was_not_judged_is_told() -> None:
         ((), "reward 1, but no test was seen to pass by the recorded test runner", "recorded test run"),
         ((), "reward 1, but the test script ended with exit code 1", "exit code demanded"),
         ((), "reward 0", "fresh fork"),
+        ((), "reward 0; 1 tests failed, first test_a.py::test_x", "fresh fork"),
     ],
 )
 def test_the_setting_that_closed_a_hole_is_read_off_the_verdict(

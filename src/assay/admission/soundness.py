@@ -294,7 +294,8 @@ def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
 def saved_by(judged: Observed) -> tuple[str, ...]:
     """Settings of the default verification that a verdict shows at work; the fresh fork where nothing was left."""
     found = [_CLOSED[mark] for mark in judged.marks if mark in _CLOSED]
-    found += [setting for words, setting in _SAID if words in judged.reason]
+    _, doubted, why = judged.reason.partition(", but ")  # else the reward itself was not fooled
+    found += [setting for words, setting in _SAID if doubted and words in why]
     return tuple(dict.fromkeys(found)) or ("fresh fork",)
 
 

@@ -100,7 +100,7 @@ class Subject:
             message = "the run has no sandbox"
             raise EnvironmentFailure(message)
         spec = self.spec = await preparer.spec(self.loaded)
-        first = self.observed(store).get(FIRST)
+        first = observe(store, self.task, self._probes[:1]).get(FIRST)
         if first is not None and first.outcome is not None:
             trajectory = store.trajectory(first.chain)
             self.known = await knowledge_of(self.loaded, trajectory, store.blobs, preparer.backend, spec)
@@ -119,7 +119,8 @@ class Subject:
         later, self._later = self._later, []
         if not later:
             return
-        control = self.observed(store).get(_id(self._probes, "oracle.files"))
+        controls = [probe for probe in self._probes if probe.name == "oracle.files"]
+        control = next(iter(observe(store, self.task, controls).values()), None)
         if control is not None and control.passed:
             self._probes += later
             return
@@ -129,7 +130,8 @@ class Subject:
 
     async def compare(self, store: RunStore, backend: Backend | None) -> None:
         """The fourth phase: whether mutants that passed behave differently. Raises `EnvironmentFailure`."""
-        survivors = [p for p in self._mutants() if (o := self.observed(store).get(p.id)) is not None and o.passed]
+        seen = observe(store, self.task, self._mutants())
+        survivors = [probe for probe in self._mutants() if probe.id in seen and seen[probe.id].passed]
         if not survivors:
             return
         if not self.in_sandbox:
@@ -195,10 +197,6 @@ class Subject:
             if one is not None and probe.rewrite is not None:
                 rows.append(MutantRow(probe.rewrite, one.outcome, one.attempt, self.comparisons.get(probe.name)))
         return judge_mutants(rows) if rows else None
-
-
-def _id(probes: Sequence[Probe], name: str) -> str:
-    return next((probe.id for probe in probes if probe.name == name), name)
 
 
 def _hurried(loaded: LoadedTask, most_s: float) -> LoadedTask:
