@@ -12,10 +12,11 @@ def content(path: str, most: int = 100_000) -> bytes:
 
 
 import io
-import tarfile
+import zipfile
 
-with tarfile.open(fileobj=io.BytesIO(content("/workspace/site.tar")), mode="r:") as archive:
-    members = archive.getmembers()
-    assert all(member.isfile() for member in members)
-    found = {member.name.removeprefix("./"): archive.extractfile(member).read() for member in members}
-assert found == {"index.html": b"<h1>final</h1>\n", "style.css": b"h1 { color: black }\n"}
+with zipfile.ZipFile(io.BytesIO(content("/workspace/site.zip"))) as archive:
+    names = archive.namelist()
+    assert sorted(names) == ["index.html", "style.css"], names
+    assert all(entry.file_size <= 1000 for entry in archive.infolist())
+    assert archive.read("index.html") == b"<h1>final</h1>\n"
+    assert archive.read("style.css") == b"h1 { color: black }\n"
