@@ -39,6 +39,21 @@ class CounterWorld:
     async def close(self) -> None:
         return None
 
+    # What `assay admit` asks of a world: a solution, no work that looks like some, and wrong solutions.
+
+    def oracle(self) -> list[ToolCall]:
+        return [_add(10 - self.value)]
+
+    def null(self) -> dict[str, list[ToolCall]]:
+        return {"add-nothing": [_add(0)]}
+
+    def perturb(self, seed: int) -> dict[str, list[ToolCall]]:
+        return {"one-more": [_add(11 - self.value)], "twice": 2 * [_add(10 - self.value)]}
+
+
+def _add(by: int) -> ToolCall:
+    return ToolCall("c0", "add", f'{{"by": {by}}}', {"by": by})
+
 
 class CounterTasks:
     """Tasks of this world. The same `n` and `seed` give the same tasks."""

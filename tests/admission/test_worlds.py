@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from assay.admission.battery import Admission, admit
 from assay.admission.config import AdmitConfig
 from assay.admission.soundness import TaskReport
 from assay.admission.worlds import hooks_of
+from assay.cli.app import build_app
 from assay.errors import TaskError
 from assay.rollout import Tally
 from assay.settings import Settings
@@ -101,3 +103,10 @@ async def test_many_tasks_are_certified_one_by_one_and_counted_together(tmp_path
     assert [report.task for report in result.reports] == told == [one.task.id for one in tasks]
     assert sum(report.is_admitted for report in result.reports) == 20
     assert tally.done == tally.total == sum(len(report.probes) for report in result.reports)
+
+
+def test_a_family_of_the_documentation_is_admitted(tmp_path: Path) -> None:
+    family = f"family:{Path(__file__).parents[2] / 'docs_src' / 'counter_world.py'}:CounterTasks,n=3,seed=4"
+    done = CliRunner().invoke(build_app(), ["admit", family, "--store", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "3 of 3 tasks are admitted" in done.stdout
