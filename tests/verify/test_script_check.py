@@ -187,3 +187,11 @@ async def test_an_artifact_that_claims_too_much_is_not_brought_and_told(bench: A
     outcome = await bench.judge(holes, "script", script=SCRIPT, mode="separate")
     assert outcome.verdict.status == "fail"
     assert "more than" in outcome.of_kind("artifacts")[0]["left_out"]["/workspace/out"]
+
+
+async def test_artifacts_that_fill_a_disk_leave_the_separate_verifier_its_own(bench: Any) -> None:
+    bench.files = {SCRIPT: "#!/bin/sh\nhead -c 3000000 /dev/zero > /workspace/copy\nwc -c < /workspace/copy\nexit 1\n"}
+    bench.environment = {"artifacts": [{"source": "/workspace"}]}
+    fill = "dd if=/dev/zero of=/workspace/full bs=64k count=500; true"
+    outcome = await bench.judge(fill, "script", script=SCRIPT, mode="separate")
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["3000000"]

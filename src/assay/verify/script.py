@@ -18,6 +18,7 @@ import contextlib
 import re
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -151,13 +152,24 @@ async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tup
     spec = own_network(verifier_spec(given.separate or given.spec, mounts, parameters.env), parameters)
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
         brought, left_out = await _bring_out(given, Path(folder))
-        async with opened(given.backend, spec) as workspace:
+        room = await asyncio.to_thread(_with_room, spec, brought.values())
+        async with opened(given.backend, room) as workspace:
             for source, copy in brought.items():
                 await workspace.upload(copy, source)
             told = {"brought": sorted(brought), "left_out": left_out, "image": spec.image.digest}
             cited.add("state", "artifacts", told)
             inside = tuple(c for c in given.changes if any((c.path + "/").startswith(s + "/") for s in brought))
             return await _run(workspace, given, parameters, cited, inside)
+
+
+def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
+    """The spec with room for what is brought beside what the verifier has: no artifact leaves it without a disk."""
+    if spec.limits.disk_mib is None:
+        return spec
+    files = (path for top in brought for path in (top, *top.rglob("*")) if path.is_file() and not path.is_symlink())
+    more = sum(-(-path.stat().st_size // 4096) * 4096 for path in files) // (1 << 20) + 1
+    limits = msgspec.structs.replace(spec.limits, disk_mib=spec.limits.disk_mib + more)
+    return msgspec.structs.replace(spec, limits=limits)
 
 
 async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
