@@ -72,4 +72,5 @@ def _dedented(source: str) -> str:
 
 
 def _public(name: str) -> bool:
-    return all(not part.startswith("_") or part in ("__init__", "__call__") for part in name.split("."))
+    """What Python itself calls by its special name is public as well."""
+    return all(not part.startswith("_") or (part.startswith("__") and part.endswith("__")) for part in name.split("."))

@@ -24,7 +24,7 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,7 @@ def plain(value: Any, depth: int = 0) -> str:
         return repr(value)
     if depth > 4:
         return "..."
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         items = [f"{plain(k, depth + 1)}: {plain(v, depth + 1)}" for k, v in list(value.items())[:MOST_ITEMS]]
         return f"{_name(value, 'dict')}{{{', '.join(items)}}}#{len(value)}"
     if isinstance(value, set | frozenset):
@@ -228,6 +228,8 @@ def _object(value: Any, depth: int) -> str:
         with contextlib.suppress(Exception):
             edges = [tuple(edge) for edge in value.edges(data=True)]
             return f"{type(value).__name__}{plain([list(value.nodes), edges], depth + 1)}"
+    if hasattr(value, "__iter__") and hasattr(value, "__len__") and not hasattr(value, "__dict__"):
+        return f"{type(value).__name__}{plain(list(value), depth + 1)}"
     state = getattr(value, "__dict__", None)
     if isinstance(state, dict) and state:
         shown = {k: v for k, v in sorted(state.items()) if not k.startswith("__")}
@@ -260,7 +262,7 @@ class Caller:
             for number in range(self._request["calls"]):
                 if time.monotonic() > until or self._endless >= MOST_ENDLESS:
                     break
-                self._call(name, f"{self._request['seed']} {name.rpartition('.')[2]} {number}")
+                self._call(name, number)
 
     def _note(self, function: str, call: str, answer: tuple[str, str], *, example: bool = False) -> None:
         noted = {
@@ -273,7 +275,8 @@ class Caller:
         self._out.write(json.dumps(noted) + "\n")
         self._out.flush()
 
-    def _call(self, name: str, seed: str) -> None:
+    def _call(self, name: str, number: int) -> None:
+        seed = f"{self._request['seed']} {name.rpartition('.')[2]} {number}"
         try:
             function = self._bound(name, seed)
             given, named = arguments(function, seed)
@@ -287,7 +290,8 @@ class Caller:
             state = plain(vars(holder)) if hasattr(holder, "__dict__") and not inspect.isclass(holder) else ""
             return f"{result} | {plain(given)}{plain(named)}{state}" if _changeable(given, named) or state else result
 
-        self._note(name, f"({shown})", self._answer(act))
+        of_object = f" of object {number}" if "." in name and not name.endswith(".__init__") else ""
+        self._note(name, f"({shown}){of_object}", self._answer(act))
 
     def _bound(self, name: str, seed: str) -> Any:
         owner, _, last = name.rpartition(".")
@@ -302,12 +306,21 @@ class Caller:
             return getattr(found, last)
         for number in range(8):
             with contextlib.suppress(Exception):
-                given, named = arguments(found, f"{seed} made {number}")
-                made = found(*given, **named)
+                made = self._made(found, f"{seed} made {number}")
                 member = inspect.getattr_static(found, last)
-                return partial(getattr, made, last) if isinstance(member, property) else getattr(made, last)
+                # A property, or a decorator that makes one: looking at it is the call.
+                return getattr(made, last) if callable(member) else partial(look_at, made, last)
         message = f"no {owner} could be made"
         raise LookupError(message)
+
+    def _made(self, kind: Any, seed: str) -> Any:
+        """An object of the class; of a graph with some edges in it, as an empty one shows little."""
+        given, named = arguments(kind, seed)
+        if not hasattr(kind, "add_edges_from"):
+            return kind(*given, **named)
+        made, drawn = kind(), random.Random(seed)
+        made.add_edges_from([(drawn.randrange(5), drawn.randrange(5)) for _ in range(drawn.randrange(7))])
+        return made
 
     def _answer(self, act: Callable[[], str]) -> tuple[str, str]:
         signal.setitimer(signal.ITIMER_REAL, self._request["call_s"])
@@ -355,6 +368,11 @@ class Caller:
                 answer = self._answer(lambda source=example.source: shown_output(source, names))  # type: ignore[misc]
                 source = " ".join(example.source.split())
                 self._note(name, f" example {number}: {source}", answer, example=True)
+
+
+def look_at(made: Any, name: str) -> Any:
+    """An attribute; unlike `getattr` it has a signature."""
+    return getattr(made, name)
 
 
 def _changeable(given: list[Any], named: dict[str, Any]) -> bool:
