@@ -65,22 +65,28 @@ def rests_on(rows: Iterable[AttemptRow], task: str) -> str:
 
 
 def certificates(root: Path, digests: Iterable[str]) -> dict[str, HeldCertificate]:
-    """Task digest to its newest certificate in a store.
+    """Task digest to the certificate in a store that counts: one of the default verification before one of another, a
+    whole battery's before a quick one's, then the newest.
 
     Raises:
         StoreError: A run that holds certificates cannot be read, or a certificate was tampered with.
     """
     wanted = set(digests)
-    newest: dict[str, HeldCertificate] = {}
+    counting: dict[str, HeldCertificate] = {}
     for run in list_runs(root):
         if not _is_admission(Layout(root, run)):
             continue
         with RunStore.open(root, run) as store:
             for held in _held(store, wanted):
-                known = newest.get(held.certificate.task_digest)
-                if known is None or known.certificate.at <= held.certificate.at:
-                    newest[held.certificate.task_digest] = held
-    return newest
+                known = counting.get(held.certificate.task_digest)
+                if known is None or _weight(known.certificate) <= _weight(held.certificate):
+                    counting[held.certificate.task_digest] = held
+    return counting
+
+
+def _weight(certificate: Certificate) -> tuple[bool, bool, bool, float]:
+    current = certificate.battery == BATTERY
+    return current, "default" in certificate.admitted, not certificate.quick, certificate.at
 
 
 def _is_admission(layout: Layout) -> bool:
