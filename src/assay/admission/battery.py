@@ -29,7 +29,7 @@ from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 
-from .certificate import certify, report_of
+from .certificate import certify, reports_of
 from .config import AdmitConfig
 from .difficulty import rates_of
 from .findings import Finding
@@ -155,14 +155,8 @@ class _Battery:
     async def run(self, tasks: Sequence[LoadedTask], progress: Progress, told: Told | None) -> Admission:
         """All tasks, a wave at a time."""
         rates = rates_of(self._settings.store, [one.task.digest for one in tasks])
-        reports: dict[str, TaskReport] = {}
-        open_tasks = []
-        for one in tasks:
-            known = report_of(self._store, one.task.id)
-            if known is None:
-                open_tasks.append(one)
-            else:
-                reports[one.task.id] = known
+        reports = reports_of(self._store)
+        open_tasks = [one for one in tasks if one.task.id not in reports]
         size, past = max(LEAST_WAVE, WAVE_A_PLACE * self._config.concurrency), 0
         for start in range(0, len(open_tasks), size):
             wave = [Subject(one, self._config) for one in open_tasks[start : start + size]]

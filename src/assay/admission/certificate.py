@@ -10,6 +10,7 @@ import time
 import msgspec
 
 from assay import __version__
+from assay.errors import StoreError
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -27,7 +28,7 @@ from .config import AdmitConfig
 from .findings import SEVERITIES
 from .soundness import TaskReport
 
-__all__ = ["certify", "report_of"]
+__all__ = ["certify", "reports_of"]
 
 
 def chain_of(task: str) -> str:
@@ -91,16 +92,25 @@ def _verdict(report: TaskReport, verification: str, cited: tuple[str, ...]) -> V
     return Verdict(name, "integrity", "fail" if bad else "pass", None, reason, cited, verifier)
 
 
-def report_of(store: RunStore, task: str) -> TaskReport | None:
-    """The report of a task that has its certificate in the run; None where it has none.
+def reports_of(store: RunStore) -> dict[str, TaskReport]:
+    """The reports of the tasks that have their certificate in the run.
 
     Raises:
-        StoreError: It was there and cannot be read.
+        StoreError: One is there and cannot be read.
     """
-    if not any(row.chain == chain_of(task) and row.final for row in store.attempts()):
-        return None
-    for event in store.events(chain_of(task)):
+    certified = [row for row in store.attempts() if row.agent == ADMISSION and row.final]
+    return {row.task: _report(store, row.chain) for row in certified}
+
+
+def _report(store: RunStore, chain: str) -> TaskReport:
+    for event in store.events(chain):
         body = event.body
-        if isinstance(body, EvidenceAdded) and body.evidence.kind == "certificate":
-            return msgspec.json.decode(store.blobs.get(body.evidence.blobs[0]), type=TaskReport)
-    return None
+        if isinstance(body, EvidenceAdded) and body.evidence.kind == "certificate" and body.evidence.blobs:
+            data = store.blobs.get(body.evidence.blobs[0])
+            try:
+                return msgspec.json.decode(data, type=TaskReport)
+            except msgspec.DecodeError as exc:
+                message = f"the report of {chain} is not one of this version: {exc}; admit the task again"
+                raise StoreError(message) from exc
+    message = f"{chain} of run {store.run!r} holds no report: see `assay verify {store.run}`"
+    raise StoreError(message)

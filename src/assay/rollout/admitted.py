@@ -101,11 +101,14 @@ def _is_admission(layout: Layout) -> bool:
 
 def _held(store: RunStore, wanted: set[str]) -> Iterator[HeldCertificate]:
     rows = store.attempts()
+    of_task: dict[str, list[AttemptRow]] = {}
+    for row in rows:
+        of_task.setdefault(row.task, []).append(row)
     for row in rows:
         if row.agent != ADMISSION or row.task_digest not in wanted or not row.final:
             continue
         certificate = _read(store, row)
-        if certificate.rests_on != rests_on(rows, row.task):
+        if certificate.rests_on != rests_on(of_task[row.task], row.task):
             message = (
                 f"the certificate of task {row.task!r} in run {store.run!r} rests on attempts that are not those of "
                 f"the run any more: see `assay verify {store.run}`, and admit the task again"
