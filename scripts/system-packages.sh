@@ -4,6 +4,7 @@
 set -eu
 missing=""
 command -v bwrap >/dev/null || missing="$missing bubblewrap"
+command -v faketime >/dev/null || missing="$missing faketime"
 command -v git >/dev/null || missing="$missing git"
 command -v podman >/dev/null || missing="$missing podman"
 command -v runc >/dev/null || missing="$missing runc"

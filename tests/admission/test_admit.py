@@ -7,12 +7,15 @@ import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from assay.admission.report import SetReport
 from assay.cli.app import build_app
 from assay.store import audit
+from scripts.make_reference import JSON
 from tests.admission.folders import CAREFUL, CARELESS, write_task
 
 pytestmark = pytest.mark.slow
@@ -92,6 +95,8 @@ def test_a_finished_admission_tells_its_report_again(done: Done) -> None:
 
 
 def test_the_report_is_written_for_people_and_programs(done: Done) -> None:
+    assert set(done.told) == set(JSON["admit"][0])
+    assert msgspec.convert(done.told["report"], SetReport).run == "first"
     assert json.loads((done.folder / "out" / "report.json").read_text()) == done.told["report"]
     text = (done.folder / "out" / "report.md").read_text()
     assert "| admission/careless | **no** |" in text
