@@ -14,8 +14,9 @@ from assay.admission.soundness import TaskReport
 from assay.admission.worlds import hooks_of
 from assay.cli.app import build_app
 from assay.errors import TaskError
-from assay.rollout import Tally
+from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
+from assay.statistics import wilson
 from assay.tasks import LoadedTask
 from tests.admission.worlds import Bare, Whole, world_task
 
@@ -110,3 +111,16 @@ def test_a_family_of_the_documentation_is_admitted(tmp_path: Path) -> None:
     done = CliRunner().invoke(build_app(), ["admit", family, "--store", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "3 of 3 tasks are admitted" in done.stdout
+
+
+async def test_how_hard_it_is_comes_from_the_attempts_in_the_store(tmp_path: Path) -> None:
+    task, settings = world_task(Whole), Settings(cache=tmp_path / "cache", store=tmp_path / "store")
+    agents = Path(__file__).parents[1] / "rollout" / "agents.py"
+    for agent, attempts in ((f"{agents}:Solver", 20), ("null", 3)):
+        config = RunConfig(tasks=("-",), agent=agent, attempts=attempts)
+        await start_run(config, settings, Tally(), tasks=[task])
+    report = await report_of(tmp_path, task, quick=True)
+    (rate,) = report.difficulty
+    assert (rate.agent, rate.judged, rate.passed, rate.interval) == ("solver", 20, 20, wilson(20, 20))
+    assert "too-easy" in {f.kind for f in report.findings}
+    assert report.is_admitted
