@@ -153,6 +153,14 @@ def test_a_body_of_100_mb_is_refused(server: Server) -> None:
     assert server.calls() == 0
 
 
+def test_a_body_of_single_bytes_takes_no_more_than_another(server: Server) -> None:
+    with server.connect() as there:
+        there.settimeout(5)
+        with suppress(TimeoutError):
+            assert sent(there, server.head(Transfer_Encoding="chunked") + b"1\r\n \r\n" * (3 * MIB))[0] in {0, 400}
+    server.calls()
+
+
 def test_endless_headers_are_cut_off(server: Server) -> None:
     for line in (b"a: b\r\n", b"a: " + b"b" * 7000 + b"\r\n"):
         with server.connect() as there:

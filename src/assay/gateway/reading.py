@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from .dialects import BadRequest, Problem, Target, is_too_deep
-from .http.messages import Head
+from .http.messages import Gathered, Head
 from .session import Refused
 
 __all__ = ["Addressed", "Body", "Budget", "address", "check_head"]
@@ -53,8 +53,7 @@ class Body:
     def __init__(self, budget: Budget, most_bytes: int, most_values: int) -> None:
         self._budget = budget
         self._held = 0
-        self._size = 0
-        self._pieces: list[bytes] = []
+        self._data = Gathered()
         self._most_bytes = most_bytes
         self._most_values = most_values
 
@@ -67,21 +66,20 @@ class Body:
 
     def take(self, data: bytes) -> None:
         """Takes another piece. Raises `Refused` where the whole is too long."""
-        self._size += len(data)
-        if self._size > self._most_bytes:
+        if len(self._data) + len(data) > self._most_bytes:
             raise Refused(Problem("too_large", f"a body of more than {self._most_bytes} bytes"))
         self.hold(len(data))
-        self._pieces.append(data)
+        self._data.add(data)
 
     def release(self) -> None:
         """Gives everything back."""
         held, self._held = self._held, 0
-        self._pieces = []
+        self._data = Gathered()
         self._budget.give(held)
 
     def decoded(self) -> tuple[dict[str, Any], bytes]:
         """The decoded body and its bytes."""
-        raw = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        raw = self._data.taken()
         marks = raw.translate(None, _NO_MARKS)
         values = len(marks)
         if values > self._most_values:

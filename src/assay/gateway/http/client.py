@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from .messages import Gathered
+
 __all__ = ["BrokenAnswer", "HttpClient", "Patience", "Response", "TooLong"]
 
 MOST_HEAD = 128 * 1024
@@ -175,9 +177,9 @@ class _Peer(asyncio.Protocol):
 
     def _begin(self, most_bytes: int) -> None:
         self._most = most_bytes
-        self._size = self._head_size = self._held = self._status = 0
+        self._size = self._head_size = self._status = 0
         self._headers: dict[str, str] = {}
-        self._pieces: list[bytes] = []
+        self._body = Gathered()
         self._headed = self._complete = self._keep_alive = False
         self._failure: Exception | None = None
 
@@ -203,15 +205,14 @@ class _Peer(asyncio.Protocol):
                 await self._waiter
             finally:
                 self._waiter = None
-        if self._failure is not None and not (what == "piece" and self._pieces):
+        if self._failure is not None and not (what == "piece" and self._body):
             raise self._failure
 
     def taken(self) -> bytes:
         """What has come of the body."""
-        pieces, self._pieces, self._held = self._pieces, [], 0
         if not self._complete:
             self.transport.resume_reading()
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return self._body.taken()
 
     def rest(self) -> bool:
         """Ends an exchange. Whether the connection can have another one; else it is closed."""
@@ -220,7 +221,6 @@ class _Peer(asyncio.Protocol):
             self._timer = None
         fit = self._complete and not self._gone and self._failure is None and self._keep_alive
         self._asked, self._since = False, self._loop.time()
-        self._pieces = []
         if not fit:
             self.leave()
         return fit
@@ -293,9 +293,8 @@ class _Peer(asyncio.Protocol):
         if self._size > self._most:
             self._fail(TooLong())
             return
-        self._held += len(data)
-        self._pieces.append(data)
-        if self._held > HIGH_WATER and self._awaited != "end":
+        self._body.add(data)
+        if len(self._body) > HIGH_WATER and self._awaited != "end":
             self.transport.pause_reading()
 
     def on_message_complete(self) -> None:
@@ -305,7 +304,7 @@ class _Peer(asyncio.Protocol):
     def _is_there(self) -> bool:
         if self._complete or self._failure is not None:
             return True
-        return self._headed and (self._awaited == "head" or (self._awaited == "piece" and bool(self._pieces)))
+        return self._headed and (self._awaited == "head" or (self._awaited == "piece" and bool(self._body)))
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

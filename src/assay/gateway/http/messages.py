@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Head", "Written"]
+__all__ = ["Gathered", "Head", "Written"]
 
 
 class Head(NamedTuple):
@@ -24,3 +24,27 @@ class Written(NamedTuple):
     status: int
     body: bytes
     headers: Mapping[str, str]
+
+
+class Gathered:
+    """Bytes that come in pieces. Whoever sends them one by one makes it take no more than they are."""
+
+    def __init__(self) -> None:
+        self._data: bytes | bytearray = b""
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def add(self, piece: bytes) -> None:
+        """Puts a piece at the end."""
+        if not self._data:
+            self._data = piece  # mostly all comes at once
+            return
+        if isinstance(self._data, bytes):
+            self._data = bytearray(self._data)
+        self._data += piece
+
+    def taken(self) -> bytes:
+        """All that came since it was asked last."""
+        data, self._data = self._data, b""
+        return bytes(data)

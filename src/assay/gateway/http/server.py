@@ -199,6 +199,9 @@ class _Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._deaf = True  # it is answered like any other request, and the connection ends with that
+        except httptools.HttpParserCallbackError as exc:
+            _log.error("a request could not be taken in", exc_info=exc.__context__ or exc)
+            self._refuse(_FAILED)
         except httptools.HttpParserError:
             self._refuse(Written(400, _NO_HTTP, {}))
         if self._in_head and self._head_size > MOST_HEAD and not self._deaf:
