@@ -20,6 +20,7 @@ NEEDS_A_HOLE = "--fix"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_commands_run_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_task(tmp_path / "tasks" / "answer", CAREFUL)
     monkeypatch.chdir(tmp_path)
