@@ -72,6 +72,16 @@ def test_what_breaks_under_a_circumstance_is_named_and_does_not_refuse_the_task(
     assert report.completeness.circumstances["clock"] == "fail"
 
 
+def test_what_the_means_of_a_circumstance_break_by_themselves_says_nothing_of_it() -> None:
+    shifted = seen("oracle.clock", "completeness", "fail", holds=True, reason="sleep failed")
+    report = judged(ORACLE, shifted, seen("oracle.clock-control", "completeness", "fail", holds=True))
+    assert report.findings == ()
+    assert report.completeness.circumstances["clock"] == "not tested"
+    assert [one.probe for one in report.untried] == ["oracle.clock"]
+    fine = judged(ORACLE, shifted, seen("oracle.clock-control", "completeness", "pass", holds=True))
+    assert [finding.kind for finding in fine.findings] == ["oracle-breaks-under"]
+
+
 def test_a_circumstance_that_did_not_hold_is_not_tested() -> None:
     report = judged(ORACLE, seen("oracle.clock", "completeness", "fail", holds=False, ended="did nothing"))
     assert report.findings == ()

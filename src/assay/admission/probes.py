@@ -31,7 +31,7 @@ from .knowledge import Known
 from .rewrites import Rewrite
 from .sensitivity import mutants
 from .strictness import variants
-from .variations import CIRCUMSTANCES, OracleUnder, circumstances
+from .variations import CIRCUMSTANCES, CONTROLS, OracleUnder, circumstances
 from .worlds import WorldHooks
 
 __all__ = ["GROUPS", "Group", "Probe", "Untried", "has_oracle", "plan_of", "sandbox_probes", "world_probes"]
@@ -158,9 +158,10 @@ def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Pr
         elif one.missing is not None:
             yield Untried(name, "completeness", one.missing)
         elif not one.as_always:
-            about = f"the reference solution with {CIRCUMSTANCES[one.name]}"
+            about = f"the reference solution with {(CIRCUMSTANCES | CONTROLS)[one.name]}"
+            wanted: Literal["pass"] | None = None if one.name in CONTROLS else "pass"
             agent = OracleUnder(one)
-            yield Probe(name, "completeness", "pass", agent, about, plan.main, one.variation, circumstance=one.name)
+            yield Probe(name, "completeness", wanted, agent, about, plan.main, one.variation, circumstance=one.name)
 
 
 def _nulls(knowledge: Knowledge, verification: Verification, *, shaped: bool) -> Iterator[Probe | Untried]:

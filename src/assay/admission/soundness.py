@@ -17,7 +17,7 @@ from .findings import Finding
 from .observed import Observed
 from .probes import FIRST, Untried
 from .sensitivity import Sensitivity, sensitivity_findings
-from .variations import CIRCUMSTANCES
+from .variations import CIRCUMSTANCES, CONTROLS
 
 __all__ = ["Completeness", "Cost", "Strictness", "TaskReport", "Tried", "judge_task"]
 
@@ -135,6 +135,7 @@ class Tried(NamedTuple):
 
 def judge_task(tried: Tried) -> TaskReport:
     """Sums up one task."""
+    tried = tried._replace(observed=_controlled(tried.observed))
     untried = tuple(dict.fromkeys((*tried.untried, *_unheld(tried.observed))))
     findings = (
         *_oracle_findings(tried),
@@ -158,6 +159,15 @@ def judge_task(tried: Tried) -> TaskReport:
         changed=tried.changed,
         probes=tried.observed,
         untried=untried,
+    )
+
+
+def _controlled(observed: Sequence[Observed]) -> tuple[Observed, ...]:
+    """What was observed, where what fails under a circumstance's control too says nothing of the circumstance."""
+    failed = {o.probe for o in observed if o.probe.removeprefix("oracle.") in CONTROLS and not o.passed}
+    why = "it fails with the means of this circumstance alone, so nothing is known of the circumstance"
+    return tuple(
+        msgspec.structs.replace(o, holds=False, ended=why) if f"{o.probe}-control" in failed else o for o in observed
     )
 
 

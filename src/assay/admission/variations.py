@@ -19,7 +19,7 @@ from assay.errors import AgentError
 from assay.records import Evidence
 from assay.rollout.variation import Variation
 
-__all__ = ["CIRCUMSTANCES", "Circumstance", "OracleUnder", "circumstances"]
+__all__ = ["CIRCUMSTANCES", "CONTROLS", "Circumstance", "OracleUnder", "circumstances"]
 
 HOME = "/opt/assay-admission/home"
 FAKETIME = "/opt/assay-admission/libfaketime.so.1"
@@ -40,6 +40,9 @@ CIRCUMSTANCES: dict[str, str] = {
     "test-order": "the tests in the opposite order",
 }
 """Name to what it is, as in `the reference solution fails with ...`."""
+CONTROLS = {"clock-control": "the library that shifts clocks, and the right time"}
+"""What is tried beside a circumstance `NAME`, as `NAME-control`: what fails under it too does not fail for the reason
+that the circumstance is about. libfaketime 0.9.10 makes `time.sleep` fail in Python 3.11, whatever the time is."""
 
 
 class Circumstance(NamedTuple):
@@ -85,7 +88,7 @@ def circumstances(spec: WorkspaceSpec, cache: Path) -> Iterator[Circumstance]:
     posix = {"LC_ALL": "POSIX", "LANG": "POSIX", "LANGUAGE": ""}
     yield _variables("locale", posix, 'printf %s "$LC_ALL"', "POSIX")
     yield _variables("time-zone", {"TZ": "<+14>-14"}, "date +%z", "+1400")
-    yield _clock()
+    yield from _clock()
     yield _one_cpu()
     home = cache / "admission" / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -100,14 +103,20 @@ def _variables(name: str, env: dict[str, str], control: str, wanted: str) -> Cir
     return Circumstance(name, Variation(name, env=env), control, lambda seen: seen == wanted)
 
 
-def _clock() -> Circumstance:
+def _clock() -> Iterator[Circumstance]:
     library = _faketime()
     if library is None:
         missing = "libfaketime is not installed on this machine (Debian and Ubuntu: the package faketime)"
-        return Circumstance("clock", missing=missing)
-    env = {"LD_PRELOAD": FAKETIME, "FAKETIME": f"+{DAYS}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-    variation = Variation("clock", env=env, mounts=(Mount(str(library), FAKETIME),))
-    return Circumstance("clock", variation, "date +%s", _is_a_year_ahead)
+        yield Circumstance("clock", missing=missing)
+        return
+    mounts = (Mount(str(library), FAKETIME),)
+    for name, shift in (("clock", f"+{DAYS}d"), ("clock-control", "+0d")):
+        env = {"LD_PRELOAD": FAKETIME, "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        variation = Variation(name, env=env, mounts=mounts)
+        if name == "clock":
+            yield Circumstance(name, variation, "date +%s", _is_a_year_ahead)
+        else:
+            yield Circumstance(name, variation, 'printf %s "$FAKETIME"', lambda seen: seen == "+0d")
 
 
 def _is_a_year_ahead(seen: str) -> bool:
