@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import types
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -158,12 +159,24 @@ class Recorder:
         self._tell("finished", exit=int(exitstatus))
 
 
+MOST_TEXTS, MOST_TEXT = 2000, 1 << 20
+
+
+def _texts(owned: list[str]) -> set[bytes]:
+    """What the Python files of the task's own folders hold, as far as that is a reasonable amount."""
+    files = (path for place in owned for path in Path(place).rglob("*.py") if path.is_file())
+    return {path.read_bytes() for path in islice(files, MOST_TEXTS) if path.stat().st_size <= MOST_TEXT}
+
+
 def _instrument_tests(owned: list[str]) -> None:
-    """Makes pytest's own rewriting of test files add the probes first, in the files that the task owns."""
+    """Makes pytest's own rewriting of test files add the probes first, in the files that the task owns, and in their
+    copies: many a script brings its tests elsewhere before it runs them."""
     original = rewrite.rewrite_asserts
+    texts = _texts(owned)
 
     def with_probes(tree: ast.Module, source: bytes, path: str | None = None, config: Any = None) -> None:
-        if path is not None and any(path == place or path.startswith(place + "/") for place in owned):
+        inside = path is not None and any(path == place or path.startswith(place + "/") for place in owned)
+        if inside or source in texts:
             probes.instrument(tree)
         original(tree, source, path, config)
 
