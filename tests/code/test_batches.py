@@ -152,3 +152,12 @@ def test_file_can_be_absent_for_a_run(folder: Path) -> None:
 def test_odd_reply_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_reply(data)
+
+
+def test_which_tests_draw_random_numbers_is_told(folder: Path) -> None:
+    (folder / "test_r.py").write_text(
+        "import random\n\n\ndef test_shared():\n    assert random.random() < 2\n\n\n"
+        "def test_own():\n    assert random.Random(1).random() < 2\n"
+    )
+    result = run(folder, Job("j", ("test_r.py",)))["j"]
+    assert [name.partition("::")[2] for name in result.drew] == ["test_shared"]

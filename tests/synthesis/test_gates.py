@@ -49,10 +49,28 @@ class Notices:
 
     def _result(self, job: Job) -> JobResult:
         f, _, g = (job.write.get("a/f.py") or TWO).partition("def g")
-        fails = {"t.py::f1": "2" in f, "t.py::f2": "2" in f, "t.py::g": self._noticed and "2" in g}
+        fails = {"t.py::f1": "1" not in f, "t.py::f2": "1" not in f, "t.py::g": self._noticed and "1" not in g}
         return JobResult(
             job.id, "done", tests={t: RunOutcome("failed" if bad else "passed") for t, bad in fails.items()}
         )
+
+
+class AsksForTruth(Notices):
+    """A laboratory whose tests are content with anything that is true."""
+
+    def _result(self, job: Job) -> JobResult:
+        text = job.write.get("a/f.py") or RIGHT
+        fails = "return 2" in text or "None" in text
+        return JobResult(job.id, "done", tests={t: RunOutcome("failed" if fails else "passed") for t in job.tests})
+
+
+async def test_a_candidate_whose_tests_are_content_with_a_constant_is_no_task() -> None:
+    tests = ("t.py::f1", "t.py::f2")
+    config = SynthesisConfig(source="x", out="y")
+    given = Given({"a/f.py": RIGHT.encode(), "t.py": b""}, dict.fromkeys(tests, 1.0), config, objection)
+    one = Candidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), tests)
+    (outcome,) = await judge(given, [one], AsksForTruth(noticed=True))
+    assert (outcome.gate, outcome.reason) == ("constant", "`return True` in place of what is changed passes every test")
 
 
 @pytest.mark.parametrize(("noticed", "gate"), [(True, "split"), (False, "needed")])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.code.batches import JobResult, RunOutcome
-from assay.synthesis._parts import causes_of, separate, single_hunks
+from assay.synthesis._parts import causes_of, separate, single_hunks, with_constant
 
 pytestmark = pytest.mark.quick
 RIGHT = "A = 1\n\n\ndef f():\n    x = 1\n    y = 2\n    z = 3\n    return x\n\n\ndef g():\n    return 1\n"
@@ -28,6 +28,12 @@ def test_a_single_hunk_is_one_run_of_lines() -> None:
     broken = RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0")
     texts = [part["m.py"] for part in single_hunks({"m.py": RIGHT}, {"m.py": broken})]
     assert texts == [RIGHT.replace("x = 1", "x = 0"), RIGHT.replace("z = 3", "z = 0")]
+
+
+def test_a_constant_takes_the_place_of_a_body_and_leaves_the_docstring() -> None:
+    text = 'class A:\n    def f(self):\n        """F."""\n        if self:\n            pass\n\n    def g(self): 2\n'
+    assert with_constant(text, "A.f", "True").splitlines()[2:5] == ['        """F."""', "        return True", ""]
+    assert with_constant(text, "A.g", "True") == with_constant(text, "A.h", "True") == text
 
 
 @given(LINES, LINES)

@@ -235,7 +235,7 @@ def _answers(file: ChangedFile) -> Iterator[str]:
     for hunk in hunks_of(file.before, file.after) if file.before is not None else ():
         run = lines[hunk.first : hunk.last]
         telling = [line for line in run if len(line.strip()) >= LINE_CHARS and not _TRIVIAL.match(line.strip())]
-        if telling and len("\n".join(run).strip()) >= RUN_CHARS:
+        if len(telling) > 1 and len("\n".join(run).strip()) >= RUN_CHARS:  # one line alone may be said twice
             yield "\n".join(run).strip()
 
 

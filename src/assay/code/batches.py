@@ -91,6 +91,8 @@ class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: dict[str, int] = {}
     """Test to the function calls that it made, counted up to a limit, where the job measured: a cost that is the same
     each time."""
+    drew: tuple[str, ...] = ()
+    """Tests that drew from, or seeded, the random numbers that a whole process shares."""
     problems: tuple[str, ...] = ()
     """Errors of collecting, one text each."""
     cpu_s: float = 0.0

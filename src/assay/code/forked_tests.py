@@ -45,6 +45,8 @@ class Recorder:
         self._id = job["id"]
         self.tests: dict[str, list[Any]] = {}
         self.problems: list[str] = []
+        self.drew: set[str] = set()
+        self._random = random.getstate()
         self._more_s = float(job.get("more_cpu_s", 0.0))
         self._first = frozenset(job.get("give_up_on", ()))
         self._open = set(self._first)
@@ -73,6 +75,7 @@ class Recorder:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Starts a test's own record."""
         self._started = time.process_time()
+        self._random = random.getstate()
         if self._tracer is not None:
             self._tracer.begin()
 
@@ -80,6 +83,8 @@ class Recorder:
         """Closes it."""
         if self._tracer is not None:
             self._tracer.end(nodeid)
+        if random.getstate() != self._random:
+            self.drew.add(nodeid)
         if nodeid in self.tests:
             self.tests[nodeid][1] = round((time.process_time() - self._started) * 1000, 1)
 
@@ -123,7 +128,7 @@ class Recorder:
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
         """All of it, as a reply holds it."""
         found = {"id": self._id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
-        return found | {"problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
+        return found | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
 
 
 def _line_in(excinfo: Any, item: Any) -> int:

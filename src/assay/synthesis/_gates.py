@@ -18,7 +18,7 @@ from assay.code.batches import Job, JobResult, RunOutcome
 from assay.code.source import SourceError, equivalent
 
 from ._candidates import Candidate
-from ._parts import MOST_PARTS, causes_of, separate, single_hunks
+from ._parts import MOST_PARTS, causes_of, separate, single_hunks, with_constant
 from ._reference import outcomes
 from ._split import Split, Unsplittable, split
 from .config import SynthesisConfig
@@ -37,6 +37,7 @@ GATES: dict[str, str] = {
     "breaks": "no test passes only because of the change",
     "flaky": "all repetitions agree",
     "needed": "of several changes in one file, each alone makes a test fail: half the work is not paid",
+    "constant": "a function that gives True, or None, whatever it is asked makes a test fail",
     "split": "a failing part can be shown and another one hidden",
     "visible": "what is shown fails, for the same reason, where the agent will run it",
     "judged": "the task's own check passes on the unbroken tree",
@@ -45,6 +46,7 @@ GATES: dict[str, str] = {
 }
 """Gate to what it demands, in order. Candidates that pass all are `kept`."""
 MOST_FLIPPED = 40
+CONSTANTS = ("True", "None")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _FOLDER = re.compile(r"/tmp/pytest-of-[^/\s]+/pytest-\d+")
 
@@ -125,6 +127,8 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
         again = await _run(given, alive, laboratory, repetition)
         alive = [c for c in alive if _record(ended, _by_repetition(given, c, facts[c.digest], again[c.digest]))]
     alive = [c for c in alive if _record(ended, await _by_parts(given, c, facts[c.digest], laboratory))]
+    constant = await _by_constants(given, alive, facts, laboratory)
+    alive = [c for c in alive if _record(ended, constant.get(c.digest))]
     for one in alive:
         facts[one.digest] = await _with_causes(given, one, facts[one.digest], laboratory)
     splits: dict[str, Split] = {}
@@ -158,10 +162,42 @@ async def _by_parts(given: Given, one: Candidate, facts: Outcome, laboratory: Ru
         jobs.append(Job(f"{one.digest} {number}", tests, write={**one.base, **part}, cpu_s=limit))
     done = await laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
-        now = outcomes(result.tests)
-        if result.ended == "done" and all(test in now and now[test].outcome == "passed" for test in tests):
+        if _all_pass(tests, result):
             return Outcome(one.digest, "needed", f"change {number + 1} of {len(jobs)} is noticed by no deciding test")
     return None
+
+
+async def _by_constants(
+    given: Given, alive: Sequence[Candidate], facts: Mapping[str, Outcome], laboratory: Runner
+) -> dict[str, Outcome]:
+    """Puts a constant in the place of each function that is changed: tests that want one answer alone see nothing."""
+    jobs = {(one.digest, c): _constant_job(given, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
+    changed = {key: job for key, job in jobs.items() if job is not None}
+    done = await laboratory.run(list(changed.values()), repetition=0)
+    found: dict[str, Outcome] = {}
+    for (digest, constant), job in changed.items():
+        if _all_pass(job.tests, done[job.id]):
+            reason = f"`return {constant}` in place of what is changed passes every test"
+            found.setdefault(digest, Outcome(digest, "constant", reason))
+    return found
+
+
+def _constant_job(given: Given, one: Candidate, facts: Outcome, constant: str) -> Job | None:
+    """None where nothing can be put there."""
+    right = {path: unbroken(given, one, path) for path in one.changes}
+    texts = dict(right)
+    for key in one.functions:
+        path, _, name = key.partition("::")
+        if path in texts:
+            texts[path] = with_constant(texts[path], name, constant)
+    tests = (*sorted(facts.flipped), *facts.passing)
+    write = {**one.base, **texts}
+    return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=_limit(given, one)) if texts != right else None
+
+
+def _all_pass(tests: Sequence[str], result: JobResult) -> bool:
+    now = outcomes(result.tests)
+    return result.ended == "done" and all(test in now and now[test].outcome == "passed" for test in tests)
 
 
 async def _with_causes(given: Given, one: Candidate, facts: Outcome, laboratory: Runner) -> Outcome:

@@ -15,7 +15,7 @@ from assay.code.source import SourceError, functions, parse
 
 from ._reference import outcomes
 
-__all__ = ["MOST_PARTS", "Hunk", "causes_of", "hunks", "separate", "single_hunks"]
+__all__ = ["MOST_PARTS", "Hunk", "causes_of", "hunks", "separate", "single_hunks", "with_constant"]
 
 MOST_PARTS = 40
 MOST_COMPARED = 1_000_000
@@ -75,6 +75,30 @@ def single_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[di
             lines = [*old[: hunk.first], *new[hunk.other_first : hunk.other_last], *old[hunk.last :]]
             found.append({path: "".join(lines)})
     return found
+
+
+def with_constant(text: str, name: str, constant: str) -> str:
+    """The text with a function's body giving a constant; as it was where there is no such function, or on one line."""
+    try:
+        program = parse(text)
+    except SourceError:
+        return text
+    for function in functions(program):
+        if function.name == name and function.body_line > function.def_line:
+            span = program.whole_lines(function.body_line, function.end_line)
+            first = program.lines[function.body_line - 1]
+            indent = first[: len(first) - len(first.lstrip())]
+            new = f"{text[: span.start]}{indent}return {constant}\n{text[span.end :]}"
+            return new if _is_program(new) else text
+    return text
+
+
+def _is_program(text: str) -> bool:
+    try:
+        parse(text)
+    except SourceError:
+        return False
+    return True
 
 
 def _functions(text: str) -> list[tuple[str, int, int]]:

@@ -76,7 +76,8 @@ async def measure(laboratory: Laboratory, tests: Iterable[str], config: Synthesi
         left = [path for path in left if not reasons[path]]
     for path in left:
         results = [run[path] for run in runs]
-        stable = stable_tests([result.tests for result in results], config.test_cpu_s)
+        drew = frozenset(base_name(test) for result in results for test in result.drew)
+        stable = stable_tests([result.tests for result in results], config.test_cpu_s, drew)
         found.left_out.update(stable.left_out)
         found.passing.update(stable.passing)
         found.cases.update(stable.cases)
@@ -109,8 +110,11 @@ class StableTests(NamedTuple):
     left_out: dict[str, str]
 
 
-def stable_tests(runs: Sequence[Mapping[str, RunOutcome]], test_cpu_s: float) -> StableTests:
-    """Compares repetitions of the same tests."""
+def stable_tests(
+    runs: Sequence[Mapping[str, RunOutcome]], test_cpu_s: float, drew: frozenset[str] = frozenset()
+) -> StableTests:
+    """Compares repetitions of the same tests. Those that `drew` from the process's random numbers may pass by chance
+    where the program is broken: the runs here seed them, and nobody else does."""
     found = StableTests({}, {}, {})
     merged = [outcomes(run) for run in runs]
     for test in merged[0]:
@@ -121,6 +125,8 @@ def stable_tests(runs: Sequence[Mapping[str, RunOutcome]], test_cpu_s: float) ->
             found.left_out[test] = f"does not pass every time: {', '.join(sorted(seen))}"
         elif len(cases) > 1:
             found.left_out[test] = "has other cases each time"
+        elif test in drew:
+            found.left_out[test] = "draws random numbers that nothing seeds"
         elif cost > test_cpu_s * 1000:
             found.left_out[test] = f"takes more than {test_cpu_s:g} CPU seconds"
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import secrets
 import tempfile
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -170,7 +171,8 @@ def _keep(images: Path, packed: Packed, command: Command, work: Path) -> list[Pa
     made = [keep_layer(layer, images)] if packed.manifest else []
     runs = images / "runs"
     runs.mkdir(exist_ok=True)
-    aside = runs / f".{command.recipe}.{os.getpid()}"
+    # Two tasks of one program may have the same command at work: a name of the process alone would be shared.
+    aside = runs / f".{command.recipe}.{os.getpid()}.{secrets.token_hex(4)}"
     aside.write_bytes(msgspec.json.encode([layer.name for layer in made]))
     aside.rename(runs / f"{command.recipe}.json")
     return made
