@@ -49,7 +49,8 @@ class Notices:
 
     def _result(self, job: Job) -> JobResult:
         f, _, g = (job.write.get("a/f.py") or TWO).partition("def g")
-        fails = {"t.py::f1": "1" not in f, "t.py::f2": "1" not in f, "t.py::g": self._noticed and "1" not in g}
+        right_f, right_g = "return 1" in f, "return 1" in g
+        fails = {"t.py::f1": not right_f, "t.py::f2": not right_f, "t.py::g": self._noticed and not right_g}
         return JobResult(
             job.id, "done", tests={t: RunOutcome("failed" if bad else "passed") for t, bad in fails.items()}
         )
@@ -70,7 +71,10 @@ async def test_a_candidate_whose_tests_are_content_with_a_constant_is_no_task() 
     given = Given({"a/f.py": RIGHT.encode(), "t.py": b""}, dict.fromkeys(tests, 1.0), config, objection)
     one = Candidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), tests)
     (outcome,) = await judge(given, [one], AsksForTruth(noticed=True))
-    assert (outcome.gate, outcome.reason) == ("constant", "`return True` in place of what is changed passes every test")
+    assert (outcome.gate, outcome.reason) == (
+        "constant",
+        "True in place of every answer of what is changed passes every test",
+    )
 
 
 @pytest.mark.parametrize(("noticed", "gate"), [(True, "split"), (False, "needed")])

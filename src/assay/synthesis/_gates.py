@@ -37,7 +37,7 @@ GATES: dict[str, str] = {
     "breaks": "no test passes only because of the change",
     "flaky": "all repetitions agree",
     "needed": "of several changes in one file, each alone makes a test fail: half the work is not paid",
-    "constant": "a function that gives True, or None, whatever it is asked makes a test fail",
+    "constant": "a function that gives True, None, or what equals anything, whatever it is asked, makes a test fail",
     "split": "a failing part can be shown and another one hidden",
     "visible": "what is shown fails, for the same reason, where the agent will run it",
     "judged": "the task's own check passes on the unbroken tree",
@@ -46,7 +46,12 @@ GATES: dict[str, str] = {
 }
 """Gate to what it demands, in order. Candidates that pass all are `kept`."""
 MOST_FLIPPED = 40
-CONSTANTS = ("True", "None")
+_EQUAL = (
+    "type('Equal', (), dict.fromkeys('__eq__ __lt__ __le__ __gt__ __ge__ __contains__'.split(), lambda *_: True)"
+    " | {'__ne__': lambda *_: False, '__hash__': lambda _: 1, '__call__': lambda self, *_, **__: self})()"
+)
+CONSTANTS = {"True": "True", "None": "None", "what equals anything": _EQUAL}
+"""What is put in the place of answers: in words, and as an expression."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _FOLDER = re.compile(r"/tmp/pytest-of-[^/\s]+/pytest-\d+")
 
@@ -177,7 +182,7 @@ async def _by_constants(
     found: dict[str, Outcome] = {}
     for (digest, constant), job in changed.items():
         if _all_pass(job.tests, done[job.id]):
-            reason = f"`return {constant}` in place of what is changed passes every test"
+            reason = f"{constant} in place of every answer of what is changed passes every test"
             found.setdefault(digest, Outcome(digest, "constant", reason))
     return found
 
@@ -189,7 +194,7 @@ def _constant_job(given: Given, one: Candidate, facts: Outcome, constant: str) -
     for key in one.functions:
         path, _, name = key.partition("::")
         if path in texts:
-            texts[path] = with_constant(texts[path], name, constant)
+            texts[path] = with_constant(texts[path], name, CONSTANTS[constant])
     tests = (*sorted(facts.flipped), *facts.passing)
     write = {**one.base, **texts}
     return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=_limit(given, one)) if texts != right else None
