@@ -295,9 +295,11 @@ def _targets(rows: list[dict[str, Any]]) -> list[Target]:
         if row["contender"] == OURS
     ]
     for peer, least in ((VERIFIERS, 8.0), (LITELLM, 25.0)):
-        theirs, ours = of(peer, "whole", 1, "cpu_us_per_call"), of(OURS, "whole", 1, "cpu_us_per_call")
-        ratio = None if theirs is None or ours is None else ours / theirs
-        targets.append(Target(f"CPU a call beside {peer} (1/{least:g})", "times", 1 / least, ratio))
+        for at_once in sorted({row["at_once"] for row in rows if row["contender"] == peer and row["mode"] == "whole"}):
+            theirs, ours = (of(name, "whole", at_once, "cpu_us_per_call") for name in (peer, OURS))
+            ratio = None if theirs is None or ours is None else ours / theirs
+            what = f"CPU a call beside {peer} (1/{least:g}), whole, {at_once} at once"
+            targets.append(Target(what, "times", 1 / least, ratio))
     most = max((row["at_once"] for row in rows if row["mode"] == "stream"), default=0)
     errors = of(OURS, "stream", most, "errors")
     return [*targets, Target(f"errors of {most} streams at once", "calls", 0.0, errors)]

@@ -203,6 +203,8 @@ async def test_chains_that_commit_together_take_one_transaction(tmp_path: Path) 
         statements: list[str] = []
         store._open().set_trace_callback(statements.append)
         many = [Waiting(f"a{n}.0", started(f"a{n}")) for n in range(5)]
+        for one in many:
+            store.joint.soon(one, 10.0)
         await asyncio.gather(*(store.joint.commit(one) for one in many))
         assert statements.count("COMMIT") == 1
         assert [one.bodies for one in many] == [[]] * 5
@@ -226,6 +228,8 @@ async def test_what_may_wait_is_committed_together_a_moment_later(tmp_path: Path
 async def test_one_chain_that_cannot_be_committed_takes_no_other_with_it(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         good, bad = Waiting("a.0", started("a")), Waiting("b.0", Noted("x", {"value": float("nan")}))
+        for one in (good, bad):
+            store.joint.soon(one, 10.0)
         done = await asyncio.gather(store.joint.commit(good), store.joint.commit(bad), return_exceptions=True)
         assert done[0] is None
         assert isinstance(done[1], StoreError)

@@ -62,6 +62,10 @@ class JointCommits:
         Raises:
             StoreError: It was not committed; what was pending stays so.
         """
+        if not self._waiting and len(self._later) <= 1:  # no other chain has anything that it could commit now
+            self._append_all([(pending.chain, pending.pending())])
+            pending.committed()
+            return
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._run)
