@@ -17,6 +17,7 @@ import contextlib
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -190,7 +191,7 @@ def _keep(tools: Path, recipe: _Recipe, made: ToolLayer) -> ToolLayer:
     layer = msgspec.structs.replace(made, path=str(final.absolute()))
     recipes = tools / "recipes"
     recipes.mkdir(exist_ok=True)
-    aside = recipes / f".{recipe.digest}.{os.getpid()}"
+    aside = recipes / f".{recipe.digest}.{os.getpid()}.{secrets.token_hex(4)}"
     aside.write_bytes(msgspec.json.encode(layer))
     aside.rename(recipes / f"{recipe.digest}.json")
     return layer
