@@ -123,9 +123,10 @@ class Gateway:
         dialect = self._dialects[-1]
         try:
             target, session_id, key = address(head)
-            dialect = next((d for d in self._dialects if d.owns(target)), dialect)
+            owner = next((d for d in self._dialects if d.owns(target)), None)
+            dialect = owner or dialect
             session = self._identify(session_id, key)
-            probed = _probed(dialect, target, session.model.name)
+            probed = _probed(owner, target, session.model.name)
             if probed is not None:
                 return probed
             check_head(head, self._options.max_body_bytes)
@@ -223,8 +224,8 @@ def _own_failure(exc: AssayError) -> Problem:
     return Problem("upstream", f"the gateway failed: {type(exc).__name__}")
 
 
-def _probed(dialect: Dialect, target: Target, model: str) -> Written | None:
+def _probed(dialect: Dialect | None, target: Target, model: str) -> Written | None:
     """The answer to what is no model call."""
-    if not dialect.owns(target):
+    if dialect is None:
         raise Refused(Problem("not_found", f"nothing is at {target.path[:200]}"))
     return dialect.answer(target, model)

@@ -175,34 +175,38 @@ class WatchedModel:
         self._model = model
         self._places = places
         self._meter = meter
-        self._under_way: set[asyncio.Timeout] = set()
+        self._under_way: set[asyncio.Task[object]] = set()
+        self._ended: set[asyncio.Task[object]] = set()
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
         """See `Model.ask`."""
-        leash = asyncio.timeout(None)
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way.add(task)
+        self._meter.begin_wait()
         try:
-            async with leash:
-                self._under_way.add(leash)
-                with self._meter.waiting():
-                    async with self._places:
-                        answered = await self._model.ask(call_id, request, placement, on_deltas)
+            async with self._places:
+                answered = await self._model.ask(call_id, request, placement, on_deltas)
         except ProviderError as exc:
             self.failure = None if exc.status in _CLIENTS_FAULT else exc
             raise
-        except TimeoutError as exc:
-            if not leash.expired():
+        except asyncio.CancelledError as exc:
+            if task not in self._ended or task.uncancel() > 0:  # somebody else cancelled it, too
                 raise
             message = "the attempt ended while the model was answering"
             raise ProviderError(message, retryable=False) from exc
         finally:
-            self._under_way.discard(leash)
+            self._meter.end_wait()
+            self._under_way.discard(task)
+            self._ended.discard(task)
         self.failure = None
         return answered
 
     def end(self) -> None:
         """Ends the calls under way."""
-        for leash in tuple(self._under_way):
-            leash.reschedule(asyncio.get_running_loop().time())
+        for task in self._under_way - self._ended:
+            self._ended.add(task)
+            task.cancel()
 
 
 class Served:

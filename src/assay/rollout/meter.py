@@ -81,18 +81,26 @@ class Meter:
         if wall_s is not None and self.wall_s >= wall_s:
             raise _met(limit="wall_s", used=self.wall_s, allowed=wall_s)
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Time inside is waiting, not working; time that several wait at once counts once."""
+    def begin_wait(self) -> None:
+        """Time until the matching `end_wait` is waiting, not working; time that several wait at once counts once."""
         if not self._waiting:
             self._since = time.monotonic()
         self._waiting += 1
+
+    def end_wait(self) -> None:
+        """See `begin_wait`."""
+        self._waiting -= 1
+        if not self._waiting:
+            self.waited_s += time.monotonic() - self._since
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Time inside is waiting, as between `begin_wait` and `end_wait`."""
+        self.begin_wait()
         try:
             yield
         finally:
-            self._waiting -= 1
-            if not self._waiting:
-                self.waited_s += time.monotonic() - self._since
+            self.end_wait()
 
     @property
     def wall_s(self) -> float:

@@ -22,6 +22,8 @@ __all__ = ["BrokenAnswer", "HttpClient", "Patience", "Response", "TooLong"]
 MOST_HEAD = 128 * 1024
 HIGH_WATER = 1024 * 1024
 """Bytes that wait to be read before the server is made to wait."""
+MOST_TICK_S = 1.0
+"""How much later than allowed an exchange may be given up, at most."""
 KEPT_S = 60.0
 """How long an idle connection may be used again."""
 _UNFIT = str.maketrans(dict.fromkeys("\r\n\0", " "))
@@ -63,6 +65,7 @@ class HttpClient:
         self._idle: list[_Peer] = []
         self._busy: set[_Peer] = set()
         self._tls: ssl.SSLContext | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> _Exchange:
         """Posts; entered, it waits for the answer's head.
@@ -78,6 +81,8 @@ class HttpClient:
         """Sends a request over a connection that is then busy, until `end`."""
         peer = self._kept() or await self._connected()
         self._busy.add(peer)
+        if self._sweeper is None:
+            self._sweep()
         try:
             return peer, await peer.ask(data, self._patience)
         except BaseException:
@@ -89,6 +94,15 @@ class HttpClient:
         self._busy.discard(peer)
         if peer.rest():
             self._idle.append(peer)
+
+    def _sweep(self) -> None:
+        """Gives up what took too long; looked for now and then while anything is under way, not by a timer each."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for peer in tuple(self._busy):
+            peer.give_up_after(now)
+        tick = min(MOST_TICK_S, self._patience.exchange_s / 20)
+        self._sweeper = loop.call_later(tick, self._sweep) if self._busy else None
 
     def _kept(self) -> _Peer | None:
         loop = asyncio.get_running_loop()
@@ -111,6 +125,9 @@ class HttpClient:
 
     async def close(self) -> None:
         """Closes every connection. Idempotent."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
         for peer in (*self._idle, *self._busy):
             peer.leave()
         self._idle.clear()
@@ -170,7 +187,7 @@ class _Peer(asyncio.Protocol):
         self._since = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._awaited: Literal["head", "piece", "end"] = "head"
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
         self._gone = False
         self._asked = False
         self._begin(0)
@@ -189,7 +206,7 @@ class _Peer(asyncio.Protocol):
         """Sends a request and waits for the head of its answer."""
         self._begin(patience.most_bytes)
         self._asked = True
-        self._timer = self._loop.call_later(patience.exchange_s, self._fail, TimeoutError())
+        self._deadline = self._loop.time() + patience.exchange_s
         self.transport.write(data)
         await self.until("head")
         return Response(self, self._status, self._headers)
@@ -214,11 +231,13 @@ class _Peer(asyncio.Protocol):
             self.transport.resume_reading()
         return self._body.taken()
 
+    def give_up_after(self, now: float) -> None:
+        """Ends an exchange that should have ended by now."""
+        if self._asked and now > self._deadline:
+            self._fail(TimeoutError())
+
     def rest(self) -> bool:
         """Ends an exchange. Whether the connection can have another one; else it is closed."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         fit = self._complete and not self._gone and self._failure is None and self._keep_alive
         self._asked, self._since = False, self._loop.time()
         if not fit:
