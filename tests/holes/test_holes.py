@@ -53,11 +53,18 @@ def applies(cheat: Cheat, knowledge: Knowledge) -> bool:
     return cheat.applies(knowledge) is None
 
 
+RACES = {"swapped-while-read", "verifier-environment"}
+
+
 async def test_every_hole_is_found_as_asked_and_most_are_closed_by_default(tmp_path: Path) -> None:
     corpus = tasks_in("holed")
     pairs = [(known, BY_NAME[name]) for known in corpus.values() if known.hole for name in known.hole.cheats]
-    found = await tried(pairs, ("as_asked", "default"), tmp_path)
+    found = await tried(pairs, ("as_asked", "default"), tmp_path / "first")
     through = {(t.task, t.cheat, t.verification) for t in found if t.ended.outcome == "pass"}
+    for again in range(2):  # who races a verifier may lose on a busy machine, and can try again
+        lost = [(k, c) for k, c in pairs if c.name in RACES and (k.name, c.name, "as_asked") not in through]
+        more = await tried(lost, ("as_asked",), tmp_path / str(again)) if lost else []
+        through |= {(t.task, t.cheat, t.verification) for t in more if t.ended.outcome == "pass"}
     assert {(known.name, cheat.name, "as_asked") for known, cheat in pairs} <= through
     passed = {task for task, _, asked in through if asked == "default"}
     assert passed == {known.name for known in corpus.values() if known.hole and known.hole.default == "passes"}

@@ -46,10 +46,12 @@ GATES: dict[str, str] = {
 }
 """Gate to what it demands, in order. Candidates that pass all are `kept`."""
 MOST_FLIPPED = 40
+_UNSEEN = "not __import__('sys')._getframe(1).f_code.co_filename.rpartition('/')[2].startswith('test_')"
 _EQUAL = (
-    "type('Equal', (), dict.fromkeys('__eq__ __lt__ __le__ __gt__ __ge__ __contains__'.split(), lambda *_: True)"
-    " | {'__ne__': lambda *_: False, '__hash__': lambda _: 1, '__call__': lambda self, *_, **__: self})()"
+    f"type('Equal', (), dict.fromkeys('__eq__ __lt__ __le__ __gt__ __ge__ __contains__'.split(), lambda *_: {_UNSEEN})"
+    f" | {{'__ne__': lambda *_: not ({_UNSEEN}), '__hash__': lambda _: 1, '__call__': lambda self, *_, **__: self}})()"
 )
+"""Equal to anything but in a comparison that a test itself makes: there the verifier finds such objects."""
 CONSTANTS = {"True": "True", "None": "None", "what equals anything": _EQUAL}
 """What is put in the place of answers: in words, and as an expression."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")

@@ -112,7 +112,7 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer,
 
 def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
-    return digest_record([8, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+    return digest_record([9, tree.digest, layer.digest, decides]).partition(":")[2][:32]
 
 
 async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
