@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.environments.interface import (
-    Change,
     ExecResult,
-    ProcessInfo,
     Snapshot,
     SpillTarget,
     Workspace,
     WorkspaceSpec,
 )
-from assay.records import Isolation
 
+from .passing import PassingWorkspace
 from .recorder import Recorder
 
 __all__ = ["RecordedWorkspace"]
 
 
-class RecordedWorkspace:
+class RecordedWorkspace(PassingWorkspace):
     """Passes everything on, and records each exec, write and upload as evidence of the audit channel.
 
     Args:
@@ -33,13 +30,11 @@ class RecordedWorkspace:
     """
 
     def __init__(self, inner: Workspace, recorder: Recorder, spill: SpillTarget, fork: str | None = None) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._recorder = recorder
         self._spill = spill
         self._where: dict[str, object] = {} if fork is None else {"fork": fork}
         self._forks: list[RecordedWorkspace] = []
-        self.spec: WorkspaceSpec = inner.spec
-        self.isolation: Isolation = inner.isolation
 
     async def exec(
         self,
@@ -87,57 +82,29 @@ class RecordedWorkspace:
         self._recorder.evidence("audit", "execution", data, blobs)
         return result
 
-    async def processes(self) -> tuple[ProcessInfo, ...]:
-        """See `Session.processes`."""
-        return await self._inner.processes()
-
-    async def kill_all(self) -> None:
-        """See `Session.kill_all`."""
-        await self._inner.kill_all()
-
-    async def listen(self, port: int = 0) -> socket.socket:
-        """See `Session.listen`."""
-        return await self._inner.listen(port)
-
     async def close(self) -> None:
         """See `Session.close`."""
         await self.close_forks()
-        await self._inner.close()
+        await super().close()
 
     async def close_forks(self) -> None:
         """Closes what was forked from it and is still open: nothing of an agent outlives its acting."""
         while self._forks:
             await self._forks.pop().close()
 
-    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        """See `Files.read`."""
-        return await self._inner.read(path, limit=limit)
-
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """See `Files.write`."""
-        await self._inner.write(path, data, mode=mode)
+        await super().write(path, data, mode=mode)
         self._recorder.evidence("audit", "write", {"path": path, "size": len(data), "mode": mode, **self._where})
 
     async def upload(self, source: Path, target: str) -> None:
         """See `Files.upload`."""
-        await self._inner.upload(source, target)
+        await super().upload(source, target)
         self._recorder.evidence("audit", "upload", {"name": source.name, "target": target, **self._where})
-
-    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        """See `Files.download`."""
-        await self._inner.download(source, target, limit=limit)
-
-    async def digest(self) -> str:
-        """See `State.digest`."""
-        return await self._inner.digest()
-
-    async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        """See `State.diff`."""
-        return await self._inner.diff(since)
 
     async def snapshot(self) -> Snapshot:
         """See `State.snapshot`."""
-        taken = await self._inner.snapshot()
+        taken = await super().snapshot()
         self._recorder.evidence(
             "state", "snapshot", {"digest": taken.digest, "changes": len(taken.changes), **self._where}
         )

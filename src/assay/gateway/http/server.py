@@ -250,7 +250,7 @@ class _Connection(asyncio.Protocol):
         found = self._server.app.admit(Head(method, target, self._headers))
         refusal, call = (found, None) if isinstance(found, Written) else (None, found)
         plain = self._parser.get_http_version() == "1.0"
-        keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade() and not plain
         asked = self._reading = _Asked(call, refusal, method == "HEAD", keep_alive, plain)
         if refusal is not None and self._has_body():
             self._refuse(refusal)
@@ -392,7 +392,7 @@ class Reply:
             return
         self._begun = self._ended = True
         length = b"Content-Length: %d\r\n" % len(written.body)
-        if written.status == 200 and not written.headers and self._asked.keep_alive and not self._asked.plain:
+        if written.status == 200 and not written.headers and self._asked.keep_alive:
             head = b"%b%b%b\r\n" % (_ORDINARY, self._connection.date(), length)
         else:
             head = self._head(written.status, {"Content-Type": "application/json", **written.headers}, length)
@@ -432,7 +432,7 @@ class Reply:
             self._connection.transport.abort()
 
     def _head(self, status: int, headers: Mapping[str, str], framing: bytes) -> bytes:
-        kept = "" if self._asked.keep_alive and not self._asked.plain else "Connection: close\r\n"
+        kept = "" if self._asked.keep_alive else "Connection: close\r\n"
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         start = f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{kept}{lines}"
         return start.encode("latin-1", "replace") + self._connection.date() + framing + b"\r\n"
@@ -440,5 +440,5 @@ class Reply:
     def _finish(self, *, linger: bool) -> None:
         if linger:
             self._connection.linger()
-        elif not self._asked.keep_alive or self._asked.plain:
+        elif not self._asked.keep_alive:
             self._connection.close()
