@@ -11,7 +11,7 @@ from assay.gateway.interface import Exchange, ModelRequest
 from assay.gateway.model import PlainModel
 from assay.gateway.server import Gateway, GatewayOptions
 
-OPTIONS = GatewayOptions(header_s=1.0, body_s=1.0, max_connections=50, max_bytes_at_once=160 * 1024 * 1024)
+OPTIONS = GatewayOptions(header_s=1.0, body_s=4.0, max_connections=50, max_bytes_at_once=160 * 1024 * 1024)
 
 
 def _say(line: str) -> None:
