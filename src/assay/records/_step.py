@@ -62,3 +62,5 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     started: float | None = None
     """Seconds since the Unix epoch."""
     ended: float | None = None
+    extra: dict[str, Any] = {}
+    """What an imported record says beside this, in its own words; Assay writes nothing here itself."""

@@ -1,0 +1,1 @@
+"""Signals, graphs, consistency, integrity, attribution and contracts: pure functions over trajectories."""

@@ -1,0 +1,1 @@
+"""Importers and exporters of other people's trajectory and conversation formats, one file each."""
