@@ -1,0 +1,10 @@
+"""Whether what a trajectory says, what was executed and what was judged agree: one rule group a file."""
+
+from __future__ import annotations
+
+from assay.analysis.subject import Rule
+
+__all__ = ["RULES"]
+
+RULES: tuple[Rule, ...] = ()
+"""All rules, in the order in which their findings are listed."""
