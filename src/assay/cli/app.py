@@ -48,7 +48,7 @@ VERBS = (
     Verb("query", "query:query", "Asks all runs of the store in SQL."),
     Verb("lint", "lint:lint", "Checks task folders and says what to do about them."),
     Verb("seal", "store:seal", "Turns a finished run into Parquet tables."),
-    Verb("verify", "store:verify", "Recomputes every digest of a stored run."),
+    Verb("verify", "verify:verify", "Recomputes every digest of a stored run."),
     Verb("gc", "store:gc", "Drops blobs that no run refers to."),
     Verb("agents", "agents:app", "Lists and installs command-line agents: Claude Code, Codex, ..."),
     Verb("plugins", "plugins:plugins", "Lists what is plugged in, and from where."),
