@@ -1,0 +1,222 @@
+"""Puts the trajectory of a foreign record together, turn by turn, as `interface.Imported` wants it.
+
+Invariant: nothing is invented. What the source does not say stays None, a verdict of the source is marked as a claim of
+it, and a tool result goes to the call that it answers: by its id, else by order, else it stands as a turn of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Channel,
+    Evidence,
+    EvidenceAdded,
+    ModelCall,
+    ModelCalled,
+    Observation,
+    Step,
+    StepTaken,
+    ToolCall,
+    Truncation,
+    Verdict,
+    VerdictGiven,
+    VerdictStatus,
+    canonical_bytes,
+    digest_bytes,
+)
+
+from ._reading import loads, shown
+from .interface import Imported, Reading
+
+__all__ = ["IMPORTED", "Building", "Origin", "instruction_id", "text_and_rest", "tool_call"]
+
+IMPORTED = "imported"
+"""The mark of every imported verdict, the check of one that the source has no name for, and the key of its words in
+`AttemptStarted.config`."""
+
+
+class Origin(NamedTuple):
+    """Where a record comes from; every trajectory of one file shares it."""
+
+    format: str
+    file: str
+    digest: str
+    """BLAKE3 of the file's bytes; of a folder, of the file that names the attempt."""
+    version: str = ""
+    """The format's own, as the source states it; empty where it states none."""
+
+
+def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
+    """A call whose arguments are JSON text, or the value that such text was parsed to."""
+    if not isinstance(arguments, str):
+        if arguments is None or isinstance(arguments, dict):
+            return ToolCall(id_, name, canonical_bytes(arguments or {}).decode(), arguments or {})
+        return ToolCall(id_, name, canonical_bytes(arguments).decode(), None, "the arguments are no object")
+    try:
+        parsed = loads(arguments)
+    except ValueError as exc:
+        return ToolCall(id_, name, arguments, None, f"the arguments are no JSON: {exc}")
+    if isinstance(parsed, dict):
+        return ToolCall(id_, name, arguments, parsed)
+    return ToolCall(id_, name, arguments, None, "the arguments are no object")
+
+
+def text_and_rest(content: Any) -> tuple[str, list[Any]]:
+    """The text of a message's content, and those of its parts that are no plain text, in their own words."""
+    if content is None:
+        return "", []
+    if isinstance(content, str):
+        return content, []
+    if not isinstance(content, list):
+        return "", [content]
+    texts, rest = [], []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str) and set(part) <= {"type", "text"}:
+            texts.append(part["text"])
+        else:
+            rest.append(part)
+    return "\n".join(texts), rest
+
+
+def instruction_id(steps: list[Step]) -> str:
+    """A task's id where the source has none: attempts that were asked the same share it."""
+    asked = next((s.message for s in steps if s.actor == "user" and s.message), "")
+    return "instruction-" + digest_bytes(asked.encode("utf-8", "replace")).partition(":")[2][:12]
+
+
+class Building:
+    """One trajectory while it is read."""
+
+    def __init__(self, origin: Origin, reading: Reading) -> None:
+        self._origin = origin
+        self._reading = reading
+        self.steps: list[Step] = []
+        self.calls: list[ModelCall] = []
+        self.fields: dict[str, Any] = {}
+        """What no record has a place for, in the source's words."""
+        self._judged: list[Body] = []
+        self._evidence = 0
+        self._asked: dict[str, list[int]] = {}
+        """Of each tool call's id, the turns that made it."""
+        self._last_asked: int | None = None
+
+    def step(self, actor: str, message: str | None = None, **named: Any) -> Step:
+        """Adds a turn; `named` are the other fields of `Step`."""
+        extra = {k: v for k, v in (named.pop("extra", None) or {}).items() if v is not None}
+        made = Step(len(self.steps), actor, message, extra=extra, **named)  # type: ignore[arg-type]
+        self.steps.append(made)
+        for call in made.tool_calls:
+            self._asked.setdefault(call.id, []).append(made.index)
+            self._last_asked = made.index
+        return made
+
+    def change(self, step: Step, **named: Any) -> Step:
+        """Replaces fields of a turn that was added."""
+        made = self.steps[step.index] = msgspec.structs.replace(step, **named)
+        return made
+
+    def observation(self, content: str, call_id: str | None = None, **named: Any) -> Observation:
+        """What was observed; of a long text the beginning, with the whole kept. `named`: fields of `Observation`."""
+        text, truncated = shown(content, self._reading)
+        if named.get("stderr"):
+            named["stderr"], named["stderr_truncated"] = shown(named["stderr"], self._reading)
+        known: Truncation | None = named.pop("truncated", None) or truncated
+        return Observation(text, call_id, truncated=known, **named)
+
+    def result(self, found: Observation, **named: Any) -> Step:
+        """Adds a tool's result to the turn that it answers; else as a turn of the environment with `named`."""
+        step = self._answered(found.call_id)
+        if step is None:
+            return self.step("environment", observations=(found,), **named)
+        if found.call_id is None and (open_calls := _unanswered(step)):
+            found = msgspec.structs.replace(found, call_id=open_calls[0])
+        return self.change(step, observations=(*step.observations, found))
+
+    def _answered(self, call_id: str | None) -> Step | None:
+        if call_id is None:
+            last = None if self._last_asked is None else self.steps[self._last_asked]
+            return last if last is not None and _unanswered(last) else None
+        named = [self.steps[index] for index in self._asked.get(call_id, ())]
+        return next((s for s in named if call_id in _unanswered(s)), named[-1] if named else None)
+
+    def call(self, made: ModelCall) -> str:
+        """Adds an exchange with a model; its id, for `Step.call`."""
+        self.calls.append(made)
+        return made.id
+
+    def evidence(
+        self, kind: str, data: dict[str, Any], *, channel: Channel = "state", blobs: tuple[str, ...] = ()
+    ) -> str:
+        """Adds a fact and returns its id."""
+        found = Evidence(f"i{self._evidence}", channel, kind, data, blobs)
+        self._evidence += 1
+        self._judged.append(EvidenceAdded(found))
+        return found.id
+
+    def text_evidence(self, kind: str, text: str, **data: Any) -> str:
+        """Adds a text as a fact: whole where it is short, else its beginning, with the whole as its blob."""
+        start, cut = shown(text, self._reading)
+        more = {"truncated": {"length": cut.length, "digest": cut.digest}} if cut else {}
+        return self.evidence(kind, {"text": start, **more, **data}, blobs=(cut.digest,) if cut else ())
+
+    def verdict(
+        self,
+        status: VerdictStatus,
+        score: float | None,
+        reason: str,
+        evidence: tuple[str, ...] = (),
+        rewards: dict[str, float] | None = None,
+    ) -> None:
+        """Adds what the source concluded: a claim, marked as one. A score outside [0, 1] is none."""
+        inside = score if score is not None and 0 <= score <= 1 else None
+        self._judged.append(
+            VerdictGiven(
+                Verdict(IMPORTED, "outcome", status, inside, reason, evidence, rewards=rewards or {}, marks=(IMPORTED,))
+            )
+        )
+
+    def add(self, body: Body) -> None:
+        """Adds an event that stands after the turns: a verdict or a fact that the source holds as ours."""
+        self._judged.append(body)
+
+    def done(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> Imported:
+        """The trajectory.
+
+        Args:
+            key: What names it within its file.
+            ended: How it ended; default: that it did.
+            started: Fields of `AttemptStarted`; `task` default: from the instruction, `agent` default: `unknown`.
+        """
+        origin = self._origin
+        words: dict[str, Any] = {"format": origin.format, "file": origin.file, "source_digest": origin.digest}
+        words |= {"version": origin.version} if origin.version else {}
+        words |= {"fields": self.fields} if self.fields else {}
+        given: dict[str, Any] = {"run": "", "attempt": "", "task": "", "task_digest": "", "agent": "unknown"}
+        given |= {"model": None, "seed": 0, "number": 0, **started}
+        given["task"] = given["task"] or instruction_id(self.steps)
+        given["config"] = {**given.get("config", {}), IMPORTED: words}
+        last = ended if ended is not None else AttemptEnded()
+        return Imported(key, AttemptStarted(**given), (*self._turns(), *self._judged, last))
+
+    def _turns(self) -> list[Body]:
+        """Each exchange just before the turn that came from it; those of no turn first."""
+        by_id = {call.id: call for call in self.calls}
+        linked = {step.call for step in self.steps}
+        made: list[Body] = [ModelCalled(call) for call in self.calls if call.id not in linked]
+        for step in self.steps:
+            call = by_id.pop(step.call, None) if step.call else None
+            made += [StepTaken(step)] if call is None else [ModelCalled(call), StepTaken(step)]
+        return made
+
+
+def _unanswered(step: Step) -> list[str]:
+    answered = {o.call_id for o in step.observations}
+    return [c.id for c in step.tool_calls if c.id not in answered]

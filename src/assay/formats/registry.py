@@ -1,0 +1,80 @@
+"""Finds which format a path is of, by its content, among all that are installed (entry points `assay.formats`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from assay import plugins
+from assay.errors import UserError
+
+from ._sniffing import sniff
+from .interface import Format, Provenance
+
+__all__ = ["Listed", "find", "formats", "listed", "named", "recognised"]
+
+
+class Listed(NamedTuple):
+    """A format, for people."""
+
+    name: str
+    title: str
+    provenance: Provenance
+    writes: bool
+
+
+def named(name: str) -> Format:
+    """The format of that name, `module:Class`, or `path/file.py`. Raises `PluginLoadError` with the nearest names."""
+    found = plugins.load("formats", name)()
+    if not isinstance(found, Format):
+        missing = ", ".join(
+            m for m in ("name", "title", "provenance", "writes", "recognises", "read", "write") if not hasattr(found, m)
+        )
+        message = f"{name} is no format: it lacks {missing or 'methods of assay.formats.interface.Format'}"
+        raise UserError(message)
+    return found
+
+
+def formats() -> tuple[Format, ...]:
+    """Every installed format, by name."""
+    return tuple(named(name) for name in sorted(plugins.names("formats")))
+
+
+def listed() -> tuple[Listed, ...]:
+    """Every installed format, for people."""
+    return tuple(Listed(f.name, f.title, f.provenance, f.writes) for f in formats())
+
+
+def recognised(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
+    """The formats that take `path` for their own."""
+    return tuple(f for f in (formats() if among is None else among) if f.recognises(path))
+
+
+def find(path: Path, among: tuple[Format, ...] | None = None) -> Format:
+    """The one format that `path` is of.
+
+    Raises:
+        UserError: None takes it for its own, or several do; with what was tried, and what the file looks like.
+    """
+    tried = formats() if among is None else among
+    found = recognised(path, tried)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = " and ".join(f.name for f in found)
+        message = f"{path.name} could be {names}: say which with --format"
+        raise UserError(message)
+    message = (
+        f"{path.name} is of no known format ({_looks(path)}); tried: {', '.join(f.name for f in tried)}; "
+        "if it is one of these, say which with --format"
+    )
+    raise UserError(message)
+
+
+def _looks(path: Path) -> str:
+    seen = sniff(path)
+    if seen.shape == "other":
+        return "neither JSON, nor lines of JSON, nor an archive"
+    keys = sorted(place for place in seen.paths if "." not in place.removeprefix("[]."))[:8]
+    what = {"lines": "lines of JSON", "zip": "a zip archive", "tar": "a tar archive", "folder": "a folder"}
+    return what.get(seen.shape, f"a JSON {seen.shape}") + (f" with {', '.join(keys)}" if keys else "")
