@@ -171,8 +171,9 @@ def _later(trajectory: Trajectory, opened: RunStore) -> Iterator[tuple[int, Verd
 
     if opened.is_sealed:
         for found in addenda(opened.layout.root, opened.run):
-            given = [e.body.verdict for e in found.events if isinstance(e.body, VerdictGiven)]
-            yield from ((found.number, verdict) for verdict in given if found.about == trajectory.chain)
+            for about, event in found.parts():
+                if about == trajectory.chain and isinstance(event.body, VerdictGiven):
+                    yield found.number, event.body.verdict
 
 
 def _block(text: str) -> str:

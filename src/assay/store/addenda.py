@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,7 +25,7 @@ from .layout import Layout
 from .run import encoded
 from .sealed import SealedRun
 
-__all__ = ["Addendum", "addenda", "addendum_links", "append_addendum"]
+__all__ = ["Addendum", "Part", "addenda", "addendum_links", "append_addenda", "append_addendum"]
 
 
 class _StoredEvent(msgspec.Struct, frozen=True):
@@ -56,9 +57,26 @@ class Addendum(msgspec.Struct, frozen=True):
     number: int
     chain: str
     about: str | None
-    """The chain of the run that it concerns; None where it concerns the whole run."""
+    """The chain of the run that it concerns; None where it concerns the whole run, or several chains (see `parts`)."""
     head: str
     events: tuple[Event, ...]
+
+    def parts(self) -> Iterator[Part]:
+        """Its events by the chain that they concern: a note `about` says which one those after it do."""
+        about: str | None = None
+        for event in self.events:
+            if isinstance(event.body, Noted) and event.body.name == "about":
+                named = event.body.data.get("chain")
+                about = named if isinstance(named, str) else None
+            else:
+                yield Part(about, event)
+
+
+class Part(NamedTuple):
+    """What an addendum says about one chain; None is the whole run."""
+
+    about: str | None
+    event: Event
 
 
 def append_addendum(root: Path, run: str, bodies: Sequence[Body], *, about: str | None = None) -> Addendum:
@@ -68,33 +86,45 @@ def append_addendum(root: Path, run: str, bodies: Sequence[Body], *, about: str 
         root: The store's folder.
         run: A sealed run.
         bodies: What was learnt, for example one `VerdictGiven`.
-        about: The chain that it concerns; kept as a first event `Noted("about", {"chain": ...})`.
+        about: The chain that it concerns; kept as an event `Noted("about", {"chain": ...})` before them.
 
     Raises:
         StoreError: The run is live (seal it first), is being added to, or the segment cannot be written.
         UserError: There is nothing to add, or the run has no such chain.
     """
+    return append_addenda(root, run, [(about, bodies)])
+
+
+def append_addenda(root: Path, run: str, batch: Sequence[tuple[str | None, Sequence[Body]]]) -> Addendum:
+    """Adds one segment that concerns several chains, or the whole run (None); see `append_addendum`."""
     layout = Layout(root, run)
     layout.require()
     if not layout.is_sealed:
         message = f"run {run!r} is live: append to it, or seal it first with `assay seal {run}`"
         raise StoreError(message)
-    sealed = SealedRun(layout.sealed)
-    noted: list[Body] = []
-    if about is not None:
-        if about not in {r.chain for r in sealed.attempts()}:
-            message = f"run {run!r} has no chain {about!r}: `assay ls {run}` shows them"
-            raise UserError(message)
-        noted = [Noted("about", {"chain": about}, time.time())]
-    if not bodies:
-        message = f"nothing to add to run {run!r}"
-        raise UserError(message)
     lock = WriterLock(layout.lock)
     try:
-        return _append(layout, sealed.seal.head, (*noted, *bodies))
+        with contextlib.closing(SealedRun(layout.sealed)) as sealed:
+            named = {about for about, _ in batch if about is not None}
+            unknown = sorted(named - sealed.chains()) if named else []
+            if unknown:
+                message = f"run {run!r} has no chain {unknown[0]!r}: `assay ls {run}` shows them"
+                raise UserError(message)
+            bodies = list(_with_subjects(batch))
+            if not bodies:
+                message = f"nothing to add to run {run!r}"
+                raise UserError(message)
+            return _append(layout, sealed.seal.head, bodies)
     finally:
         lock.release()
-        sealed.close()
+
+
+def _with_subjects(batch: Sequence[tuple[str | None, Sequence[Body]]]) -> Iterator[Body]:
+    """The bodies, each group after a note that says which chain it concerns; what concerns the whole run first."""
+    for about, bodies in sorted(batch, key=lambda part: part[0] is not None):
+        if bodies and about is not None:
+            yield Noted("about", {"chain": about}, time.time())
+        yield from bodies
 
 
 def addenda(root: Path, run: str) -> tuple[Addendum, ...]:
@@ -157,6 +187,6 @@ def _segment(layout: Layout, number: int) -> SegmentLinks:
 
 def _read_as_addendum(segment: SegmentLinks) -> Addendum:
     events = tuple(event_of(stored) for stored in segment.links)
-    first = events[0].body if events else None
-    about = first.data.get("chain") if isinstance(first, Noted) and first.name == "about" else None
-    return Addendum(segment.number, f"addendum.{segment.number}", about, segment.head, events)
+    whole = Addendum(segment.number, f"addendum.{segment.number}", None, segment.head, events)
+    subjects = {part.about for part in whole.parts()}
+    return msgspec.structs.replace(whole, about=subjects.pop()) if len(subjects) == 1 else whole

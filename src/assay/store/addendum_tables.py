@@ -47,9 +47,8 @@ def _records(
     run: str, found: Iterable[Addendum], rows: Mapping[str, AttemptRow]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     for addendum in found:
-        about = rows.get(addendum.about or "")
-        for event in addendum.events:
-            for table, record in event_rows(about, event, b""):
+        for part in addendum.parts():
+            for table, record in event_rows(rows.get(part.about or ""), part.event, b""):
                 yield table, record | {"run": run, "addendum": addendum.number}
 
 

@@ -17,19 +17,23 @@ from assay.records import (
     VerdictGiven,
 )
 
-from .rows import worst_outcome
+from .rows import closes, worst_outcome
 
 __all__ = ["assemble"]
 
 
 def assemble(events: Sequence[Event]) -> Trajectory:
-    """The trajectory of one chain. Raises `StoreError` where the chain does not begin as every chain must."""
+    """The trajectory of one chain; outcome verdicts that were given after its end do not change its `outcome`.
+
+    Raises `StoreError` where the chain does not begin as every chain must."""
     first = events[0].body if events else None
     if not isinstance(first, AttemptStarted):
         message = f"chain {events[0].chain if events else '?'} does not begin with attempt_started: run assay verify"
         raise StoreError(message)
     bodies = [e.body for e in events]
     verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictGiven))
+    end = next((index for index, body in enumerate(bodies) if closes(body)), len(bodies))
+    first_judged = (b.verdict for b in bodies[:end] if isinstance(b, VerdictGiven))
     return Trajectory(
         run=first.run,
         attempt=first.attempt,
@@ -51,5 +55,5 @@ def assemble(events: Sequence[Event]) -> Trajectory:
         notes=tuple(b for b in bodies if isinstance(b, Noted)),
         head=events[-1].digest,
         length=len(events),
-        outcome=worst_outcome(verdicts),
+        outcome=worst_outcome(first_judged),
     )

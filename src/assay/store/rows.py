@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from assay.records import AttemptEnded, AttemptStarted, Body, Noted, Verdict, VerdictGiven, VerdictStatus
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Noted,
+    Verdict,
+    VerdictGiven,
+    VerdictStatus,
+    canonical_bytes,
+)
 
-__all__ = ["AttemptRow", "RowBuilder", "worst_outcome"]
+__all__ = ["AttemptRow", "RowBuilder", "closes", "worst_outcome", "worst_standing"]
 
 _WORST_FIRST: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
+_FAIL_FIRST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
 
 
 def worst_outcome(verdicts: Iterable[Verdict]) -> VerdictStatus | None:
@@ -20,7 +31,19 @@ def worst_outcome(verdicts: Iterable[Verdict]) -> VerdictStatus | None:
     return next((status for status in _WORST_FIRST if status in found), None)
 
 
-class AttemptRow(msgspec.Struct, frozen=True):
+def worst_standing(statuses: Iterable[VerdictStatus]) -> VerdictStatus | None:
+    """The worst of the newest status of each check, in the order fail, error, unknown, pass: for verdicts on process,
+    integrity and safety, where what one check has seen is not undone by what another could not tell."""
+    found = set(statuses)
+    return next((status for status in _FAIL_FIRST if status in found), None)
+
+
+def closes(body: Body) -> bool:
+    """Whether an event ends what happened in a try: what stands after it in the chain was learnt later."""
+    return isinstance(body, AttemptEnded) or (isinstance(body, Noted) and body.name == "interrupted")
+
+
+class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One chain (one try at one attempt), summed up."""
 
     run: str
@@ -42,6 +65,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
     broke: str | None
     error: str | None
     outcome: VerdictStatus | None
+    """As it was first judged: what is learnt after the end never changes it (`standing` tells that)."""
     score: float | None
     retried: bool
     """An infrastructure failure ended it and another try follows."""
@@ -50,6 +74,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
     metrics: dict[str, float]
     head: str
     length: int
+    integrity: VerdictStatus | None = None
+    """The worst over its checks of the newest integrity verdict of each, wherever in the chain it stands."""
 
     @property
     def final(self) -> bool:
@@ -65,6 +91,8 @@ class RowBuilder:
         self.fields |= {"run": run, "chain": chain, "attempt": "", "task": "", "task_digest": "", "agent": ""}
         self.fields |= {"seed": 0, "number": 0, "retry": 0, "retried": False, "interrupted": False}
         self.fields |= {"steps": 0, "metrics": {}, "head": "", "length": 0}
+        self._integrity: dict[str, VerdictStatus] = {}
+        self._closed = False
 
     def add(self, body: Body) -> None:
         """Takes one event's body into account."""
@@ -79,20 +107,35 @@ class RowBuilder:
                 for name in ("ended", "stopped", "broke", "error", "metrics"):
                     fields[name] = getattr(body, name)
                 fields["finished"] = body.at or 0.0
-            case VerdictGiven(verdict) if verdict.kind == "outcome":
+            case VerdictGiven(verdict):
                 self._judge(verdict)
             case Noted(name):
                 fields["retried"] = fields["retried"] or name == "retried"
                 fields["interrupted"] = fields["interrupted"] or name == "interrupted"
             case _:
                 fields["steps"] += type(body).__name__ == "StepTaken"
+        self._closed = self._closed or closes(body)
 
     def _judge(self, verdict: Verdict) -> None:
-        known = [s for s in (self.fields["outcome"], verdict.status) if s is not None]
-        self.fields["outcome"] = min(known, key=_WORST_FIRST.index)
-        if verdict.score is not None:
-            before = self.fields["score"]
-            self.fields["score"] = verdict.score if before is None else min(before, verdict.score)
+        fields = self.fields
+        if verdict.kind == "integrity":
+            self._integrity = {**self._integrity, verdict.check: verdict.status}
+            fields["integrity"] = worst_standing(self._integrity.values())
+        elif verdict.kind == "outcome" and not self._closed:
+            known = [s for s in (fields["outcome"], verdict.status) if s is not None]
+            fields["outcome"] = min(known, key=_WORST_FIRST.index)
+            if verdict.score is not None:
+                fields["score"] = verdict.score if fields["score"] is None else min(fields["score"], verdict.score)
+
+    def copy(self) -> RowBuilder:
+        """One that goes on from here, and leaves this one as it is."""
+        other = copy.copy(self)
+        other.fields = dict(self.fields)
+        return other
+
+    def encoded(self) -> bytes:
+        """The row as it is now, as it is stored."""
+        return canonical_bytes({k: v for k, v in self.fields.items() if k != "integrity" or v is not None})
 
     def row(self) -> AttemptRow:
         """The row as it is now."""

@@ -24,6 +24,7 @@ from assay.records import (
     Noted,
     StepTaken,
     Trajectory,
+    VerdictGiven,
     canonical_bytes,
     require_finite,
 )
@@ -34,7 +35,7 @@ from .database import WriterLock, connect, store_errors
 from .joint import JointCommits
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
-from .sealed import SealedRun
+from .sealed import Judged, SealedRun
 
 __all__ = ["RunStore", "encoded"]
 
@@ -133,20 +134,16 @@ class RunStore:
         """
         connection = self._writable()
         builders = [self._builders.get(chain) or self._builder(chain) for chain, _ in batch]
-        before = [dict(builder.fields) for builder in builders]
+        builders = [builder.copy() for builder in builders]  # the old ones stand until all is committed
         rows: list[tuple[Any, ...]] = []
-        try:
-            for (chain, bodies), builder in zip(batch, builders, strict=True):
-                rows += _linked(chain, bodies, builder)
-            sums = [(c, canonical_bytes(b.fields)) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
-            if rows:
-                with store_errors(self.layout.sqlite):
-                    self._commit(connection, rows, sums)
-        except BaseException:
-            for builder, fields in zip(builders, before, strict=True):
-                builder.fields = fields
-            raise
+        for (chain, bodies), builder in zip(batch, builders, strict=True):
+            rows += _linked(chain, bodies, builder)
+        sums = [(c, b.encoded()) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
+        if rows:
+            with store_errors(self.layout.sqlite):
+                self._commit(connection, rows, sums)
         for (chain, _), builder in zip(batch, builders, strict=True):
+            self._builders[chain] = builder
             if builder.fields["finished"] is not None:
                 self._builders.pop(chain, None)  # a finished chain takes no memory
         return [builder.fields["head"] or GENESIS for builder in builders]
@@ -226,6 +223,27 @@ class RunStore:
         with store_errors(self.layout.sqlite):
             found = self._open().execute("SELECT max(seq) FROM events").fetchone()[0]
         return int(found or 0)
+
+    def ended_at(self) -> dict[str, int]:
+        """Chain to the index of the event that says that it ended; those that never ended are not in it."""
+        if self._sealed is not None:
+            return self._sealed.ended_at()
+        with store_errors(self.layout.sqlite):
+            query = "SELECT chain, min(idx) FROM events WHERE type = 'attempt_ended' GROUP BY chain"
+            return dict(self._open().execute(query).fetchall())
+
+    def judged(self) -> Iterator[Judged]:
+        """What every verdict says, chain by chain in the order in which they were given."""
+        if self._sealed is not None:
+            yield from self._sealed.judged()
+            return
+        query = "SELECT chain, idx, previous, body, digest FROM events WHERE type = 'verdict' ORDER BY chain, idx"
+        with store_errors(self.layout.sqlite):
+            for found in self._open().execute(query):
+                body = event_of(_link(*found)).body
+                if isinstance(body, VerdictGiven):
+                    given = body.verdict
+                    yield Judged(str(found[0]), given.check, given.kind, given.status, given.marks)
 
     def mistyped(self) -> tuple[str, int] | None:
         """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import DIGEST_PREFIX, SCHEMA_VERSION, Event
+from assay.records import DIGEST_PREFIX, SCHEMA_VERSION, Event, VerdictKind, VerdictStatus
 
 from .chain import Link, event_of
 from .rows import AttemptRow
 from .tables import TABLES, arrow_schema
 
-__all__ = ["SealManifest", "SealedRun", "file_digest"]
+__all__ = ["Judged", "SealManifest", "SealedRun", "file_digest"]
 
 _LINK = list(Link.__struct_fields__)
 _BATCH = 1024
@@ -51,6 +51,16 @@ class _Group(NamedTuple):
 
     def may_hold(self, chain: str) -> bool:
         return self.first is None or self.last is None or self.first <= chain <= self.last
+
+
+class Judged(NamedTuple):
+    """What one verdict says, in short."""
+
+    chain: str
+    check: str
+    kind: VerdictKind
+    status: VerdictStatus
+    marks: tuple[str, ...]
 
 
 class SealedRun:
@@ -86,6 +96,25 @@ class SealedRun:
         with _readable(self.folder / "trajectories.parquet"):
             rows = [msgspec.json.decode(r["row"], type=AttemptRow) for r in self._batches("trajectories", ["row"])]
         return sorted(rows, key=lambda r: (r.started or 0.0, r.chain))
+
+    def chains(self) -> set[str]:
+        """The names of all chains."""
+        return {row["chain"] for row in self._batches("trajectories", ["chain"])}
+
+    def ended_at(self) -> dict[str, int]:
+        """Chain to the index of the event that says that it ended; those that never ended are not in it."""
+        import pyarrow.compute as pc
+
+        path = self.folder / "events.parquet"
+        with _readable(path):
+            found = self._file("events").read(columns=["chain", "index", "type"])
+            ends = found.filter(pc.equal(found.column("type"), "attempt_ended")).to_pylist()
+        return {row["chain"]: row["index"] for row in reversed(ends)}
+
+    def judged(self) -> Iterator[Judged]:
+        """What every verdict says, chain by chain in the order in which they were given."""
+        for row in self._batches("verdicts", ["chain", "check", "kind", "status", "marks"]):
+            yield Judged(row["chain"], row["check"], row["kind"], row["status"], tuple(row["marks"] or ()))
 
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""

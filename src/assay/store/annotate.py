@@ -1,0 +1,204 @@
+"""What is learnt about an attempt after it ended: kept beside what was first judged, never over it.
+
+On a live run it is appended to the attempt's own chain, after its end; on a sealed run it becomes an addendum about
+that chain. Both are read back by the same calls, so that nobody needs to know which it was.
+
+Invariant: the outcome and the score of an attempt's row are those that were first judged, whatever is learnt later;
+`standing` is where both are put side by side.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from assay.errors import StoreError, UserError
+from assay.records import Body, EvidenceAdded, Noted, VerdictGiven, VerdictKind, VerdictStatus, canonical_bytes
+
+from .addenda import addenda, append_addenda
+from .layout import Layout
+from .rows import closes, worst_standing
+from .run import RunStore
+from .sealed import Judged
+
+__all__ = ["REVERIFY", "Reverified", "Standing", "annotate", "annotate_all", "learnt", "standing"]
+
+REVERIFY = "reverify:"
+"""What the name of a check begins with whose verdict judges an old state again."""
+Reverified = Literal["agree", "disagree", "flaky", "cannot"]
+_WORST_FIRST: tuple[Reverified, ...] = ("disagree", "flaky", "cannot", "agree")
+SEGMENT_BYTES = 4 << 20
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How an attempt stands by all that is known of it now.
+
+    Of several checks of one kind the newest verdict of each counts, and of those the worst: fail, error, unknown, pass.
+    """
+
+    outcome: VerdictStatus | None
+    """As it was first judged."""
+    score: float | None
+    reverified: Reverified | None
+    """What judging the stored state again gave, in the order disagree, flaky, cannot, agree; None where nobody did."""
+    integrity: VerdictStatus | None
+    process: VerdictStatus | None
+    safety: VerdictStatus | None
+
+    @property
+    def is_trusted_pass(self) -> bool:
+        """Whether it passed, and nothing that was learnt speaks against the pass."""
+        speaks_against = self.integrity in ("fail", "error") or self.reverified in ("disagree", "flaky")
+        return self.outcome == "pass" and not speaks_against
+
+
+def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
+    """Adds what was learnt about one chain that has ended.
+
+    Args:
+        root: The store's folder.
+        run: Live or sealed; nobody may be writing it.
+        chain: One of its chains, that has ended or was cut (of a sealed run: any).
+        bodies: Verdicts, evidence and notes.
+
+    Raises:
+        UserError: There is nothing to add, no such chain, it has not ended, or a body is of another type.
+        StoreError: The run is being written, or cannot be.
+    """
+    annotate_all(root, run, {chain: bodies})
+
+
+def annotate_all(root: Path, run: str, learnt: Mapping[str, Sequence[Body]]) -> None:
+    """Adds what was learnt about many chains: all in one transaction on a live run, in few segments on a sealed one.
+
+    Raises:
+        UserError: As `annotate`; nothing was added.
+        StoreError: As `annotate`. Of a sealed run some segments may have been added.
+    """
+    batch = [(chain, tuple(bodies)) for chain, bodies in learnt.items() if bodies]
+    if not batch:
+        message = f"nothing to add to run {run!r}"
+        raise UserError(message)
+    for chain, bodies in batch:
+        _require_learnt(chain, bodies)
+    layout = Layout(root, run)
+    layout.require()
+    if not layout.is_sealed:
+        try:
+            _append_live(root, run, batch)
+        except StoreError:
+            if not layout.is_sealed:  # else it was sealed at this moment
+                raise
+        else:
+            return
+    for part in _parts(batch):
+        append_addenda(root, run, part)
+
+
+def learnt(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
+    """All that was learnt about each chain after it ended, oldest first; chains of which nothing was are not in it.
+
+    What an addendum says of the whole run is in `addenda` alone.
+
+    Raises:
+        StoreError: The run is missing or damaged.
+    """
+    found: defaultdict[str, list[Body]] = defaultdict(list)
+    with RunStore.open(root, run) as store, store.snapshot():
+        ended = store.ended_at()
+        for row in store.attempts():
+            at = ended.get(row.chain)
+            if row.interrupted if at is None else at + 1 < row.length:
+                found[row.chain] += _after_end(event.body for event in store.events(row.chain))
+        sealed = store.is_sealed
+    for addendum in addenda(root, run) if sealed else ():
+        for part in addendum.parts():
+            if part.about is not None:
+                found[part.about].append(part.event.body)
+    return {chain: tuple(bodies) for chain, bodies in found.items() if bodies}
+
+
+def standing(root: Path, run: str) -> dict[str, Standing]:
+    """How each chain of a run stands, by all verdicts of its chain and of the addenda about it.
+
+    Raises:
+        StoreError: The run is missing or damaged.
+    """
+    newest: defaultdict[str, dict[tuple[VerdictKind, str], Judged]] = defaultdict(dict)
+    with RunStore.open(root, run) as store, store.snapshot():
+        rows, sealed = store.attempts(), store.is_sealed
+        for given in store.judged():
+            newest[given.chain][given.kind, given.check] = given
+    for given in _added(root, run) if sealed else ():
+        newest[given.chain][given.kind, given.check] = given
+    return {row.chain: _standing(row.outcome, row.score, newest[row.chain].values()) for row in rows}
+
+
+def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:
+    with RunStore.open(root, run, write=True) as store:
+        rows = {row.chain: row for row in store.attempts()}
+        for chain, _ in batch:
+            row = rows.get(chain)
+            if row is None:
+                message = f"run {run!r} has no chain {chain!r}: `assay ls {run} --all` shows them"
+                raise UserError(message)
+            if row.finished is None and not row.interrupted:
+                message = f"chain {chain!r} of run {run!r} has not ended: finish it with `assay resume {run}`"
+                raise UserError(message)
+        store.append_all(batch)
+
+
+def _require_learnt(chain: str, bodies: Iterable[Body]) -> None:
+    for body in bodies:
+        is_learnt = isinstance(body, VerdictGiven | EvidenceAdded | Noted)
+        if not is_learnt or (isinstance(body, Noted) and body.name in ("about", "retried", "interrupted")):
+            what = body.name if isinstance(body, Noted) else type(body).__name__
+            message = f"{what} is nothing that can be learnt about {chain!r} later: give verdicts, evidence or notes"
+            raise UserError(message)
+
+
+def _parts(batch: Sequence[tuple[str, Sequence[Body]]]) -> Iterator[list[tuple[str | None, Sequence[Body]]]]:
+    """The batch in segments of bounded size; the bodies of one chain stay together."""
+    part: list[tuple[str | None, Sequence[Body]]] = []
+    size = 0
+    for chain, bodies in batch:
+        part.append((chain, bodies))
+        size += sum(len(canonical_bytes(body)) for body in bodies)
+        if size >= SEGMENT_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _after_end(bodies: Iterable[Body]) -> Iterator[Body]:
+    closed = False
+    for body in bodies:
+        if closed:
+            yield body
+        closed = closed or closes(body)
+
+
+def _added(root: Path, run: str) -> Iterator[Judged]:
+    for addendum in addenda(root, run):
+        for about, event in addendum.parts():
+            if about is not None and isinstance(event.body, VerdictGiven):
+                given = event.body.verdict
+                yield Judged(about, given.check, given.kind, given.status, given.marks)
+
+
+def _standing(outcome: VerdictStatus | None, score: float | None, verdicts: Iterable[Judged]) -> Standing:
+    by_kind: defaultdict[VerdictKind, list[VerdictStatus]] = defaultdict(list)
+    again: set[str] = set()
+    for given in verdicts:
+        if given.check.startswith(REVERIFY):
+            again.update(given.marks)
+        else:
+            by_kind[given.kind].append(given.status)
+    worst = {kind: worst_standing(statuses) for kind, statuses in by_kind.items()}
+    reverified = next((mark for mark in _WORST_FIRST if mark in again), None)
+    return Standing(outcome, score, reverified, worst.get("integrity"), worst.get("process"), worst.get("safety"))
