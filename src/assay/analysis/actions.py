@@ -1,0 +1,252 @@
+"""The acts of a trajectory's agents in one form, whatever harness they worked in.
+
+What a tool is follows from its name alone (`_tools`); what a command is, from its text, which is never run
+(`commands`). A tool that is not known is a `tool`, and a file that is not named in so many words is not listed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from assay.records import Observation, Step, ToolCall, Trajectory
+
+from ._files import FileUse, code_files, command_files, patch_files
+from ._tests import test_commands
+from ._tools import CODE_TOOLS, PATCH_TOOLS, known_kind, plain_name, text_in, words_in
+from .commands import SimpleCommand, simple_commands
+from .interface import Action, ActionKind
+
+__all__ = [
+    "SimpleCommand",
+    "actions_of",
+    "is_test_run",
+    "read_paths",
+    "removed_paths",
+    "simple_commands",
+    "test_commands",
+    "written_paths",
+]
+
+_TEST_TOOLS = frozenset({"runtests", "runtest", "executetests", "testfailure", "runpytest", "pytest", "unittest"})
+_SUBMITTED = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
+# Only where no exit code was recorded, and only where the harness itself puts it: at the very end or beginning.
+_EXIT_LAST = re.compile(
+    r"(?:\[The command completed with exit code (-?\d{1,4})\.\]|Process exited with code (-?\d{1,4})"
+    r"|\[Command finished with exit code (-?\d{1,4})\])\s*\Z"
+)
+_EXIT_FIRST = re.compile(r"\A\s*(?:<returncode>(-?\d{1,4})</returncode>|Exit code:? (-?\d{1,4})\s*$)", re.MULTILINE)
+_OF_SWE_AGENT = re.compile(
+    r"\A\s*(str_replace_editor|find_file|search_file|search_dir|submit|exit_forfeit|scroll_up|scroll_down|goto|open"
+    r"|create|edit|insert)(?=\s|\Z)"
+)
+_SWE_KINDS: dict[str, ActionKind] = {
+    "find_file": "search", "search_file": "search", "search_dir": "search", "submit": "finish",
+    "exit_forfeit": "finish", "scroll_up": "read", "scroll_down": "read", "goto": "read", "open": "read",
+    "create": "edit", "edit": "edit", "insert": "edit",
+}  # fmt: skip
+
+
+def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
+    """The acts of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
+
+    A tool call is an action; so is a step without one that says or thinks something. A call's observation is the one
+    that names it, else the next that names none; several are joined by line ends, standard error after the output.
+    """
+    found: list[Action] = []
+    opened: str | None = None
+    for step in trajectory.steps:
+        if step.actor not in ("agent", "other_agent"):
+            continue
+        for made in _actions_of_step(step, opened):
+            if made.kind in ("read", "edit") and made.paths:
+                opened = made.paths[-1]
+            found.append(msgspec.structs.replace(made, index=len(found)))
+    return tuple(found)
+
+
+def _actions_of_step(step: Step, opened: str | None) -> Iterator[Action]:
+    if not step.tool_calls:
+        text, seen = step.message or step.reasoning or "", step.observations
+        if text or seen:
+            yield Action(
+                index=0,
+                step=step.index,
+                call=-1,
+                kind="say" if step.message or not step.reasoning else "think",
+                tool="",
+                text=text,
+                observation=_shown(seen),
+                exit_code=_exit_code(seen),
+                error=any(each.error or each.timed_out for each in seen),
+            )
+        return
+    brought = _brought(step.tool_calls, step.observations)
+    for position, (call, seen) in enumerate(zip(step.tool_calls, brought, strict=True)):
+        yield _action(step.index, position, call, seen, opened)
+
+
+def _brought(calls: tuple[ToolCall, ...], observations: tuple[Observation, ...]) -> list[tuple[Observation, ...]]:
+    """Observations by the call that they answer. Those of no known call go, in order, to calls that have none."""
+    brought: list[list[Observation]] = [[] for _ in calls]
+    places = {call.id: position for position, call in reversed(list(enumerate(calls))) if call.id}
+    loose: list[Observation] = []
+    for each in observations:
+        place = places.get(each.call_id or "")
+        if place is None:
+            loose.append(each)
+        else:
+            brought[place].append(each)
+    empty = [seen for seen in brought if not seen]
+    for position, each in enumerate(loose):
+        if position < len(empty):
+            empty[position].append(each)
+        elif brought:
+            brought[-1].append(each)
+    return [tuple(seen) for seen in brought]
+
+
+def _shown(seen: tuple[Observation, ...]) -> str | None:
+    if not seen:
+        return None
+    return "\n".join(each.content + ("\n" + each.stderr if each.stderr else "") for each in seen)
+
+
+def _exit_code(seen: tuple[Observation, ...]) -> int | None:
+    for each in reversed(seen):
+        if each.exit_code is not None:
+            return each.exit_code
+    return None
+
+
+def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, ...], opened: str | None) -> Action:
+    arguments = call.parsed if call.parsed is not None else {}
+    name = plain_name(call.name)
+    kind = known_kind(name, arguments)
+    raw = "" if call.parsed is not None or call.error is not None else call.arguments
+    shown = _shown(seen)
+    base = Action(
+        index=0,
+        step=step,
+        call=position,
+        kind=kind,
+        tool=call.name,
+        paths=words_in(arguments, "paths"),
+        text=text_in(kind, arguments),
+        arguments=arguments,
+        observation=shown,
+        exit_code=_exit_code(seen),
+        error=call.error is not None or any(each.error or each.timed_out for each in seen),
+    )
+    if kind == "shell":
+        return _shell(base, _command(arguments, raw), opened)
+    if name in PATCH_TOOLS:
+        return _patched(base, base.text or raw or "\n".join(words_in(arguments, "command")))
+    if kind == "edit" and not base.paths and opened is not None:
+        return msgspec.structs.replace(base, paths=(opened,))
+    if name in CODE_TOOLS:
+        code = arguments.get("code") or arguments.get("input") or raw
+        return msgspec.structs.replace(base, text=code if isinstance(code, str) else "")
+    return base
+
+
+def _command(arguments: dict[str, Any], raw: str) -> str | None:
+    """Shell text of a call; a list of words as a shell would have to be told them."""
+    for field in ("command", "cmd", "action"):
+        value = arguments.get(field)
+        if isinstance(value, dict):  # Codex: {"action": {"command": [...]}}
+            return _command(value, raw)
+        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+            words = [str(each) for each in value]
+            scripted = len(words) == 3 and words[0].rsplit("/", 1)[-1] in ("bash", "sh", "zsh")
+            return words[2] if scripted and words[1] in ("-c", "-lc") else shlex.join(words)
+    given = words_in(arguments, "command")
+    return given[0] if given else raw or None
+
+
+def _shell(base: Action, command: str | None, opened: str | None) -> Action:
+    exit_code = base.exit_code if base.exit_code is not None else _written_exit_code(base.observation)
+    base = msgspec.structs.replace(base, command=command, exit_code=exit_code)
+    if command is None:
+        return base
+    if (tool := _OF_SWE_AGENT.match(command)) is not None:
+        return _swe_agent(base, tool[1], command, opened)
+    simple = simple_commands(command)
+    program = simple[0].program if simple else ""
+    if program in ("apply_patch", "applypatch"):
+        return _patched(base, "\n".join((*simple[0].words[1:], simple[0].stdin or "")))
+    if program == "echo" and any(word in _SUBMITTED for word in simple[0].words):
+        return msgspec.structs.replace(base, kind="finish")
+    use = command_files(command)
+    return msgspec.structs.replace(base, paths=tuple(dict.fromkeys(use.written + use.read + use.removed)))
+
+
+def _patched(base: Action, patch: str) -> Action:
+    use = patch_files(patch)
+    paths = tuple(dict.fromkeys(base.paths + use.written + use.removed))
+    return msgspec.structs.replace(base, kind="edit", text=patch, paths=paths)
+
+
+def _swe_agent(base: Action, tool: str, command: str, opened: str | None) -> Action:
+    """A tool of SWE-agent that is called as text at its shell prompt; an edit is of the file opened last."""
+    head, _, body = command.strip().partition("\n")
+    simple = simple_commands(command.strip() if tool == "str_replace_editor" else head)
+    words = [word for word in simple[0].words if not word.startswith("-")] if simple else [tool]
+    if tool == "str_replace_editor":
+        looks = len(words) > 1 and words[1] == "view"
+        return msgspec.structs.replace(
+            base, kind="read" if looks else "edit", paths=tuple(words[2:3]), text="" if looks else command
+        )
+    kind = _SWE_KINDS[tool]
+    named = tuple(words[1:2]) if tool in ("open", "create") else tuple(words[2:3]) if kind == "search" else ()
+    paths = named or ((opened,) if kind in ("read", "edit") and opened is not None else ())
+    return msgspec.structs.replace(base, kind=kind, paths=paths, text=body)
+
+
+def _written_exit_code(observation: str | None) -> int | None:
+    if observation is None:
+        return None
+    found = _EXIT_LAST.search(observation[-200:]) or _EXIT_FIRST.match(observation[:200])
+    return None if found is None else int(next(each for each in found.groups() if each is not None))
+
+
+def is_test_run(action: Action) -> bool:
+    """Whether it runs tests: a test runner, or a program whose file is named as tests are (`python test_it.py`)."""
+    if plain_name(action.tool) in _TEST_TOOLS:
+        return True
+    if action.command is not None:
+        return bool(test_commands(action.command))
+    return action.kind == "tool" and bool(re.search(r"\b(?:pytest|unittest)\.main\(", action.text))
+
+
+def _use(action: Action) -> FileUse:
+    if action.kind == "shell" or (action.kind == "finish" and action.command is not None):
+        return command_files(action.command) if action.command is not None else FileUse()
+    if action.kind == "edit":
+        use = patch_files(action.text) if plain_name(action.tool) in PATCH_TOOLS or action.command else FileUse()
+        removes = plain_name(action.tool) == "deletefile"
+        named = () if removes else tuple(path for path in action.paths if path not in use.removed)
+        removed = action.paths if removes else use.removed
+        return FileUse(written=named, removed=removed)
+    if action.kind in ("read", "search"):
+        return FileUse(read=action.paths)
+    return code_files(action.text) if plain_name(action.tool) in CODE_TOOLS else FileUse()
+
+
+def written_paths(action: Action) -> tuple[str, ...]:
+    """Files that it creates or changes, as written: by an edit, a redirection, `sed -i`, `cp`, a patch, Python text."""
+    return _use(action).written
+
+
+def read_paths(action: Action) -> tuple[str, ...]:
+    """Files and folders that it looks into, as written; a listing of names (`ls`, `find`) by a shell is none."""
+    return _use(action).read
+
+
+def removed_paths(action: Action) -> tuple[str, ...]:
+    """Files that it removes or moves away, as written."""
+    return _use(action).removed

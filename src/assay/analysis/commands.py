@@ -1,0 +1,358 @@
+"""Reads shell text into the simple commands that it would run. It never runs, expands or looks up anything.
+
+Read: quotes, escapes, comments, continued lines, lists and pipes, subshells, groups, command and process
+substitution, here-documents, redirections, assignments, the words of control flow, and what is handed to another
+program to run (`bash -lc '...'`, `sh <<EOF`, `timeout 60 make`, `find -exec`). Not read: aliases, functions by name,
+arithmetic, what a variable holds.
+
+Invariant: any text gives an answer. What does not parse is read as far as it goes, and nesting beyond a bound is left
+as text, so the work is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from ._wrappers import handed_on, without_wrappers
+
+__all__ = ["Redirect", "SimpleCommand", "simple_commands"]
+
+_DEPTH = 24
+_CACHED_CHARACTERS = 16_384
+_BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
+_PLAIN = re.compile(r"[^ \t\r\n'\"\\$`|&;()<>#]+")
+_QUOTED = re.compile(r'[^"\\$`]+')
+_BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*+)(?:`|\\?\Z)", re.DOTALL)
+_ESCAPED = re.compile(r"'((?:[^'\\]|\\.)*+)(?:'|\\?\Z)", re.DOTALL)
+_REDIRECT = re.compile(r"(\d*+)(<<<|<<-|<<|<>|<&|>&|>>|>\||&>>|&>|<(?!\()|>(?!\())")
+_JOINT = re.compile(r"&&|\|\||\|&|;;&|;;|;&|;|\||&")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+(?:\[[^\]]*+\])?\+?=")
+_OPENING = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "coproc"})
+_CLOSING = frozenset({"fi", "done", "esac", "}"})
+_HEADS = frozenset({"for", "select", "case", "function"})
+
+
+class Redirect(NamedTuple):
+    """`operator` as written without its number (`>`, `>>`, `<`, `&>`, ...), and the word after it."""
+
+    operator: str
+    target: str
+    descriptor: int | None = None
+    """The number written before it."""
+
+
+class SimpleCommand(msgspec.Struct, frozen=True):
+    """One program, builtin or function as it would be called, quotes taken off and expansions left as written."""
+
+    words: tuple[str, ...]
+    joined: str = ""
+    """What stands between it and the command before it: `&&`, `||`, `|`, `;`, `&`, or nothing at the start."""
+    depth: int = 0
+    """0 as typed; one more inside each substitution, subshell and script that another program is given."""
+    assignments: tuple[str, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    stdin: str | None = None
+    """Text of a here-document or here-string."""
+
+    @property
+    def program(self) -> str:
+        """Last part of the first word; empty where there is none."""
+        return self.words[0].rsplit("/", 1)[-1] if self.words else ""
+
+    @property
+    def effective(self) -> tuple[str, ...]:
+        """The words without the programs that only run another one (`sudo`, `env A=b`, `timeout 60`, `uv run`)."""
+        return without_wrappers(self.words)
+
+
+def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
+    """The simple commands of `command`, in the order of their text; what is nested comes after what holds it.
+
+    Nothing is left out where the text is malformed: an open quote or parenthesis reaches to the end.
+    """
+    return _cached(command) if len(command) <= _CACHED_CHARACTERS else _read(command, 0)
+
+
+@lru_cache(maxsize=2048)
+def _cached(command: str) -> tuple[SimpleCommand, ...]:
+    return _read(command, 0)
+
+
+def _read(text: str, depth: int) -> tuple[SimpleCommand, ...]:
+    reader = _Reader(text)
+    reader.commands(depth, "")
+    found: list[SimpleCommand] = []
+    for pending in reader.begun:
+        made = pending.made()
+        if made is None:
+            continue
+        found.append(made)
+        if made.depth < _DEPTH:
+            handed = handed_on(made.words, made.stdin)
+            found += (each for script in handed.scripts for each in _read(script, made.depth + 1))
+            found += (SimpleCommand(words, depth=made.depth + 1) for words in handed.commands)
+    return tuple(found)
+
+
+class _Pending:
+    """A command that is being read."""
+
+    def __init__(self, joined: str, depth: int) -> None:
+        self.joined, self.depth = joined, depth
+        self.words: list[str] = []
+        self.assignments: list[str] = []
+        self.redirects: list[Redirect] = []
+        self.stdin: str | None = None
+        self.head = False
+        """Of a loop, a case or a function: its words are no command."""
+        self.closed = False
+        """A group ends here: what follows is joined to the group."""
+
+    def empty(self) -> bool:
+        return not (self.words or self.assignments or self.redirects or self.stdin is not None)
+
+    def in_test(self) -> bool:
+        return bool(self.words) and self.words[0] == "[[" and self.words[-1] != "]]"
+
+    def made(self) -> SimpleCommand | None:
+        if self.head or self.empty():
+            return None
+        parts = tuple(self.words), self.joined, self.depth, tuple(self.assignments), tuple(self.redirects)
+        return SimpleCommand(*parts, self.stdin)
+
+
+class _HereDocument(NamedTuple):
+    """Announced on the line that is being read; its text begins on the next."""
+
+    owner: _Pending
+    delimiter: str
+    indented: bool
+
+
+class _Reader:
+    """A position in one text, and what was begun before it."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.begun: list[_Pending] = []
+        self._documents: list[_HereDocument] = []
+
+    def commands(self, depth: int, closing: str) -> None:
+        """Reads up to and over `closing` (a parenthesis), or to the end."""
+        pending = self._begin("", depth)
+        while self._skip():
+            char = self.text[self.at]
+            if pending.in_test() and char in "&|()<>":
+                self.at += 1
+                pending.words.append(char)
+                continue
+            joint = self._joint(pending, char)
+            if joint is not None:
+                if char == ")":
+                    if closing:
+                        return
+                    self._pattern()
+                same = pending.empty() and not pending.closed
+                pending = self._begin(pending.joined if same else joint, depth)
+            elif (redirect := _REDIRECT.match(self.text, self.at)) is not None:
+                self._redirect(pending, redirect, depth)
+            elif char == "(":
+                self._parenthesis(pending, depth)
+            else:
+                self._take(pending, depth)
+
+    def _pattern(self) -> None:
+        """What stood before a parenthesis that closes nothing is the pattern of a case."""
+        for pending in reversed(self.begun):
+            pending.head = True
+            if pending.joined != "|":
+                break
+
+    def _begin(self, joined: str, depth: int) -> _Pending:
+        pending = _Pending(joined, depth)
+        self.begun.append(pending)
+        return pending
+
+    def _joint(self, pending: _Pending, char: str) -> str | None:
+        """Reads over what ends a command; None where nothing does."""
+        if char == "\n":
+            self.at += 1
+            self._read_documents()
+            return ";"
+        if char == ")":
+            self.at += 1
+            return ";"
+        found = None if self.text.startswith("&>", self.at) else _JOINT.match(self.text, self.at)
+        if found is None:
+            return None
+        self.at = found.end()
+        return "|" if found[0] == "|&" else ";" if found[0].startswith(";") else found[0]
+
+    def _skip(self) -> bool:
+        """Over blanks and comments; False at the end."""
+        blank = _BLANK.match(self.text, self.at)
+        if blank is not None:
+            self.at = blank.end()
+        if self.text.startswith("#", self.at):
+            line = self.text.find("\n", self.at)
+            self.at = len(self.text) if line < 0 else line
+        return self.at < len(self.text)
+
+    def _parenthesis(self, pending: _Pending, depth: int) -> None:
+        self.at += 1
+        if self.text.startswith("(", self.at) and not pending.words:
+            self._over("))")
+        elif self.text.startswith(")", self.at):
+            self.at += 1
+            pending.words.clear()  # `name ()` begins a function
+        elif depth < _DEPTH:
+            pending.closed = True
+            self.commands(depth + 1, ")")
+        # Beyond the bound what is inside is read on as if it stood here.
+
+    def _over(self, closing: str) -> None:
+        found = self.text.find(closing, self.at)
+        self.at = len(self.text) if found < 0 else found + len(closing)
+
+    def _take(self, pending: _Pending, depth: int) -> None:
+        start = self.at
+        word = self._word(depth)
+        written = self.text[start : self.at]
+        keyword = word if word == written else ""
+        if pending.head:
+            # A case's pattern is no command either: its parenthesis ends the head.
+            pending.head = keyword != "{"
+        elif not pending.words and keyword in _OPENING:
+            return
+        elif not pending.words and keyword in _CLOSING:
+            pending.closed = True
+        elif not pending.words and keyword in _HEADS:
+            pending.head = True
+        elif not pending.words and _ASSIGNMENT.match(written):
+            pending.assignments.append(word)
+        else:
+            pending.words.append(word)
+
+    def _redirect(self, pending: _Pending, found: re.Match[str], depth: int) -> None:
+        self.at = found.end()
+        blank = _BLANK.match(self.text, self.at)
+        self.at = self.at if blank is None else blank.end()
+        target = self._word(depth)
+        if found[2] in ("<<", "<<-"):
+            self._documents.append(_HereDocument(pending, target, found[2] == "<<-"))
+        elif found[2] == "<<<":
+            pending.stdin = target
+        else:
+            pending.redirects.append(Redirect(found[2], target, int(found[1][:4]) if found[1] else None))
+
+    def _read_documents(self) -> None:
+        """The texts that the line just ended has announced."""
+        waiting, self._documents = self._documents, []
+        for each in waiting:
+            each.owner.stdin = self._document(each)
+
+    def _document(self, announced: _HereDocument) -> str:
+        lines: list[str] = []
+        while self.at < len(self.text):
+            end = self.text.find("\n", self.at)
+            end = len(self.text) if end < 0 else end
+            line = self.text[self.at : end].rstrip("\r")
+            self.at = min(end + 1, len(self.text))
+            line = line.lstrip("\t") if announced.indented else line
+            if line == announced.delimiter:
+                break
+            lines.append(line)
+        return "\n".join(lines)
+
+    def _word(self, depth: int) -> str:
+        parts: list[str] = []
+        while self.at < len(self.text):
+            plain = _PLAIN.match(self.text, self.at)
+            if plain is not None:
+                self.at = plain.end()
+                parts.append(plain[0])
+                continue
+            char = self.text[self.at]
+            if char == "'":
+                parts.append(self._single())
+            elif char == '"':
+                parts.append(self._double(depth))
+            elif char in "$`" or (char in "<>" and self.text.startswith("(", self.at + 1)):
+                parts.append(self._expansion(depth))
+            elif char == "\\":
+                parts.append(self.text[self.at + 1 : self.at + 2].replace("\n", ""))
+                self.at = min(self.at + 2, len(self.text))
+            elif char == "#" and parts:
+                parts.append(char)
+                self.at += 1
+            else:
+                break
+        return "".join(parts)
+
+    def _single(self) -> str:
+        start = self.at + 1
+        end = self.text.find("'", start)
+        end = len(self.text) if end < 0 else end
+        self.at = min(end + 1, len(self.text))
+        return self.text[start:end]
+
+    def _double(self, depth: int) -> str:
+        parts: list[str] = []
+        self.at += 1
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == '"':
+                self.at += 1
+                break
+            if char == "\\":
+                after = self.text[self.at + 1 : self.at + 2]
+                parts.append("" if after == "\n" else after if after in ('"', "\\", "$", "`") else char + after)
+                self.at = min(self.at + 2, len(self.text))
+            elif char in "$`":
+                parts.append(self._expansion(depth))
+            elif (quoted := _QUOTED.match(self.text, self.at)) is not None:
+                parts.append(quoted[0])
+                self.at = quoted.end()
+        return "".join(parts)
+
+    def _expansion(self, depth: int) -> str:
+        """Text of an expansion as written; commands inside it are read."""
+        start, text = self.at, self.text
+        if text[start] == "`":
+            self._backticks(depth)
+        elif text.startswith("$((", start):
+            self._over("))")
+        elif text.startswith(("$(", "<(", ">("), start) and depth < _DEPTH:
+            self.at += 2
+            self.commands(depth + 1, ")")
+        elif text.startswith("${", start):
+            self._over("}")
+        elif text.startswith("$'", start):
+            self.at += 1
+            return self._escaped()
+        else:
+            self.at += 1
+        return text[start : self.at]
+
+    def _backticks(self, depth: int) -> None:
+        inner = _BACKTICKS.match(self.text, self.at)
+        if inner is None or depth >= _DEPTH:
+            self.at += 1
+            return
+        self.at = inner.end()
+        within = _Reader(re.sub(r"\\([`\\$])", r"\1", inner[1]))
+        within.commands(depth + 1, "")
+        self.begun += within.begun
+
+    def _escaped(self) -> str:
+        inner = _ESCAPED.match(self.text, self.at)
+        if inner is None:
+            self.at += 1
+            return ""
+        self.at = inner.end()
+        known = {"n": "\n", "t": "\t", "r": "\r"}
+        return re.sub(r"\\(.)", lambda found: known.get(found[1], found[1]), inner[1], flags=re.DOTALL)
