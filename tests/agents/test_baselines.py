@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from assay import plugins
-from assay.agents.interface import Agent
+from assay.agents.interface import Agent, Prior
 from assay.agents.null import NullAgent
 from assay.agents.oracle import OracleAgent
 from assay.agents.random_shell import RandomShellAgent
-from assay.agents.replay import ReplayAgent
+from assay.agents.replay import ContinueAgent, ReplayAgent
 from assay.agents.testing import FakeAttempt, FakeTools, FakeWorkspace, fake_task
 from assay.environments.interface import ExecResult
 from assay.errors import TaskError, UserError
-from assay.records import Isolation, Observation, Oracle, Step, ToolCall
+from assay.records import Evidence, Isolation, Observation, Oracle, Step, ToolCall
 
 pytestmark = pytest.mark.quick
 
@@ -107,12 +107,40 @@ def recorded(index: int, x: int, content: str) -> Step:
 async def test_replay_does_the_recorded_calls_in_order() -> None:
     tools = FakeTools({"double": lambda a: str(2 * a["x"])})
     prior = (recorded(0, 1, "2"), Step(1, "environment"), Step(2, "agent", message="hm"), recorded(3, 5, "11"))
-    attempt = FakeAttempt(tools=tools, prior=prior)
+    attempt = FakeAttempt(tools=tools, prior=Prior(prior))
     await ReplayAgent().run(attempt)
     assert tools.calls == [("double", {"x": 1}), ("double", {"x": 5})]
     assert [step.message for step in attempt.steps] == ["step 0", "hm", "step 3"]
-    assert attempt.evidence[0].data["first"] == [{"step": 3, "call": 0, "differs": ["content"]}]
-    assert attempt.ended == "replayed 3 steps; 1 of 2 observations differ"
+    assert attempt.evidence[-1].data == {"steps": 3, "missing": []}
+    assert attempt.ended == "did 3 recorded steps again"
+
+
+@pytest.mark.parametrize("until", [0, 1, 3])
+async def test_another_agent_goes_on_after_so_many_steps(until: int) -> None:
+    tools = FakeTools({"double": lambda a: str(2 * a["x"])})
+    attempt = FakeAttempt(tools=tools, prior=Prior(tuple(recorded(n, n, "") for n in range(3)), until=until))
+    agent = ContinueAgent(NullAgent())
+    await agent.run(attempt)
+    assert (len(tools.calls), attempt.ended) == (until, "did nothing")
+    assert (agent.name, agent.takes_solution) == ("replay+null", False)
+
+
+async def test_what_was_done_beside_steps_is_done_again_or_named() -> None:
+    write = {"path": "/a", "mode": 0o600, "beside": True}
+    acts = (
+        Evidence("e1", "audit", "write", {**write, "digest": "blake3:1"}),
+        Evidence("e2", "audit", "write", write),
+        Evidence("e3", "audit", "write", {**write, "path": "/b", "fork": "1", "digest": "blake3:1"}),
+        Evidence("e4", "audit", "execution", {"argv": ["make"], "cwd": "/w", "beside": True, "env": ["KEY"]}),
+        recorded(0, 1, ""),
+    )
+    attempt = FakeAttempt(workspace=FakeWorkspace(), prior=Prior(acts, blob=lambda _: b"kept"))
+    await ReplayAgent().run(attempt)
+    workspace = attempt.workspace
+    assert isinstance(workspace, FakeWorkspace)
+    assert (workspace.files, workspace.commands) == ({"/a": b"kept"}, [["make"]])
+    missing = attempt.evidence[-1].data["missing"]
+    assert ["not in the record" in missing[0], missing[1]] == [True, "the value of the variable KEY"]
 
 
 async def test_replay_says_what_was_tried_in_a_fork_and_does_not_do_it() -> None:
@@ -120,7 +148,7 @@ async def test_replay_says_what_was_tried_in_a_fork_and_does_not_do_it() -> None
     before = FakeAttempt(workspace=workspace)
     await before.shell("make", message="try", fork=await workspace.fork())
     assert workspace.commands == []
-    again = FakeAttempt(workspace=FakeWorkspace(), prior=tuple(before.steps))
+    again = FakeAttempt(workspace=FakeWorkspace(), prior=Prior(tuple(before.steps)))
     await ReplayAgent().run(again)
     assert (again.workspace.commands, [step.message for step in again.steps]) == ([], ["try"])  # type: ignore[union-attr]
 
@@ -128,7 +156,7 @@ async def test_replay_says_what_was_tried_in_a_fork_and_does_not_do_it() -> None
 async def test_replay_does_not_execute_what_was_malformed() -> None:
     call = ToolCall("c", "double", "{bad", None, "the arguments are no JSON")
     tools = FakeTools({"double": lambda a: "x"})
-    attempt = FakeAttempt(tools=tools, prior=(Step(0, "agent", tool_calls=(call,)),))
+    attempt = FakeAttempt(tools=tools, prior=Prior((Step(0, "agent", tool_calls=(call,)),)))
     await ReplayAgent().run(attempt)
     assert tools.calls == []
     assert attempt.steps[0].observations[0].error
@@ -138,10 +166,10 @@ async def test_replay_does_not_execute_what_was_malformed() -> None:
 async def test_replay_types_the_commands_that_were_typed(command: Any) -> None:
     before = FakeAttempt(workspace=FakeWorkspace(lambda command, files: ExecResult(2, "out", "err", 0.0)))
     await before.shell(command, message="build")
-    again = FakeAttempt(workspace=before.workspace, prior=tuple(before.steps))
+    again = FakeAttempt(workspace=before.workspace, prior=Prior(tuple(before.steps)))
     await ReplayAgent().run(again)
     assert again.steps == before.steps
-    assert again.ended == "replayed 1 steps; 0 of 1 observations differ"
+    assert again.ended == "did 1 recorded steps again"
 
 
 async def test_replay_of_nothing_is_explained() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from assay.agents.conformance import check_agent
+from assay.agents.interface import Prior
 from assay.agents.loop import LoopAgent
 from assay.agents.null import NullAgent
 from assay.agents.oracle import OracleAgent
@@ -27,7 +28,7 @@ def attempt(seed: int, limits: Limits) -> FakeAttempt:
         backend=ScriptedBackend(REPLIES),
         tools=FakeTools({"f": lambda a: "yes"}),
         workspace=FakeWorkspace(),
-        prior=(Step(0, "agent", tool_calls=(ToolCall("a", "f", "{}", {}),)),),
+        prior=Prior((Step(0, "agent", tool_calls=(ToolCall("a", "f", "{}", {}),)),)),
     )
 
 

@@ -6,7 +6,7 @@ when it is done; the loop around it holds the limits, records, stops what it lef
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -16,7 +16,7 @@ from assay.environments.interface import ExecResult, Mount, Tools, Workspace, Wo
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, Task, ToolCall
 
-__all__ = ["FORK_SHELL", "Agent", "Attempt", "Endpoint", "Needs", "PlacedAgent", "placed"]
+__all__ = ["FORK_SHELL", "Agent", "Attempt", "Endpoint", "Needs", "PlacedAgent", "Prior", "placed", "takes_solution"]
 
 FORK_SHELL = "shell in a fork"
 """The tool call of a step that ran in a fork: no part of what is judged, and not done again by a replay."""
@@ -34,6 +34,29 @@ class Endpoint(NamedTuple):
     """The model's name in the record. A client may ask for any name; the run's model answers."""
 
 
+def _nothing_kept(digest: str) -> bytes:
+    message = f"no bytes are kept here, those of {digest} neither"
+    raise KeyError(message)
+
+
+def _no_tree(listing: str, target: Path) -> None:
+    message = f"no folders are kept here, {listing} for {target.name} neither"
+    raise KeyError(message)
+
+
+class Prior(NamedTuple):
+    """What a recorded attempt did: its steps, and between them what it did beside them, as evidence."""
+
+    acts: tuple[Step | Evidence, ...] = ()
+    """In order. Evidence is of what was brought in or run through `Attempt.workspace`, marked `beside`."""
+    blob: Callable[[str], bytes] = _nothing_kept
+    """The kept bytes of a content address. Raises `StoreError` where they are gone."""
+    tree: Callable[[str, Path], None] = _no_tree
+    """Writes the kept folder or file of a listing to a path where nothing is yet. Raises as `blob`."""
+    until: int | None = None
+    """How many of the steps are done again; None is all."""
+
+
 class Attempt(Protocol):
     """What an agent may use. Every method that acts raises `LimitReached` when a limit is met; let it pass."""
 
@@ -46,8 +69,8 @@ class Attempt(Protocol):
     """The same place as tools for a model (shell, read, edit), or the in-process world's own."""
     solution: Path | None
     """The task's solution folder on the host, for the oracle alone; None for every other agent."""
-    prior: tuple[Step, ...]
-    """Recorded steps to replay, for the replay agent alone."""
+    prior: Prior
+    """What is to be done again, for the replay agent alone."""
 
     async def shell(
         self,
@@ -144,6 +167,11 @@ class Needs(msgspec.Struct, frozen=True):
     """Also the size of each of `tmpfs`."""
     tmpfs: tuple[str, ...] = ()
     """Folders for the programs' own files (settings, logs): they start empty and are no part of the state."""
+
+
+def takes_solution(agent: Agent) -> bool:
+    """Whether it is given the task's reference solution: the oracle is, and what stands for it says so itself."""
+    return agent.name == "oracle" or bool(getattr(agent, "takes_solution", False))
 
 
 @runtime_checkable

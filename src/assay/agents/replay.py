@@ -1,28 +1,36 @@
-"""The agent that does again what a recorded attempt did: same calls, same order, in a fresh environment.
+"""Agents that do again what a recorded attempt did: same calls, same order, in a fresh environment.
 
-It asks no model. What came out differently from the record is noted as evidence, so that an environment that is not
-deterministic is seen; it is no failure of the replay.
+They ask no model, and judge nothing: whoever has both records compares them (`assay.analysis.replayed`). What was done
+beside the steps (an upload, a file written, a command) is done again where it stands in the record; what is not kept
+there is noted as missing. After each step the agent notes what changed in the state.
 
-Not replayed: what an agent did to `attempt.workspace` beside its steps, such as the oracle's upload of the solution;
-what it tried in forks, which left no trace.
+Not replayed: what was tried in forks, which left no trace; a step of anybody but the agent.
 """
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from assay.errors import UserError
-from assay.records import Evidence, Observation, Step
+import msgspec
 
-from .interface import FORK_SHELL, Attempt
+from assay.environments.interface import Change, Mount, Workspace
+from assay.errors import StoreError, UserError
+from assay.records import Evidence, Observation, Step, ToolCall
 
-__all__ = ["ReplayAgent"]
+from .interface import FORK_SHELL, Agent, Attempt, Needs, PlacedAgent, takes_solution
 
-_LISTED = 50
+__all__ = ["ContinueAgent", "ReplayAgent"]
+
+MOST_CHANGES = 2_000
+"""Changed paths of one step that are noted."""
 
 
 class ReplayAgent:
-    """Executes the tool calls of `attempt.prior` step by step."""
+    """Does again what `attempt.prior` holds."""
 
     name = "replay"
     needs_model = False
@@ -33,62 +41,164 @@ class ReplayAgent:
         Raises:
             UserError: There is nothing to replay.
         """
-        steps = [step for step in attempt.prior if step.actor == "agent"]
-        if not steps:
-            message = f"nothing to replay for task {attempt.task.id!r}: the recorded attempt holds no step of an agent"
+        if not attempt.prior.acts:
+            message = (
+                f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"
+            )
             raise UserError(message)
-        compared, different = 0, []
-        for step in steps:
-            if not step.tool_calls or all(call.name == FORK_SHELL for call in step.tool_calls):
-                attempt.say(step.message or "", reasoning=step.reasoning)
-                continue
-            seen = await _again(attempt, step)
-            compared += min(len(step.observations), len(seen))
-            different += _differences(step, seen)
-        attempt.note(_evidence(compared, different))
-        attempt.finish(f"replayed {len(steps)} steps; {len(different)} of {compared} observations differ")
+        again = _Again(attempt)
+        await again.run()
+        attempt.finish(f"did {again.steps} recorded steps again")
 
 
-async def _again(attempt: Attempt, step: Step) -> tuple[Observation, ...]:
-    command = _own_command(step)
-    if command is None:
-        return await attempt.act(step.tool_calls, message=step.message, reasoning=step.reasoning)
-    result = await attempt.shell(command, message=step.message)
-    return (
-        Observation(
-            content=result.stdout,
-            exit_code=result.exit_code,
-            error=result.exit_code != 0,
-            stderr=result.stderr,
-            timed_out=result.timed_out,
-        ),
-    )
+class ContinueAgent(ReplayAgent):
+    """Does again what `attempt.prior` holds, then lets another agent go on from there."""
+
+    def __init__(self, then: Agent) -> None:
+        self.name = f"replay+{then.name}"
+        self.needs_model = then.needs_model
+        self.takes_solution = takes_solution(then)
+        self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
+        self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
+        self._then = then
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        if attempt.prior.until != 0:
+            await _Again(attempt).run()
+        await self._then.run(attempt)
 
 
-def _own_command(step: Step) -> str | list[str] | None:
-    """The command of a step that an agent took through `attempt.shell`, which takes more than a model's tool does."""
-    call = step.tool_calls[0]
-    if step.call is not None or len(step.tool_calls) != 1 or call.name != "shell" or call.error is not None:
+class _Again:
+    """One attempt's acts, done again."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.steps = 0
+        self._attempt = attempt
+        self._missing: list[str] = []
+        self._env: dict[str, str] = {}
+        """Of the next step."""
+        self._known: dict[str, Change] = {}
+
+    async def run(self) -> None:
+        """Does it all, or as many steps as are asked for."""
+        prior = self._attempt.prior
+        for act in prior.acts:
+            if prior.until is not None and self.steps >= prior.until:
+                break
+            if isinstance(act, Evidence):
+                await self._beside(act)
+            elif act.actor == "agent":
+                await self._step(act)
+        data = {"steps": self.steps, "missing": self._missing[:100]}
+        self._attempt.note(Evidence("replayed", "audit", "replayed", data))
+
+    async def _step(self, step: Step) -> None:
+        if not step.tool_calls or all(call.name == FORK_SHELL for call in step.tool_calls):
+            self._attempt.say(step.message or "", reasoning=step.reasoning)
+        else:
+            await self._act(step)
+        self.steps += 1
+        self._env = {}
+        await self._note_state()
+
+    async def _act(self, step: Step) -> tuple[Observation, ...] | None:
+        own = _own_command(step)
+        if own is None:
+            return await self._attempt.act(step.tool_calls, message=step.message, reasoning=step.reasoning)
+        command, timeout_s = own
+        await self._attempt.shell(command, message=step.message, timeout_s=timeout_s, env=self._env or None)
         return None
-    command = call.parsed.get("command") if call.parsed is not None and len(call.parsed) == 1 else None
-    if isinstance(command, list):
-        return command if all(isinstance(word, str) for word in command) else None
-    return command if isinstance(command, str) else None
+
+    async def _note_state(self) -> None:
+        """What changed since the step before, so that two replays can be compared path by path."""
+        workspace = self._attempt.workspace
+        if workspace is None:
+            return
+        now = {change.path: change for change in await workspace.diff()}
+        changed = [change for path, change in now.items() if self._known.get(path) != change]
+        reverted = [path for path in self._known if path not in now]
+        self._known = now
+        if changed or reverted:
+            data = {
+                "step": self.steps - 1,
+                "changes": msgspec.to_builtins(changed[:MOST_CHANGES]),
+                "as_before": reverted[:MOST_CHANGES],
+            }
+            self._attempt.note(Evidence("step_state", "state", "step_state", data))
+
+    async def _beside(self, act: Evidence) -> None:
+        """Does again what was done beside the steps. An execution of a step tells only its variables."""
+        workspace, data = self._attempt.workspace, act.data
+        if workspace is None or "fork" in data:
+            return
+        if act.kind == "execution" and not data.get("beside"):
+            self._env = self._variables(data.get("env") or ())
+            return
+        if not data.get("beside"):
+            return
+        try:
+            await self._do(workspace, act)
+        except (KeyError, ValueError, OSError, StoreError) as exc:
+            self._missing.append(f"{act.kind} {data.get('target') or data.get('path') or ''}: {exc}"[:300])
+
+    async def _do(self, workspace: Workspace, act: Evidence) -> None:
+        data, prior = act.data, self._attempt.prior
+        match act.kind:
+            case "write":
+                await workspace.write(str(data["path"]), prior.blob(_kept(data, "digest")), mode=int(data["mode"]))
+            case "upload":
+                with tempfile.TemporaryDirectory(prefix="assay-replay-") as folder:
+                    source = Path(folder) / "source"
+                    await asyncio.to_thread(prior.tree, _kept(data, "listing"), source)
+                    await workspace.upload(source, str(data["target"]))
+            case "execution":
+                stdin = data.get("stdin")
+                await workspace.exec(
+                    _command(data["argv"]),
+                    cwd=str(data["cwd"]),
+                    env=self._variables(data.get("env") or ()) or None,
+                    stdin=prior.blob(_kept(stdin, "digest")) if isinstance(stdin, dict) else b"",
+                    timeout_s=data.get("timeout_s"),
+                )
+            case "kill_all" | "fork" | "snapshot":
+                await workspace.kill_all()
+
+    def _variables(self, names: Sequence[str]) -> dict[str, str]:
+        """Variables by name: values are not recorded, but those of the task's own solution are known."""
+        oracle = self._attempt.task.oracle
+        known = oracle.env if oracle is not None else {}
+        self._missing += [f"the value of the variable {name}" for name in names if name not in known]
+        return {name: known[name] for name in names if name in known}
 
 
-def _differences(step: Step, seen: tuple[Observation, ...]) -> list[dict[str, Any]]:
-    found = []
-    for position, (before, now) in enumerate(zip(step.observations, seen, strict=False)):
-        parts = [
-            name
-            for name in ("content", "stderr", "exit_code", "error", "timed_out")
-            if getattr(before, name) != getattr(now, name)
-        ]
-        if parts:
-            found.append({"step": step.index, "call": position, "differs": parts})
+def _kept(data: dict[str, Any], key: str) -> str:
+    found = data.get(key)
+    if not isinstance(found, str):
+        message = f"its bytes are not in the record ({data.get('left_out') or 'an older version did not keep them'})"
+        raise ValueError(message)  # noqa: TRY004, what is wrong lies in the record
     return found
 
 
-def _evidence(compared: int, different: list[dict[str, Any]]) -> Evidence:
-    data = {"compared": compared, "different": len(different), "first": different[:_LISTED]}
-    return Evidence(id="replay", channel="audit", kind="replay", data=data)
+def _command(argv: object) -> str | list[str]:
+    if isinstance(argv, str):
+        return argv
+    if isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv):
+        return argv
+    message = "what was run is no command"
+    raise ValueError(message)
+
+
+def _own_command(step: Step) -> tuple[str | list[str], float | None] | None:
+    """The command of a step that an agent took through `attempt.shell`, which takes more than a model's tool does."""
+    call: ToolCall = step.tool_calls[0]
+    if step.call is not None or len(step.tool_calls) != 1 or call.name != "shell" or call.error is not None:
+        return None
+    given = call.parsed or {}
+    timeout_s = given.get("timeout_s")
+    if not set(given) <= {"command", "timeout_s"} or not isinstance(timeout_s, int | float | None):
+        return None
+    try:
+        return _command(given.get("command")), timeout_s
+    except ValueError:
+        return None

@@ -24,7 +24,7 @@ from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
 from assay.records import EnvironmentSpec, Evidence, ModelCall, Observation, Step, Task, ToolCall, canonical_bytes
 
 from ._fake_workspace import FakeWorkspace
-from .interface import FORK_SHELL, Attempt, Endpoint
+from .interface import FORK_SHELL, Attempt, Endpoint, Prior
 
 __all__ = ["FakeAttempt", "FakeTools", "FakeWorkspace", "fake_task"]
 
@@ -83,7 +83,7 @@ class FakeAttempt(Attempt):
     tools: Tools = field(default_factory=lambda: FakeTools({}))
     workspace: Workspace | None = None
     solution: Path | None = None
-    prior: tuple[Step, ...] = ()
+    prior: Prior = field(default_factory=Prior)
     steps: list[Step] = field(default_factory=list)
     """What was recorded, in order."""
     calls: list[ModelCall] = field(default_factory=list)
@@ -113,7 +113,9 @@ class FakeAttempt(Attempt):
             raise UserError(text)
         self._turn()
         result = await (fork or self.workspace).exec(command, timeout_s=timeout_s, env=env)
-        arguments = {"command": command if isinstance(command, str) else list(command)}
+        arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
+        if timeout_s is not None:
+            arguments["timeout_s"] = timeout_s
         name = "shell" if fork is None else FORK_SHELL
         call = ToolCall(f"t{len(self.steps)}", name, canonical_bytes(arguments).decode(), arguments)
         seen = Observation(

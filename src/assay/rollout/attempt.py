@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from assay.agents.interface import FORK_SHELL, Attempt, Endpoint
+from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior
 from assay.environments.interface import ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
 from assay.gateway.interface import Delta, Exchange, ModelBackend, ModelReply, ModelRequest
@@ -75,9 +75,11 @@ class LiveAttempt(Attempt):
         self.task = task
         self.seed = seed
         self.workspace: Workspace | None = None
+        self.acting: Workspace | None = None
+        """The same sandbox, for what is done as a step; what is done through `workspace` is done beside steps."""
         self.tools: Tools = _NoTools()
         self.solution: Path | None = None
-        self.prior: tuple[Step, ...] = ()
+        self.prior = Prior()
         self.ended: str | None = None
         self._recorder = recorder
         self._meter = meter
@@ -102,11 +104,13 @@ class LiveAttempt(Attempt):
             raise UserError(text)
         self._meter.turn()
         started = time.time()
-        arguments = {"command": command if isinstance(command, str) else list(command)}
+        arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
+        if timeout_s is not None:
+            arguments["timeout_s"] = timeout_s
         name = "shell" if fork is None else FORK_SHELL
         call = ToolCall(f"t{self._recorder.steps}", name, canonical_bytes(arguments).decode(), arguments)
         try:
-            result = await (fork or self.workspace).exec(command, timeout_s=timeout_s, env=env)
+            result = await (fork or self.acting or self.workspace).exec(command, timeout_s=timeout_s, env=env)
         except BaseException:
             # Cut by a limit, or the sandbox broke: what was begun stays on record.
             self._record(message, None, (call,), (), Moment(started))

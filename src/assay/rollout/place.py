@@ -32,6 +32,7 @@ from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
 
 from .around import await_healthy, collect, keep_artifacts, put_step_files
 from .attempt import LiveAttempt
+from .kept import TaskKeeper, place_of
 from .plan import Verification
 from .recorded import RecordedWorkspace
 from .recorder import Recorder
@@ -70,6 +71,10 @@ class Keeping(NamedTuple):
     """Folders of the agent's own that are no part of the state: the oracle's solution."""
     verification: Verification = "default"
     variation: Variation = Variation()
+    tasks: TaskKeeper | None = None
+    """Keeps the tasks' records and files; None keeps none."""
+    state: Snapshot | None = None
+    """Where the attempt begins; None is the task's image as it is."""
 
 
 class Place(Protocol):
@@ -125,6 +130,8 @@ class WorkspacePlace:
         self._given: RecordedWorkspace | None = None
         self._state: Snapshot | None = None
         self._asked = keeping.verification == "as_asked"
+        self._told = False
+        """Whether the record says what the task and the sandbox are."""
         self._unsealed: _Unsealed | None = None
         """What is to be done once the living sandbox was judged."""
 
@@ -133,11 +140,12 @@ class WorkspacePlace:
         spec = await self._prepared.spec(self._loaded)
         spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
         self._spec = living_spec(spec) if self._asked else spec
-        self._workspace = await self._backend.open(placed(self._spec, self._keeping.agent))
+        own = placed(self._spec, self._keeping.agent)
+        self._workspace = await self._backend.open(own, state=self._keeping.state)
         self.isolation = self._workspace.isolation
-        recorded = self._given = RecordedWorkspace(self._workspace, recorder, self._blobs)
-        attempt.workspace = recorded
-        attempt.tools = WorkspaceTools(recorded)
+        attempt.workspace = self._given = RecordedWorkspace(self._workspace, recorder, self._blobs, beside=True)
+        attempt.acting = RecordedWorkspace(self._workspace, recorder, self._blobs)
+        attempt.tools = WorkspaceTools(attempt.acting)
 
     def resolved(self, task: Task) -> Task:
         """See `Place.resolved`."""
@@ -145,6 +153,10 @@ class WorkspacePlace:
 
     async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
         """See `Place.enter`."""
+        if not self._told:
+            self._told = True
+            await tell_task(self._keeping.tasks, self._loaded, recorder)
+            recorder.evidence("state", "place", place_of(self._open().spec, self._backend.name))
         healthcheck = step.healthcheck if step is not None and step.healthcheck else self._parameters.get("healthcheck")
         if step is None and not healthcheck:
             return
@@ -284,10 +296,13 @@ def _script_of(loaded: LoadedTask, task: Task, step: TaskStep | None) -> Check:
 class WorldPlace:
     """An in-process world: no agent code runs, so there is nothing to isolate. `make` makes it, at `open`."""
 
-    def __init__(self, make: Callable[[], World]) -> None:
+    def __init__(
+        self, make: Callable[[], World], loaded: LoadedTask | None = None, tasks: TaskKeeper | None = None
+    ) -> None:
         self.isolation: Isolation | None = NOT_NEEDED
         self.artifacts: dict[str, str] = {}
         self._make = make
+        self._tell = (loaded, tasks)
         self._made: World | None = None
 
     @property
@@ -307,6 +322,9 @@ class WorldPlace:
 
     async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
         """See `Place.enter`."""
+        (loaded, tasks), self._tell = self._tell, (None, None)
+        if loaded is not None:
+            await tell_task(tasks, loaded, recorder)
 
     async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
         """See `Place.settle`."""
@@ -320,6 +338,13 @@ class WorldPlace:
         """See `Place.close`."""
         if self._made is not None:
             await self._made.close()
+
+
+async def tell_task(keeper: TaskKeeper | None, loaded: LoadedTask, recorder: Recorder) -> None:
+    """Says in the record which task this is, so that it can be judged again when the folder has changed."""
+    if keeper is not None:
+        kept = await keeper.keep(loaded)
+        recorder.evidence("state", "task", kept.data, kept.blobs)
 
 
 async def keep_state(backend: Backend, state: Snapshot, blobs: BlobStore) -> tuple[str, tuple[str, ...]] | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from assay.agents.interface import Agent
+from assay.agents.interface import Agent, Prior
+from assay.environments.interface import Snapshot
 from assay.records import Limits, digest_bytes
 from assay.tasks import LoadedTask
 
@@ -32,6 +33,12 @@ class PlannedAttempt(NamedTuple):
     variation: Variation = Variation()
     told: Mapping[str, Any] = {}
     """What the chain's first event tells beside all this."""
+    brings_solution: bool = False
+    """The reference solution is brought in, by whoever acts: its folder is no part of the state."""
+    state: Snapshot | None = None
+    """Where the attempt begins; None is the task's image as it is."""
+    prior: tuple[Prior, ...] = ()
+    """What a replay does again: one for each part of the task."""
 
     def chain(self, retry: int) -> str:
         """Id of the chain of one try."""

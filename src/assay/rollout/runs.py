@@ -24,11 +24,13 @@ from .admitted import ADMISSION, require_admitted
 from .attempt import ModelAccess
 from .config import RunConfig
 from .endpoint import GatewayDoor
+from .kept import TaskKeeper
 from .models import open_model, settled_model
 from .place import Keeping, Place, WorkspacePlace, WorldPlace
 from .plan import PlannedAttempt, plan
 from .prepare import Preparer
 from .progress import Progress
+from .redact import Redactor
 from .runner import run_plan
 from .trial import Services
 
@@ -208,7 +210,7 @@ async def _run(store: RunStore, means: Means, tasks: Sequence[LoadedTask], progr
 async def run_attempts(store: RunStore, means: Means, planned: Sequence[PlannedAttempt], progress: Progress) -> None:
     """Runs what is missing of a plan. Raises `StoreError` where the record cannot be written."""
     config, agent = means.config, means.agent
-    places = _Places(means.preparer, store, agent, config.repetitions)
+    places = _Places(means, store, TaskKeeper(store.blobs, Redactor(means.secrets)))
     services = Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets)
     await run_plan(services, planned, progress)
 
@@ -216,23 +218,32 @@ async def run_attempts(store: RunStore, means: Means, planned: Sequence[PlannedA
 class _Places:
     """Makes the place of each try; called with what was planned."""
 
-    def __init__(self, preparer: Preparer | None, store: RunStore, agent: Agent, repetitions: int) -> None:
-        self._preparer = preparer
-        self._blobs, self._repetitions, self._agent = store.blobs, repetitions, agent
+    def __init__(self, means: Means, store: RunStore, tasks: TaskKeeper) -> None:
+        self._preparer = means.preparer
+        self._blobs, self._repetitions, self._agent = store.blobs, means.config.repetitions, means.agent
         self._worlds: dict[str, Callable[[dict[str, Any], int], World]] = {}
+        self._tasks = tasks
 
     def __call__(self, planned: PlannedAttempt) -> Place:
         loaded, preparer = planned.loaded, self._preparer
         if loaded.task.environment.kind != "workspace":
-            return WorldPlace(lambda: self._make_world(loaded))
+            return WorldPlace(lambda: self._make_world(loaded), loaded, self._tasks)
         if preparer is None:
             message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
             raise UserError(message)
 
         agent = planned.agent or self._agent
-        # The reference solution is no part of the state that it leads to.
-        own = ("/solution",) if agent.name == "oracle" else ()
-        keeping = Keeping(self._blobs, self._repetitions, agent, own, planned.verification, planned.variation)
+        keeping = Keeping(
+            blobs=self._blobs,
+            repetitions=self._repetitions,
+            agent=agent,
+            # The reference solution is no part of the state that it leads to.
+            own=("/solution",) if planned.brings_solution or agent.name == "oracle" else (),
+            verification=planned.verification,
+            variation=planned.variation,
+            tasks=self._tasks,
+            state=planned.state,
+        )
         return WorkspacePlace(preparer, loaded, keeping)
 
     def _make_world(self, loaded: LoadedTask) -> World:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay import __version__
-from assay.agents.interface import Agent
+from assay.agents.interface import Agent, Prior, takes_solution
 from assay.errors import (
     AgentError,
     AssayError,
@@ -182,6 +182,7 @@ class _Try:
                 self.how.failed(TaskError(str(exc)))
                 return
             self.attempt.solution = self._solution(task)
+            self.attempt.prior = self.planned.prior[number] if number < len(self.planned.prior) else Prior()
             await self.enter(step)
             if self.how.broke is None:
                 await self.act()
@@ -195,7 +196,7 @@ class _Try:
 
     def _solution(self, task: Task) -> Path | None:
         folder = self.planned.loaded.folder
-        wanted = self.agent.name == "oracle" and folder is not None and task.oracle is not None
+        wanted = takes_solution(self.agent) and folder is not None and task.oracle is not None
         return folder / (task.oracle.folder or "solution") if wanted and folder and task.oracle else None
 
     def _ends_here(self, judged: Sequence[Verdict], step: TaskStep) -> bool:

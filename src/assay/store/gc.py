@@ -1,7 +1,8 @@
 """Drops what nothing refers to any more: blobs, and temporary files that a killed process left.
 
-A blob is referred to when its content address stands anywhere in an event, an addendum or a manifest of a run (a blob
-named only inside another blob is not; writers name all of them in their evidence). Invariants: a run that cannot be
+A blob is referred to when its content address stands anywhere in an event, an addendum or a manifest of a run, or in a
+listing (`trees`) that an evidence names as such (a blob named only inside any other blob is not; writers name all of
+them in their evidence). Invariants: a run that cannot be
 read stops the whole of it before anything is removed; what a run that is being written refers to stays, and so does
 every blob that was written or asked for since its writer began; one that somebody has just written or asked for stays,
 because asking makes it young.
@@ -19,13 +20,15 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import DIGEST_PREFIX
+from assay.records import DIGEST_PREFIX, EvidenceAdded
 
 from .addenda import addendum_links
 from .blobs import BlobStore
+from .chain import Link, event_of
 from .database import is_written, store_errors
 from .layout import Layout, damaged_runs, list_runs
 from .run import RunStore
+from .trees import LISTING, listed
 
 __all__ = ["GcReport", "gc"]
 
@@ -88,14 +91,29 @@ def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: 
 def _references(layout: Layout) -> set[bytes]:
     """Every content address that a run holds, as 32 bytes each."""
     found: set[bytes] = set()
+    followed: set[str] = set()
     with RunStore.open(layout.root, layout.run) as store, store.snapshot():
         for stored in store.links():
             found.update(_addresses(stored.body))
+            found.update(_listed(store.blobs, stored, followed))
         found.update(_addresses(msgspec.json.encode(store.manifest())))
     for segment in addendum_links(layout):
         for stored in segment.links:
             found.update(_addresses(stored.body))
+            found.update(_listed(layout.blobs, stored, followed))
     return found
+
+
+def _listed(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:
+    """What listings that an event names refer to; each is read once."""
+    if b'"listing"' not in stored.body:
+        return
+    body = event_of(stored).body
+    listing = body.evidence.data.get(LISTING) if isinstance(body, EvidenceAdded) else None
+    if isinstance(body, EvidenceAdded) and isinstance(listing, str) and listing not in followed:
+        followed.add(listing)
+        for address in listed(blobs, body.evidence):
+            yield from _addresses(address.encode())
 
 
 def _addresses(data: bytes) -> Iterator[bytes]:
