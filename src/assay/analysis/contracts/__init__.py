@@ -1,0 +1,24 @@
+"""Safety contracts: what must hold over the calls and the state of a run, written in TOML.
+
+`read_contract` reads one, `findings_of_contract` and `verdict_of_contract` check a trajectory against it, and `Monitor`
+says of a call that is about to be made what it would break. The language is in `reader`, its meaning in `evaluation`
+and `temporal`.
+"""
+
+from .check import check_contract, findings_of_contract, verdict_of_contract
+from .contract import Contract, contract_of, read_contract
+from .monitor import Decision, Monitor
+from .trace import GUARD, record_of
+
+__all__ = [
+    "GUARD",
+    "Contract",
+    "Decision",
+    "Monitor",
+    "check_contract",
+    "contract_of",
+    "findings_of_contract",
+    "read_contract",
+    "record_of",
+    "verdict_of_contract",
+]

@@ -1,0 +1,281 @@
+"""What an expression is at each step of a trace: true, false or unknown.
+
+Truth is Kleene's: 0 false, 1 unknown, 2 true; `and` is the least, `or` the greatest. Over time a formula is a column,
+one truth a step, and each operator is one pass over the columns of its parts. Beyond the last step of a trace that has
+ended nothing happens: what had to happen there did not (`eventually`, `until`, `next`), what must never happen did not
+either (`always`, `unless`, `weak_next`). Beyond the last step of a trace that goes on everything is unknown.
+
+A value that is missing makes what is said of it unknown, whatever is said; so do values that cannot be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from .fields import MISSING, NOTHING, PENDING, value_at
+from .pattern import Pattern
+from .syntax import COMPARISONS, Node
+from .temporal import AHEAD, BACK, BOUNDED_COLUMNS, FALSE, TRUE, UNKNOWN, Truth
+
+__all__ = ["FALSE", "TRUE", "UNKNOWN", "Trace", "Truth", "evaluate"]
+
+_TEXT: Final = 262_144
+"""Characters of a text that a pattern is searched in."""
+_LARGEST: Final = 1e300
+
+
+class Trace(NamedTuple):
+    """What happened, step by step."""
+
+    positions: Sequence[dict[str, Any]]
+    """At each step the roots of `fields.ROOTS`."""
+    ended: bool
+    """Whether nothing comes after."""
+
+
+class _Range(NamedTuple):
+    """A number that is not known exactly."""
+
+    low: float
+    high: float
+
+
+def evaluate(node: Node, trace: Trace) -> list[Truth]:
+    """The truth of a formula at each step."""
+    return _Evaluation(trace).formula(node)
+
+
+class _Evaluation:
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._size = len(trace.positions)
+        self._known: dict[int, list[Truth]] = {}
+        """Columns by the identity of their node: definitions are used many times, and stay alive with the tree."""
+
+    def formula(self, node: Node) -> list[Truth]:
+        found = self._known.get(id(node))
+        if found is None:
+            found = self._known[id(node)] = self._column(node)
+        return found
+
+    def _column(self, node: Node) -> list[Truth]:
+        if node.op == "truth":
+            return [_truth(value) for value in self._values(node.parts[0])]
+        if node.op in ("known", "missing"):
+            wanted = node.op == "known"
+            return [_presence(value, known=wanted) for value in self._values(node.parts[0])]
+        if node.op == "matches":
+            return [_matches(value, node.value) for value in self._values(node.parts[0])]
+        if node.op in COMPARISONS:
+            left, right = (self._values(part) for part in node.parts)
+            compare = _COMPARE[node.op]
+            return [compare(a, b) for a, b in zip(left, right, strict=True)]
+        parts = [self.formula(part) for part in node.parts]
+        if node.op in _BOOLEAN:
+            return [_BOOLEAN[node.op](*row) for row in zip(*parts, strict=True)]
+        if node.op in BOUNDED_COLUMNS:
+            return BOUNDED_COLUMNS[node.op](parts[0], node.value, ended=self._trace.ended)
+        if node.op in BACK:
+            return BACK[node.op](*parts)
+        return AHEAD[node.op](*parts, ended=self._trace.ended)
+
+    def _values(self, node: Node) -> list[Any]:
+        if node.op == "literal":
+            return [node.value] * self._size
+        if node.op == "path":
+            return [value_at(position, node.value) for position in self._trace.positions]
+        if node.op == "count":
+            return _counts(self.formula(node.parts[0]))
+        if node.op == "sum":
+            return _sums(self._values(node.parts[0]), self.formula(node.parts[1]))
+        if node.op == "latest":
+            return _latest(self._values(node.parts[0]), self.formula(node.parts[1]))
+        parts = [self._values(part) for part in node.parts]
+        if node.op == "list":
+            return [_listed(row) for row in zip(*parts, strict=True)] if parts else [[]] * self._size
+        return [_VALUE[node.op](*row) for row in zip(*parts, strict=True)]
+
+
+def _absent(*values: Any) -> Any:
+    """`PENDING`, `MISSING` or `NOTHING` where one of the values is, in this order; else None."""
+    return next((kind for kind in (PENDING, MISSING, NOTHING) if any(value is kind for value in values)), None)
+
+
+def _of_absent(kind: Any) -> Truth:
+    """What is said of nothing is false; what is said of something that is not known is unknown."""
+    return FALSE if kind is NOTHING else UNKNOWN
+
+
+def _listed(row: Sequence[Any]) -> Any:
+    return _absent(*row) or list(row)
+
+
+def _truth(value: Any) -> Truth:
+    return (TRUE if value else FALSE) if isinstance(value, bool) else _of_absent(value)
+
+
+def _presence(value: Any, *, known: bool) -> Truth:
+    if value is PENDING:
+        return UNKNOWN
+    return TRUE if (_absent(value) is None) == known else FALSE
+
+
+def _matches(value: Any, pattern: Pattern) -> Truth:
+    if not isinstance(value, str):
+        return _of_absent(value)
+    return TRUE if pattern.search(value[:_TEXT]) else (UNKNOWN if len(value) > _TEXT else FALSE)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_range(value: Any) -> _Range | None:
+    if isinstance(value, _Range):
+        return value
+    return _Range(value, value) if _is_number(value) else None
+
+
+def _equal(left: Any, right: Any) -> Truth:
+    if (absent := _absent(left, right)) is not None:
+        return _of_absent(absent)
+    if isinstance(left, _Range) or isinstance(right, _Range):
+        a, b = _as_range(left), _as_range(right)
+        if a is None or b is None:
+            return FALSE
+        if a.high < b.low or b.high < a.low:
+            return FALSE
+        return TRUE if a.low == a.high == b.low == b.high else UNKNOWN
+    if isinstance(left, bool) != isinstance(right, bool):
+        return FALSE
+    return TRUE if left == right else FALSE
+
+
+def _below(left: Any, right: Any, *, or_equal: bool) -> Truth:
+    a, b = _as_range(left), _as_range(right)
+    if a is not None and b is not None:
+        surely = a.high <= b.low if or_equal else a.high < b.low
+        possibly = a.low <= b.high if or_equal else a.low < b.high
+        return TRUE if surely else UNKNOWN if possibly else FALSE
+    if isinstance(left, str) and isinstance(right, str):
+        return TRUE if (left <= right if or_equal else left < right) else FALSE
+    return _of_absent(_absent(left, right))
+
+
+def _contains(whole: Any, part: Any) -> Truth:
+    if (absent := _absent(whole, part)) is not None:
+        return _of_absent(absent)
+    if isinstance(whole, str):
+        return (TRUE if part in whole else FALSE) if isinstance(part, str) else UNKNOWN
+    if isinstance(whole, list | tuple):
+        return max((_equal(item, part) for item in whole), default=FALSE)
+    if isinstance(whole, dict):
+        return TRUE if part in whole else FALSE
+    return UNKNOWN
+
+
+def _affix(left: Any, right: Any, *, start: bool) -> Truth:
+    if not isinstance(left, str) or not isinstance(right, str):
+        return _of_absent(_absent(left, right))
+    return TRUE if (left.startswith(right) if start else left.endswith(right)) else FALSE
+
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], Truth]]] = {
+    "==": _equal,
+    "!=": lambda a, b: 2 - _equal(a, b),
+    "<": lambda a, b: _below(a, b, or_equal=False),
+    "<=": lambda a, b: _below(a, b, or_equal=True),
+    ">": lambda a, b: _below(b, a, or_equal=False),
+    ">=": lambda a, b: _below(b, a, or_equal=True),
+    "in": lambda a, b: _contains(b, a),
+    "not in": lambda a, b: 2 - _contains(b, a),
+    "contains": _contains,
+    "starts_with": lambda a, b: _affix(a, b, start=True),
+    "ends_with": lambda a, b: _affix(a, b, start=False),
+}
+_BOOLEAN: Final[dict[str, Callable[..., Truth]]] = {
+    "and": min,
+    "or": max,
+    "not": lambda a: 2 - a,
+    "implies": lambda a, b: max(2 - a, b),
+}
+
+
+def _arithmetic(operate: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
+    def apply(left: Any, right: Any) -> Any:
+        if not _is_number(left) or not _is_number(right) or max(abs(left), abs(right)) > _LARGEST:
+            return _absent(left, right) or MISSING
+        try:
+            found = operate(left, right)
+        except (ZeroDivisionError, OverflowError):
+            return MISSING
+        return found if math.isfinite(found) else MISSING
+
+    return apply
+
+
+def _plus(left: Any, right: Any) -> Any:
+    if isinstance(left, _Range) or isinstance(right, _Range):
+        a, b = _as_range(left), _as_range(right)
+        return MISSING if a is None or b is None else _Range(a.low + b.low, a.high + b.high)
+    if isinstance(left, str) and isinstance(right, str):
+        return (left + right)[:_TEXT]
+    return _ADD(left, right)
+
+
+_ADD: Final = _arithmetic(lambda a, b: a + b)
+_SUBTRACT: Final = _arithmetic(lambda a, b: a - b)
+_VALUE: Final[dict[str, Callable[..., Any]]] = {
+    "+": _plus,
+    "-": lambda a, b: (
+        _plus(a, _Range(-b.high, -b.low))
+        if isinstance(b, _Range)
+        else (_plus(a, -b) if isinstance(a, _Range) and _is_number(b) else _SUBTRACT(a, b))
+    ),
+    "*": _arithmetic(lambda a, b: a * b),
+    "/": _arithmetic(lambda a, b: a / b),
+    "%": _arithmetic(lambda a, b: a % b),
+    "negative": lambda a: _Range(-a.high, -a.low) if isinstance(a, _Range) else _SUBTRACT(0, a),
+    "len": lambda a: (
+        len(a) if isinstance(a, str | list | tuple | dict) and not isinstance(a, _Range) else (_absent(a) or MISSING)
+    ),
+    "lower": lambda a: a.lower() if isinstance(a, str) else _absent(a) or MISSING,
+}
+
+
+def _counts(column: Sequence[Truth]) -> list[Any]:
+    found: list[Any] = []
+    low = high = 0
+    for truth in column:
+        low += truth == TRUE
+        high += truth != FALSE
+        found.append(low if low == high else _Range(low, high))
+    return found
+
+
+def _sums(values: Sequence[Any], where: Sequence[Truth]) -> list[Any]:
+    found: list[Any] = []
+    total: Any = 0
+    for value, truth in zip(values, where, strict=True):
+        if truth == TRUE:
+            total = _ADD(total, value) if total is not MISSING else MISSING
+        elif truth == UNKNOWN:
+            total = MISSING
+        found.append(MISSING if total is PENDING else total)
+        total = MISSING if total is PENDING else total
+    return found
+
+
+def _latest(values: Sequence[Any], where: Sequence[Truth]) -> list[Any]:
+    """Of the steps before each."""
+    found: list[Any] = []
+    last: Any = MISSING
+    for value, truth in zip(values, where, strict=True):
+        found.append(last)
+        if truth == TRUE:
+            last = value
+        elif truth == UNKNOWN:
+            last = MISSING
+    return found

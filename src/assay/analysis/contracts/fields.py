@@ -1,0 +1,117 @@
+"""What expressions can name at a step: the roots, the fields below them, and what is said of a name that is none."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+__all__ = ["MISSING", "NOTHING", "PENDING", "ROOTS", "problem_of_path", "value_at"]
+
+
+class _Absent:
+    """Stands for a value that is not there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+MISSING: Final = _Absent("MISSING")
+"""The record does not have it, and never will."""
+PENDING: Final = _Absent("PENDING")
+"""It is not known yet: the call has not been made."""
+NOTHING: Final = _Absent("NOTHING")
+"""It is known that there is none: the call of a turn that calls nothing."""
+
+ROOTS: Final[dict[str, dict[str, str]]] = {
+    "call": {
+        "name": "the tool's name",
+        "id": "the call's id",
+        "arguments": "the parsed arguments; below it whatever the tool takes",
+        "raw": "the arguments as they were written",
+        "malformed": "whether the arguments did not parse",
+    },
+    "act": {
+        "kind": "shell, read, edit, search, browse, think, say, finish or tool",
+        "command": "the shell text, where it is a shell",
+        "paths": "the files that it names",
+        "text": "what it writes or says",
+    },
+    "result": {
+        "content": "what came back",
+        "stderr": "what came back beside it",
+        "exit_code": "of a command",
+        "error": "whether it is an error",
+        "ok": "whether it is no error and no exit code but 0",
+        "timed_out": "whether it was cut by its time",
+        "data": "the content as JSON, where it is JSON; below it whatever it holds",
+    },
+    "actor": {},
+    "who": {},
+    "message": {},
+    "reasoning": {},
+    "step": {},
+    "seconds": {},
+    "state": {"digest": "of the environment after the step", "changed": "whether it differs from the one before"},
+    "run": {
+        "task": "the task's id",
+        "agent": "the agent's name",
+        "model": "the model's name",
+        "attempt": "the attempt's number",
+    },
+    "final": {
+        "ended": "what the agent said at the end",
+        "stopped": "which limit stopped it",
+        "broke": "whose boundary failed",
+        "facts": "what the world became, where it says so; below it whatever the world has",
+        "changed": "the paths that differ at the end",
+        "outcome": "how it was judged",
+    },
+}
+"""Root names, and the fields below them; a root without fields is a value itself.
+
+`actor` is agent, user, environment or other_agent; `who` the actor's own name in runs of several agents; `step` the
+step's number; `seconds` the time since the first step.
+"""
+_OPEN: Final = {("call", "arguments"), ("result", "data"), ("final", "facts")}
+
+
+def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) -> str | None:
+    """What is wrong with a path; None where nothing is."""
+    root = str(keys[0])
+    if root not in ROOTS:
+        known = [*ROOTS, *definitions]
+        near = difflib.get_close_matches(root, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+        return f"there is nothing called {root!r}{hint}"
+    fields = ROOTS[root]
+    if not fields:
+        return None if len(keys) == 1 else f"{root} is a value and has nothing below it"
+    if len(keys) == 1:
+        return f"{root} is no value itself; name one of {', '.join(f'{root}.{name}' for name in fields)}"
+    field = str(keys[1])
+    if field not in fields:
+        near = difflib.get_close_matches(field, fields, n=1)
+        hint = f"; did you mean {root}.{near[0]}?" if near else f"; {root} has {', '.join(fields)}"
+        return f"{root} has no field {field!r}{hint}"
+    if len(keys) > 2 and (root, field) not in _OPEN and not isinstance(keys[2], int):
+        return f"{root}.{field} is a value and has nothing called {keys[2]!r} below it"
+    return None
+
+
+def value_at(fields: dict[str, Any], keys: Sequence[str | int]) -> Any:
+    """The value that a path names; `MISSING`, `PENDING` or `NOTHING` where there is none."""
+    found: Any = fields
+    for key in keys:
+        if isinstance(found, dict):
+            found = found.get(str(key), MISSING)
+        elif isinstance(found, list | tuple) and isinstance(key, int):
+            found = found[key] if key < len(found) else MISSING
+        else:
+            return MISSING
+        if isinstance(found, _Absent):
+            return found
+    return MISSING if found is None else found

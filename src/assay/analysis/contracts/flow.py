@@ -1,0 +1,168 @@
+"""Who may call what, and which labelled data reached whom, in runs of several agents.
+
+A label's data are texts of the results that its source names. They reached somebody where exactly such a text stands in
+what he called a tool with, or said, later. That is *obtained*, with the words as evidence; that data was passed on in
+other words, or as a part, is not seen. Who brought the data may have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from assay.analysis.interface import Finding
+
+from .contract import Contract, Label
+from .evaluation import evaluate
+from .temporal import TRUE
+from .trace import Recorded
+
+__all__ = ["Reached", "flow_findings", "flows"]
+
+LEAST: Final = 6
+"""Characters of a text that is followed; shorter ones stand anywhere."""
+MOST_VALUES: Final = 2_000
+_WORDS: Final = re.compile(r"[^\s\"'`,;(){}\[\]<>]{6,200}")
+
+
+class Reached(NamedTuple):
+    """Labelled data in the hands of somebody."""
+
+    label: str
+    who: str
+    """An agent's name, or `tool:NAME`."""
+    step: int
+    call: int
+    text: str
+    """The data, as it stands there."""
+    source: int
+    """The step that brought it."""
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a name fits a pattern in which `*` stands for any characters. Linear in both together."""
+    parts = pattern.split("*")
+    if len(parts) == 1:
+        return pattern == name
+    if not name.startswith(parts[0]) or not name[len(parts[0]) :].endswith(parts[-1]):
+        return False
+    at, end = len(parts[0]), len(name) - len(parts[-1])
+    for part in parts[1:-1]:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at <= end
+
+
+def may_call(contract: Contract, who: str, tool: str) -> str | None:
+    """Why an agent may not call a tool; None where it may, or nothing is said of it."""
+    for agent in contract.table.agents:
+        if not fits(agent.name, who):
+            continue
+        if any(fits(pattern, tool) for pattern in agent.may_not_call):
+            return f"{who!r} may not call {tool!r}"
+        if not any(fits(pattern, tool) for pattern in agent.may_call):
+            return f"{who!r} may call {', '.join(agent.may_call) or 'nothing'}, not {tool!r}"
+        return None
+    return None
+
+
+def flow_findings(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
+    """Calls that were not permitted, and labelled data where it must not be."""
+    yield from _permissions(contract, recorded)
+    for label in contract.labels:
+        table = label.table
+        for found in flows(label, recorded):
+            if any(fits(pattern, found.who) for pattern in table.may_reach):
+                continue
+            yield Finding(
+                rule=f"{contract.name}.{table.name}",
+                family="safety",
+                severity=table.severity,
+                summary=f"{table.name} data of step {found.source} reached {found.who} at step {found.step}",
+                steps=(found.source, found.step),
+                reach="obtained",
+                data={"who": found.who, "text": found.text[:80], "call": found.call},
+            )
+
+
+def _permissions(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
+    seen: set[tuple[str, str]] = set()
+    for at, fields in enumerate(recorded.trace.positions):
+        call = fields.get("call")
+        if not isinstance(call, dict):
+            continue
+        who, tool = str(fields.get("who")), str(call.get("name"))
+        problem = may_call(contract, who, tool)
+        if problem is None or (who, tool) in seen:
+            continue
+        seen.add((who, tool))
+        yield Finding(
+            rule=f"{contract.name}.permission",
+            family="safety",
+            severity="major",
+            summary=f"{problem}, and did at step {recorded.steps[at]}",
+            steps=(recorded.steps[at],),
+            reach="obtained",
+            data={"who": who, "tool": tool},
+        )
+
+
+def flows(label: Label, recorded: Recorded) -> Iterator[Reached]:
+    """Where a label's data came to, once for each holder and source; whoever brought it is left out."""
+    column = evaluate(label.source, recorded.trace)
+    held: dict[str, tuple[int, str]] = {}
+    seen: set[tuple[str, int]] = set()
+    for at, fields in enumerate(recorded.trace.positions):
+        who = str(fields.get("who"))
+        for holder, text in _said(fields):
+            for value, (source, owner) in held.items():
+                own = holder == owner
+                if own or (holder, source) in seen or value not in text:
+                    continue
+                seen.add((holder, source))
+                yield Reached(label.table.name, holder, recorded.steps[at], recorded.calls[at], value, source)
+        if column[at] == TRUE and len(held) < MOST_VALUES:
+            for value in _values(label, fields):
+                held.setdefault(value, (recorded.steps[at], who))
+
+
+def _said(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Whose hands a text is in: what an agent says or writes is in its own, what it calls a tool with in the tool's."""
+    who, message, call = str(fields.get("who")), fields.get("message"), fields.get("call")
+    if isinstance(message, str):
+        yield who, message
+    if isinstance(call, dict):
+        raw = str(call.get("raw", ""))
+        yield who, raw
+        yield f"tool:{call.get('name')}", raw
+
+
+def _values(label: Label, fields: dict[str, Any]) -> Iterable[str]:
+    result = fields.get("result")
+    if not isinstance(result, dict) or not isinstance(result.get("content"), str):
+        return ()
+    pattern = label.table.values
+    leaves = list(_leaves(result.get("data"))) or _WORDS.findall(result["content"])
+    if pattern is not None:
+        from .pattern import compile_pattern
+
+        wanted = compile_pattern(pattern)
+        leaves = [leaf for leaf in leaves if wanted.search(leaf)]
+    return [leaf for leaf in leaves if len(leaf) >= LEAST][:MOST_VALUES]
+
+
+def _leaves(data: Any) -> Iterator[str]:
+    todo = [data]
+    while todo:
+        found = todo.pop()
+        if isinstance(found, dict):
+            todo.extend(found.values())
+        elif isinstance(found, list):
+            todo.extend(found)
+        elif isinstance(found, str):
+            yield found
+        elif isinstance(found, int | float) and not isinstance(found, bool):
+            yield str(found)

@@ -1,0 +1,308 @@
+"""Regular expressions for contracts: a small syntax, matched in time linear in the text whatever the pattern.
+
+Contracts come with tasks, and what they are matched against is written by agents; Python's own `re` can be made to take
+years on thirty characters. Here a pattern becomes a nondeterministic automaton that is run over sets of states, with
+the sets met kept in a table.
+
+Syntax: characters, `.` (not a line end), classes `[a-z]` `[^...]`, `\\d \\w \\s` and their capitals, `\\b \\B`, `^ $`
+(of the text), `* + ?` `{n}` `{n,m}` up to 100, groups `(...)` and `(?:...)`, `|`. A leading `(?i)` ignores case.
+No look-around and no back-references.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["Pattern", "PatternError", "compile_pattern"]
+
+MOST_STATES: Final = 5_000
+MOST_REPEATS: Final = 100
+MOST_DEPTH: Final = 50
+MOST_KEPT: Final = 5_000
+"""Transitions that are kept; beyond it the table is begun anew."""
+_WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_DIGITS: Final = frozenset("0123456789")
+_SPACE: Final = frozenset(" \t\n\r\f\v")
+_NAMED: Final = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
+_SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
+
+
+class PatternError(ValueError):
+    """A pattern that cannot be read; the message says where."""
+
+
+class _Class(NamedTuple):
+    """Which characters fit."""
+
+    members: frozenset[str]
+    ranges: tuple[tuple[str, str], ...] = ()
+    negated: bool = False
+
+    def fits(self, char: str, *, fold: bool) -> bool:
+        found = self._has(char) or (fold and self._has(char.swapcase()))
+        return found != self.negated
+
+    def _has(self, char: str) -> bool:
+        return char in self.members or any(low <= char <= high for low, high in self.ranges)
+
+
+class _State:
+    """Reads one character, checks the place, or leads on for free."""
+
+    __slots__ = ("check", "reads", "to")
+
+    def __init__(self) -> None:
+        self.reads: _Class | None = None
+        self.check: str | None = None
+        self.to: list[int] = []
+
+
+class Pattern:
+    """A pattern that can be searched for."""
+
+    def __init__(self, source: str, states: list[_State], ends: tuple[int, int], *, fold: bool) -> None:
+        self.source = source
+        self._states = states
+        self._start, self._accept = ends
+        self._fold = fold
+        self._table: dict[tuple[frozenset[int], str, tuple[bool, bool, bool]], frozenset[int] | None] = {}
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.source!r})"
+
+    def search(self, text: str) -> bool:
+        """Whether the pattern fits anywhere in the text."""
+        waiting: frozenset[int] = frozenset()
+        last = len(text)
+        before = False
+        for at in range(last + 1):
+            char = text[at] if at < last else ""
+            after = char in _WORD and char != ""
+            found = self._step(waiting, char, (at == 0, before, after))
+            if found is None:
+                return True
+            waiting, before = found, after
+        return False
+
+    def _step(self, waiting: frozenset[int], char: str, place: tuple[bool, bool, bool]) -> frozenset[int] | None:
+        """The states after `char`; None where the pattern has been found before it. `place` says whether this is the
+        start, whether a word's character stands before, and whether `char` is one."""
+        key = (waiting, char, place)
+        first, before, after = place
+        if key in self._table:
+            return self._table[key]
+        here = self._closed(waiting | {self._start}, first=first, last=char == "", boundary=before != after)
+        if self._accept in here:
+            found = None
+        else:
+            reading = (self._states[s] for s in here)
+            fitting = (s for s in reading if s.reads is not None and char and s.reads.fits(char, fold=self._fold))
+            found = frozenset(to for state in fitting for to in state.to)
+        if len(self._table) >= MOST_KEPT:
+            self._table.clear()
+        self._table[key] = found
+        return found
+
+    def _closed(self, states: frozenset[int], *, first: bool, last: bool, boundary: bool) -> set[int]:
+        """All states that are reached without reading."""
+        holds = {"^": first, "$": last, "b": boundary, "B": not boundary}
+        todo, seen = list(states), set(states)
+        while todo:
+            state = self._states[todo.pop()]
+            if state.reads is not None or (state.check is not None and not holds[state.check]):
+                continue
+            for to in state.to:
+                if to not in seen:
+                    seen.add(to)
+                    todo.append(to)
+        return seen
+
+
+def compile_pattern(source: str) -> Pattern:
+    """Reads a pattern. Raises `PatternError`."""
+    fold = source.startswith("(?i)")
+    reader = _Reader(source[4:] if fold else source)
+    ends = reader.alternatives(0)
+    if reader.at < len(reader.text):
+        message = f"nothing is open that {reader.text[reader.at]!r} at character {reader.at + 1} could close"
+        raise PatternError(message)
+    return Pattern(source, reader.states, ends, fold=fold)
+
+
+class _Reader:
+    """From text to states; each part has one entry and one exit."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.states: list[_State] = []
+
+    def alternatives(self, depth: int) -> tuple[int, int]:
+        if depth > MOST_DEPTH:
+            message = f"groups are nested more than {MOST_DEPTH} deep"
+            raise PatternError(message)
+        branches = [self._sequence(depth)]
+        while self._peek() == "|":
+            self.at += 1
+            branches.append(self._sequence(depth))
+        if len(branches) == 1:
+            return branches[0]
+        start, end = self._new(), self._new()
+        for first, last in branches:
+            self.states[start].to.append(first)
+            self.states[last].to.append(end)
+        return start, end
+
+    def _sequence(self, depth: int) -> tuple[int, int]:
+        start = end = self._new()
+        while self._peek() not in ("", "|", ")"):
+            begun = self.at
+            first, last = self._repeated(self._one(depth), begun, depth)
+            self.states[end].to.append(first)
+            end = last
+        return start, end
+
+    def _repeated(self, part: tuple[int, int], begun: int, depth: int) -> tuple[int, int]:
+        """The part as often as what follows it says; each further copy is read again from where it began."""
+        counts = self._counts()
+        if counts is None:
+            return part
+        after, (least, most) = self.at, counts
+        if self._peek() in ("*", "+", "?", "{"):
+            message = f"two repetitions follow each other at character {after + 1}: put the first in a group"
+            raise PatternError(message)
+        start = end = self._new()
+        for number in range(max(least, 1) if most is None else most):
+            if number:
+                self.at = begun
+                part = self._one(depth)
+            last = self._new()
+            self.states[end].to.append(part[0])
+            self.states[part[1]].to.append(last)
+            if number >= least:
+                self.states[end].to.append(last)
+            end = last
+        if most is None:
+            self.states[part[1]].to.append(part[0])
+        self.at = after
+        return start, end
+
+    def _counts(self) -> tuple[int, int | None] | None:
+        char = self._peek()
+        if char in ("*", "+", "?"):
+            self.at += 1
+            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[char]
+        if char != "{":
+            return None
+        end = self.text.find("}", self.at)
+        inside = self.text[self.at + 1 : end] if end > 0 else ""
+        low, comma, high = inside.partition(",")
+        if not low.isdecimal() or (high and not high.isdecimal()):
+            message = f"expected {{n}}, {{n,}} or {{n,m}} at character {self.at + 1}; write \\{{ for the character"
+            raise PatternError(message)
+        least, most = int(low), (int(high) if high else None) if comma else int(low)
+        if max(least, most or 0) > MOST_REPEATS or (most is not None and most < least):
+            message = f"{{{inside}}} at character {self.at + 1}: at most {MOST_REPEATS}, the smaller number first"
+            raise PatternError(message)
+        self.at = end + 1
+        return least, most
+
+    def _one(self, depth: int) -> tuple[int, int]:
+        char = self._take()
+        if char == "(":
+            return self._group(depth)
+        if char in ("^", "$"):
+            return self._check(char)
+        if char == ".":
+            return self._reads(_Class(frozenset("\n"), negated=True))
+        if char == "[":
+            return self._reads(self._bracket())
+        if char == "\\":
+            return self._escaped()
+        if char in _SPECIAL and char not in "]}":
+            message = f"{char!r} at character {self.at} has nothing to repeat; write \\{char} for the character"
+            raise PatternError(message)
+        return self._reads(_Class(frozenset(char)))
+
+    def _group(self, depth: int) -> tuple[int, int]:
+        opened = self.at
+        if self.text.startswith("?:", self.at):
+            self.at += 2
+        elif self._peek() == "?":
+            message = f"the group at character {opened} is of a kind that is not known here: write (...) or (?:...)"
+            raise PatternError(message)
+        part = self.alternatives(depth + 1)
+        if self._take() != ")":
+            message = f"the group that is opened at character {opened} is not closed"
+            raise PatternError(message)
+        return part
+
+    def _escaped(self) -> tuple[int, int]:
+        char = self._take()
+        if char in ("b", "B"):
+            return self._check(char)
+        return self._reads(self._escaped_class(char))
+
+    def _escaped_class(self, char: str) -> _Class:
+        if char.lower() in _NAMED:
+            return _Class(_NAMED[char.lower()], negated=char.isupper())
+        if char in _ESCAPES:
+            return _Class(frozenset(_ESCAPES[char]))
+        if char == "" or char.isalnum():
+            message = f"\\{char} at character {self.at} is not known here"
+            raise PatternError(message)
+        return _Class(frozenset(char))
+
+    def _bracket(self) -> _Class:
+        opened, negated = self.at, self._peek() == "^"
+        self.at += negated
+        members: set[str] = set()
+        ranges: list[tuple[str, str]] = []
+        first = True
+        while first or self._peek() != "]":
+            first, char = False, self._take()
+            if char == "":
+                message = f"the class that is opened at character {opened} is not closed"
+                raise PatternError(message)
+            if char == "\\":
+                found = self._escaped_class(self._take())
+                if found.negated:
+                    message = f"a negated class inside the class at character {opened}: write it outside, with |"
+                    raise PatternError(message)
+                members |= found.members
+                continue
+            if self._peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("", "]"):
+                self.at += 1
+                ranges.append((char, self._take()))
+                continue
+            members.add(char)
+        self.at += 1
+        return _Class(frozenset(members), tuple(ranges), negated)
+
+    def _check(self, what: str) -> tuple[int, int]:
+        start, end = self._new(), self._new()
+        self.states[start].check = what
+        self.states[start].to.append(end)
+        return start, end
+
+    def _reads(self, what: _Class) -> tuple[int, int]:
+        start, end = self._new(), self._new()
+        self.states[start].reads = what
+        self.states[start].to.append(end)
+        return start, end
+
+    def _new(self) -> int:
+        if len(self.states) >= MOST_STATES:
+            message = f"the pattern is too large: more than {MOST_STATES} states"
+            raise PatternError(message)
+        self.states.append(_State())
+        return len(self.states) - 1
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _take(self) -> str:
+        char = self._peek()
+        self.at += 1
+        return char

@@ -1,0 +1,192 @@
+"""From a trajectory to the trace that contracts are evaluated on: one position a tool call, or a turn without one.
+
+What a guard denied did not happen, and is no position of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from assay.analysis.actions import _actions_of_step
+from assay.analysis.actors import who
+from assay.analysis.interface import Action
+from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall, Trajectory
+
+from .evaluation import Trace
+from .fields import NOTHING, PENDING
+
+__all__ = ["GUARD", "Recorded", "Tracer", "record_of"]
+
+GUARD: Final = "guard"
+"""Kind of the evidence that a guard's decisions are."""
+MOST_JSON: Final = 262_144
+"""Characters of a result that is looked into as JSON."""
+_DECODE: Final = msgspec.json.Decoder().decode
+
+
+class Recorded(NamedTuple):
+    """A trace, and where each of its positions stands in the record."""
+
+    trace: Trace
+    steps: tuple[int, ...]
+    """`Step.index` of each position."""
+    calls: tuple[int, ...]
+    """Position among the step's tool calls; -1 where it is none."""
+
+
+class Tracer:
+    """Makes positions, one step after the other; never looks ahead."""
+
+    def __init__(self, started: AttemptStarted | None) -> None:
+        self._run = _run_fields(started)
+        self._state: str | None = None
+        self._first: float | None = None
+
+    def positions(self, step: Step, *, pending: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Position among the step's tool calls (-1 for a turn without one), and the fields.
+
+        Args:
+            step: The step.
+            pending: Whether its calls have not been made yet: what they bring is not known.
+        """
+        turn = self._turn(step, pending=pending)
+        actions = {action.call: action for action in _actions_of_step(step, None)}
+        if not step.tool_calls:
+            seen = _result(step.observations[0]) if step.observations else {"result": NOTHING}
+            yield -1, {**turn, "call": NOTHING, **_act(actions.get(-1)), **seen}
+            return
+        for number, call in enumerate(step.tool_calls):
+            result = {"result": PENDING} if pending else _result(_answer(step, number))
+            yield number, {**turn, "call": _call(call), **_act(actions.get(number)), **result}
+
+    def _turn(self, step: Step, *, pending: bool) -> dict[str, Any]:
+        if self._first is None:
+            self._first = step.started
+        seconds = None if step.started is None or self._first is None else step.started - self._first
+        state: Any = PENDING
+        if not pending:
+            known = step.state is not None and self._state is not None
+            state = {"digest": step.state, "changed": step.state != self._state if known else None}
+            self._state = step.state or self._state
+        return {
+            "actor": step.actor,
+            "who": who(step),
+            "message": NOTHING if step.message is None else step.message,
+            "reasoning": step.reasoning,
+            "step": step.index,
+            "seconds": seconds,
+            "state": state,
+            "run": self._run,
+            "final": PENDING,
+        }
+
+
+def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Recorded:
+    """The trace of a whole trajectory; one that has not ended goes on."""
+    tracer, denied = Tracer(trajectory.started), set(_denied(trajectory.evidence))
+    final = _final(trajectory, texts) if trajectory.finished is not None else PENDING
+    found = [
+        (step.index, number, {**fields, "final": final})
+        for step in trajectory.steps
+        for number, fields in tracer.positions(step)
+        if (step.index, number) not in denied
+    ]
+    trace = Trace([fields for _, _, fields in found], ended=trajectory.finished is not None)
+    return Recorded(trace, tuple(step for step, _, _ in found), tuple(number for _, number, _ in found))
+
+
+def _denied(evidence: Iterable[Evidence]) -> Iterator[tuple[int, int]]:
+    for found in evidence:
+        if found.kind == GUARD and found.data.get("decision") == "denied":
+            step, call = found.data.get("step"), found.data.get("call")
+            if isinstance(step, int) and isinstance(call, int):
+                yield step, call
+
+
+def _run_fields(started: AttemptStarted | None) -> dict[str, Any]:
+    if started is None:
+        return {}
+    return {"task": started.task, "agent": started.agent, "model": started.model, "attempt": started.number}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "name": call.name,
+        "id": call.id,
+        "arguments": call.parsed if call.parsed is not None else {},
+        "raw": call.arguments,
+        "malformed": call.error is not None or call.parsed is None,
+    }
+
+
+def _act(action: Action | None) -> dict[str, Any]:
+    if action is None:
+        return {"act": NOTHING}
+    command: Any = action.command if action.kind == "shell" or action.command is not None else NOTHING
+    return {"act": {"kind": action.kind, "command": command, "paths": list(action.paths), "text": action.text}}
+
+
+def _answer(step: Step, number: int) -> Observation | None:
+    """The call's own by its id, else the one at its place where no observation names a call."""
+    identity = step.tool_calls[number].id
+    named = next((seen for seen in step.observations if identity and seen.call_id == identity), None)
+    if named is not None:
+        return named
+    loose = number < len(step.observations) and step.observations[number].call_id is None
+    return step.observations[number] if loose else None
+
+
+def _result(seen: Observation | None) -> dict[str, Any]:
+    if seen is None:
+        return {}
+    return {
+        "result": {
+            "content": seen.content,
+            "stderr": seen.stderr,
+            "exit_code": seen.exit_code,
+            "error": seen.error,
+            "ok": not seen.error and not seen.timed_out and seen.exit_code in (None, 0),
+            "timed_out": seen.timed_out,
+            "data": _data(seen.content),
+        }
+    }
+
+
+def _data(content: str) -> Any:
+    if content[:1] not in "[{" or not content or len(content) > MOST_JSON:
+        return None
+    try:
+        return _DECODE(content)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
+
+
+def _final(trajectory: Trajectory, texts: Callable[[str], str | None]) -> dict[str, Any]:
+    ended = trajectory.finished
+    facts = [e.data.get("facts") for e in trajectory.evidence if e.kind == "facts"]
+    return {
+        "ended": ended.ended if ended else None,
+        "stopped": ended.stopped if ended else None,
+        "broke": ended.broke if ended else None,
+        "facts": facts[-1] if facts else None,
+        "changed": _changed(trajectory.evidence, texts),
+        "outcome": trajectory.outcome,
+    }
+
+
+def _changed(evidence: Iterable[Evidence], texts: Callable[[str], str | None]) -> list[str] | None:
+    """The paths in the manifest of the last sealed state."""
+    manifests = [e.data["manifest"] for e in evidence if e.kind == "snapshot" and e.data.get("manifest")]
+    text = texts(str(manifests[-1])) if manifests else None
+    if text is None:
+        return None
+    try:
+        listed = _DECODE(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
+    if not isinstance(listed, list):
+        return None
+    return [str(item["path"]) for item in listed if isinstance(item, dict) and "path" in item]
