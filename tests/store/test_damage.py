@@ -103,7 +103,7 @@ def test_a_chain_of_another_run_is_found(tmp_path: Path, fill: Fill) -> None:
     )
     connection.commit()
     connection.close()
-    assert [p.what for p in audit(tmp_path, "r")] == ["it was recorded in run 'other'"]
+    assert "it was recorded in run 'other'" in [p.what for p in audit(tmp_path, "r")]
 
 
 def test_a_changed_manifest_is_found(tmp_path: Path, fill: Fill) -> None:
@@ -112,7 +112,9 @@ def test_a_changed_manifest_is_found(tmp_path: Path, fill: Fill) -> None:
     path.write_text(path.read_text().replace("a test", "a feat"))
     assert ["manifest.json" in p.what for p in audit(tmp_path, "r")] == [True]
     path.write_text("{")
-    assert ["cannot be read" in p.what for p in audit(tmp_path, "r")] == [True]
+    assert ["manifest.json" in p.what for p in audit(tmp_path, "r")] == [True]
+    path.unlink()
+    assert [p.what for p in audit(tmp_path, "r")] == ["manifest.json is missing"]
 
 
 def test_wrong_counts_in_the_seal_are_found(tmp_path: Path, fill: Fill) -> None:
@@ -120,7 +122,9 @@ def test_wrong_counts_in_the_seal_are_found(tmp_path: Path, fill: Fill) -> None:
     seal(tmp_path, "r")
     path = tmp_path / "runs" / "r" / "sealed" / "seal.json"
     path.write_bytes(msgspec.json.encode({**msgspec.json.decode(path.read_bytes()), "events": 23}))
-    assert ["counts other" in p.what for p in audit(tmp_path, "r")] == [True]
+    found = " ".join(p.what for p in audit(tmp_path, "r"))
+    assert "counts other" in found
+    assert "not have its own digest" in found
 
 
 def test_parts_of_an_audit_can_be_left_out(tmp_path: Path, fill: Fill) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.errors import StoreError
@@ -153,7 +154,7 @@ def test_audit_finds_a_forged_table_even_with_a_new_digest_in_the_seal(tmp_path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from assay.store.sealed import file_digest
+    from assay.store.sealed import SealManifest, file_digest
 
     fill()
     seal(tmp_path, "r")
@@ -161,7 +162,8 @@ def test_audit_finds_a_forged_table_even_with_a_new_digest_in_the_seal(tmp_path:
     old, table = file_digest(path), pq.read_table(path)
     pq.write_table(table.set_column(7, table.field(7), pa.array(["fail"] * 3)), path)
     manifest = path.with_name("seal.json")
-    manifest.write_text(manifest.read_text().replace(old, file_digest(path)))
+    forged = msgspec.json.decode(manifest.read_text().replace(old, file_digest(path)), type=SealManifest)
+    manifest.write_bytes(msgspec.structs.replace(forged, digest=forged.own_digest()).written())
     assert [(p.chain, p.index) for p in audit(tmp_path, "r")] == [("t.a.0.0", 4)]
 
 

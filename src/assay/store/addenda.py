@@ -25,7 +25,16 @@ from .layout import Layout
 from .run import encoded
 from .sealed import SealedRun
 
-__all__ = ["Addendum", "Part", "addenda", "addendum_links", "append_addenda", "append_addendum"]
+__all__ = [
+    "Addendum",
+    "Part",
+    "addenda",
+    "addendum_bytes",
+    "addendum_links",
+    "addendum_numbers",
+    "append_addenda",
+    "append_addendum",
+]
 
 
 class _StoredEvent(msgspec.Struct, frozen=True):
@@ -136,8 +145,22 @@ def addenda(root: Path, run: str) -> tuple[Addendum, ...]:
 
 def addendum_links(layout: Layout) -> tuple[SegmentLinks, ...]:
     """All segments with the exact bytes of their events. Raises `StoreError` where one cannot be read."""
-    numbers = sorted(int(p.stem) for p in layout.addenda.glob("*.json") if p.stem.isdecimal() and p.stem.isascii())
-    return tuple(_segment(layout, number) for number in numbers)
+    return tuple(_segment(layout, number) for number in addendum_numbers(layout))
+
+
+def addendum_numbers(layout: Layout) -> list[int]:
+    """The numbers of all segments that are there."""
+    return sorted({int(p.stem) for p in layout.addenda.glob("*.json") if p.stem.isdecimal() and p.stem.isascii()})
+
+
+def addendum_bytes(layout: Layout, number: int) -> tuple[bytes, bytes]:
+    """The bytes of a segment's file, and those that writing what it says would give.
+
+    Raises:
+        StoreError: It cannot be read.
+    """
+    raw, found = _read(layout, number)
+    return raw, canonical_bytes(found)
 
 
 def _append(layout: Layout, head: str, bodies: Sequence[Body]) -> Addendum:
@@ -171,13 +194,18 @@ def _write(layout: Layout, number: int, data: bytes) -> None:
                 temporary.unlink()
 
 
-def _segment(layout: Layout, number: int) -> SegmentLinks:
+def _read(layout: Layout, number: int) -> tuple[bytes, _Segment]:
     path = layout.addenda / f"{number}.json"
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Segment)
-    except (OSError, msgspec.DecodeError) as exc:
+        raw = path.read_bytes()
+        return raw, msgspec.json.decode(raw, type=_Segment)
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError) as exc:
         message = f"{path} cannot be read: {exc}"
         raise StoreError(message) from exc
+
+
+def _segment(layout: Layout, number: int) -> SegmentLinks:
+    path, (_, found) = layout.addenda / f"{number}.json", _read(layout, number)
     if found.run != layout.run or found.number != number:
         message = f"{path} belongs to run {found.run!r} as addendum {found.number}"
         raise StoreError(message)

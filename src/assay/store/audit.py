@@ -1,18 +1,18 @@
 """Recomputes everything that a stored run claims, and says where it does not hold.
 
 Covered: every chain from its stored bytes, the summary row of each chain against the fold of its events, the query
-tables against the events, the digests, counts and the head in `seal.json`, `manifest.json` against the manifest in the
-record, addenda from the sealed head on, and the bytes of every blob that an event refers to.
+tables against the events, the files, counts and the head in `seal.json` and its own digest, the manifest against its
+copy, addenda from the sealed head on, the database by SQLite's own check, and the bytes of every blob that an event
+refers to. Any one byte of these that changed is found and its place is named, also where no reader would notice.
 
 Not covered, because there is no key: whoever computes digests and rows anew can write a chain again from any event on,
-cut its end or add to it, and put whole chains in or take them away. For that, compare the head with one that was kept
-elsewhere. The manifest is in no chain: it is compared with its copy alone.
+cut its end or add to it, and put whole chains in or take them away. For that there are receipts (`receipt`).
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain as chained
 from itertools import groupby
 from operator import attrgetter
@@ -24,17 +24,23 @@ from assay.errors import StoreError
 from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, ModelCalled, StepTaken
 
 from .addenda import addendum_links
+from .blobs import BlobStore
 from .chain import Link, event_of, heads_digest, verify_links
+from .exact import LiveContent, addenda_exact, manifest_problems, sealed_exact
 from .layout import Layout
 from .live import live_problems
 from .parquet import same_row
 from .problem import Problem
 from .rows import AttemptRow, RowBuilder
 from .run import RunStore
-from .sealed import SealedRun, file_digest
+from .sealed import SealedRun
 from .tables import TABLES, event_rows, trajectory_row
+from .trees import LISTING, listed
 
 __all__ = ["audit", "chain_problems"]
+
+MISSING = "is missing"
+_ADDRESS = re.compile(rb"blake3:[0-9a-f]{64}")
 
 
 def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[Problem, ...]:
@@ -49,15 +55,27 @@ def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> t
     Raises:
         StoreError: The run is not here or cannot be opened at all.
     """
-    with RunStore.open(root, run) as store, store.snapshot():
-        parts = [_chains(store), _manifest(store)] if chains else []
-        if chains and store.is_sealed:
-            parts += [_sealed(store.layout), _addenda(store.layout)]
-        elif chains:
-            parts += [_types(store), live_problems(store)]
-        if blobs:
-            parts.append(_blobs(store))
-        return tuple(chained.from_iterable(_caught(run, part) for part in parts))
+    Layout(root, run).require()
+    try:
+        with RunStore.open(root, run) as store, store.snapshot():
+            parts = (_sealed_parts if store.is_sealed else _live_parts)(store) if chains else []
+            if blobs:
+                parts.append(_blobs(store))
+            return tuple(chained.from_iterable(_caught(run, part) for part in parts))
+    except StoreError as exc:  # it cannot be opened at all
+        return (Problem(run, None, None, str(exc)),)
+
+
+def _live_parts(store: RunStore) -> list[Iterator[Problem]]:
+    content = LiveContent(store)
+    parts = [manifest_problems(store.layout, content), _chains(store.run, content), content.torn(), _types(store)]
+    return [*parts, live_problems(store)]
+
+
+def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
+    sealed = store.sealed()
+    parts = [sealed_exact(store.layout, sealed), chain_problems(store.run, sealed.links(), sealed.attempts())]
+    return [*parts, _sealed(store.layout, sealed), addenda_exact(store.layout), _addenda(store.layout, sealed)]
 
 
 def chain_problems(run: str, links: Iterable[Link], rows: Iterable[AttemptRow]) -> Iterator[Problem]:
@@ -113,22 +131,9 @@ def _caught(run: str, part: Iterator[Problem]) -> Iterator[Problem]:
         yield Problem(run, None, None, str(exc))
 
 
-def _chains(store: RunStore) -> Iterator[Problem]:
-    yield from chain_problems(store.run, store.links(), store.attempts())
-
-
-def _manifest(store: RunStore) -> Iterator[Problem]:
-    """The copy that is readable without us must say what the record says. Older runs have none."""
-    kept, path = store.manifest(), store.layout.manifest
-    try:
-        shown = msgspec.json.decode(path.read_bytes())
-    except FileNotFoundError:
-        return
-    except (OSError, msgspec.DecodeError, RecursionError) as exc:
-        yield Problem(store.run, None, None, f"manifest.json cannot be read: {exc}")
-        return
-    if shown != kept:
-        yield Problem(store.run, None, None, "manifest.json does not say what the record says was asked for")
+def _chains(run: str, content: LiveContent) -> Iterator[Problem]:
+    found = list(chain_problems(run, content.links(), content.attempts()))
+    yield from (*content.problems, *found)
 
 
 def _types(store: RunStore) -> Iterator[Problem]:
@@ -138,20 +143,26 @@ def _types(store: RunStore) -> Iterator[Problem]:
 
 
 def _blobs(store: RunStore) -> Iterator[Problem]:
+    """Every blob that an event rests on, and every other one that its bytes name and that is kept."""
     checked: dict[str, str | None] = {}
     addenda = addendum_links(store.layout)
     for stored in chained(store.links(), *(segment.links for segment in addenda)):
         if b"blake3:" not in stored.body:
             continue
-        for address in sorted(_references(event_of(stored).body)):
+        needed = _references(event_of(stored).body, store.blobs, checked)
+        named = {found.decode() for found in _ADDRESS.findall(stored.body)}
+        for address in sorted(needed | named):
             if address not in checked:
                 checked[address] = _blob_problem(store, address)
-            if checked[address] is not None:
-                yield Problem(store.run, stored.chain, stored.index, f"blob {address} {checked[address]}")
+            what = checked[address]
+            if what is not None and (address in needed or what != MISSING):
+                yield Problem(store.run, stored.chain, stored.index, f"blob {address} {what}")
 
 
-def _references(body: Body) -> set[str]:
-    """The blobs that an event rests on. Other content addresses (of tasks, states, verifiers) need not be kept."""
+def _references(body: Body, blobs: BlobStore, checked: Mapping[str, object]) -> set[str]:
+    """The blobs that an event rests on; what a listing that was looked at names is left out.
+
+    Other content addresses (of tasks, states, verifiers) need not be kept."""
     match body:
         case StepTaken(step):
             cuts = [cut for o in step.observations for cut in (o.truncated, o.stderr_truncated) if cut is not None]
@@ -160,7 +171,8 @@ def _references(body: Body) -> set[str]:
             sides = (call.raw_request, call.raw_response)
             return {side.blob for side in sides if side is not None and side.blob is not None}
         case EvidenceAdded(evidence):
-            return set(evidence.blobs)
+            known = evidence.data.get(LISTING) in checked
+            return {*evidence.blobs, *(() if known else listed(blobs, evidence))}
         case AttemptEnded():
             return set(body.artifacts.values())
         case _:
@@ -173,25 +185,17 @@ def _blob_problem(store: RunStore, address: str) -> str | None:
     except StoreError as exc:
         return str(exc)
     if not path.is_file():
-        return "is missing"
+        return MISSING
     return None if store.blobs.intact(address) else "does not have the bytes of its address"
 
 
-def _sealed(layout: Layout) -> Iterator[Problem]:
-    run = layout.run
-    with contextlib.closing(SealedRun(layout.sealed)) as sealed:
-        seal, rows = sealed.seal, sealed.attempts()
-        if seal.run != run:
-            yield Problem(run, None, None, f"seal.json is of run {seal.run!r}")
-        for name in TABLES:
-            file = f"{name}.parquet"
-            if file_digest(layout.sealed / file) != seal.files.get(file):
-                yield Problem(run, None, None, f"sealed/{file} is not what was sealed: its digest differs")
-        if (seal.chains, seal.events) != (len(rows), sealed.counts()["events"]):
-            yield Problem(run, None, None, "seal.json counts other chains or events than there are")
-        if heads_digest((r.chain, r.head, r.length) for r in rows) != seal.head:
-            yield Problem(run, None, None, "the head in seal.json differs from the heads of the chains")
-        yield from _tables(sealed, run, {r.chain: r for r in rows})
+def _sealed(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
+    run, seal, rows = layout.run, sealed.seal, sealed.attempts()
+    if (seal.chains, seal.events) != (len(rows), sealed.counts()["events"]):
+        yield Problem(run, None, None, "seal.json counts other chains or events than there are")
+    if heads_digest((r.chain, r.head, r.length) for r in rows) != seal.head:
+        yield Problem(run, None, None, "the head in seal.json differs from the heads of the chains")
+    yield from _tables(sealed, run, {r.chain: r for r in rows})
 
 
 def _tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
@@ -215,8 +219,8 @@ def _tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterato
             yield Problem(run, None, None, f"sealed/{table}.parquet has more rows than the events give")
 
 
-def _addenda(layout: Layout) -> Iterator[Problem]:
-    previous = SealedRun(layout.sealed).seal.head
+def _addenda(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
+    previous = sealed.seal.head
     for expected, segment in enumerate(addendum_links(layout)):
         if segment.number != expected:
             yield Problem(layout.run, f"addendum.{expected}", None, "it is missing, and later ones are here")

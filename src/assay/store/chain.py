@@ -58,7 +58,7 @@ def event_of(stored: Link) -> Event:
     """The event that a link holds. Raises `StoreError` where its bytes are none."""
     try:
         body: Body = _BODY.decode(stored.body)
-    except (msgspec.DecodeError, RecursionError, TypeError) as exc:
+    except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
         message = f"event {stored.index} of {stored.chain} is damaged: {exc}"
         raise StoreError(message) from exc
     return Event(stored.chain, stored.index, stored.previous, body, stored.digest)

@@ -152,6 +152,9 @@ def store_errors(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as exc:
         message = f"{path}: {exc} ({_hint(str(exc))})"
         raise StoreError(message) from exc
+    except UnicodeDecodeError as exc:
+        message = f"{path}: it holds a text that is not UTF-8 ({_hint('decode')})"
+        raise StoreError(message) from exc
     except OSError as exc:
         message = f"{path}: {exc.strerror or exc}{_remedy(exc)}"
         raise StoreError(message) from exc

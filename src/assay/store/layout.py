@@ -61,6 +61,12 @@ class Layout:
     def require(self) -> None:
         """Raises `StoreError` with the known runs when this one is not here."""
         if not _is_run(self.folder):
+            if self.run in damaged_runs(self.root):
+                message = (
+                    f"{self.folder} holds parts of a run and neither run.sqlite nor sealed/seal.json: one of them was "
+                    "removed; restore it from a copy"
+                )
+                raise StoreError(message)
             known = ", ".join(list_runs(self.root)[-5:]) or "none"
             message = f"no run is called {self.run!r} in {self.root} (newest: {known})"
             raise StoreError(message)

@@ -26,6 +26,7 @@ from assay.records import (
     Trajectory,
     VerdictGiven,
     canonical_bytes,
+    digest_bytes,
     require_finite,
 )
 
@@ -245,14 +246,14 @@ class RunStore:
                     given = body.verdict
                     yield Judged(str(found[0]), given.check, given.kind, given.status, given.marks)
 
-    def mistyped(self) -> tuple[str, int] | None:
+    def mistyped(self) -> tuple[str, int | None] | None:
         """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""
         text = "CAST(body AS TEXT)"
         told = f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.type') END"
         query = f"SELECT chain, idx FROM events WHERE type IS NOT {told} ORDER BY seq LIMIT 1"
         with store_errors(self.layout.sqlite):
             found = self._open().execute(query).fetchone()
-        return None if found is None else (str(found[0]), int(found[1]))
+        return None if found is None else (str(found[0]), found[1] if isinstance(found[1], int) else None)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -307,7 +308,7 @@ class RunStore:
             found = self._open().execute("SELECT value FROM meta WHERE key = 'manifest'").fetchone()
         try:
             return msgspec.json.decode(found[0], type=dict[str, Any])
-        except (msgspec.DecodeError, TypeError) as exc:
+        except (msgspec.DecodeError, ValueError, TypeError) as exc:
             message = f"{self.layout.sqlite} holds no manifest that can be read: restore the run from a copy"
             raise StoreError(message) from exc
 
@@ -321,6 +322,17 @@ class RunStore:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def sealed(self) -> SealedRun:
+        """The sealed form, where it was opened in it."""
+        if self._sealed is None:
+            message = f"run {self.run!r} is live"
+            raise StoreError(message)
+        return self._sealed
+
+    def raw(self) -> sqlite3.Connection:
+        """The database of a live run, for who looks at its bytes. Nobody else reads it this way."""
+        return self._open()
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -370,7 +382,7 @@ def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
         _unlink(*layout.folder.glob(f"{aside.name}*"))  # SQLite's log of a killed one must not meet a new file
         made = connect(aside, create=True)
         with store_errors(layout.sqlite):
-            pairs = [("run", layout.run), ("manifest", manifest.decode())]
+            pairs = [("run", layout.run), ("manifest", manifest.decode()), ("manifest_digest", digest_bytes(manifest))]
             made.executemany("INSERT INTO meta VALUES (?, ?)", pairs)
             made.close()  # checkpoints: all of it is in the one file now
             aside.replace(layout.sqlite)
@@ -434,7 +446,7 @@ def _is_plain(body: Body, raw: bytes) -> bool:
 def _row(chain: object, row: object) -> AttemptRow:
     try:
         found = _ROW.decode(row if isinstance(row, bytes) else str(row))
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, ValueError) as exc:
         message = f"the summary row of {chain!r} is damaged: {exc}; restore the run from a copy"
         raise StoreError(message) from exc
     if found.chain != chain:

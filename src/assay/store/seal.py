@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import SCHEMA_VERSION, canonical_bytes
+from assay.records import SCHEMA_VERSION
 
 from .audit import chain_problems
 from .chain import heads_digest
@@ -92,9 +92,10 @@ def _write(store: RunStore, folder: Path) -> SealManifest:
         files={path.name: file_digest(path) for path in paths},
         manifest=store.manifest(),
     )
+    manifest = msgspec.structs.replace(manifest, digest=manifest.own_digest())
     path = folder / "seal.json"
     with store_errors(path):
-        path.write_bytes(msgspec.json.format(canonical_bytes(manifest), indent=2))
+        path.write_bytes(manifest.written())
         for written in (*paths, path, folder):
             _flush(written)
     return manifest

@@ -18,7 +18,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import DIGEST_PREFIX, SCHEMA_VERSION, Event, VerdictKind, VerdictStatus
+from assay.records import (
+    DIGEST_PREFIX,
+    SCHEMA_VERSION,
+    Event,
+    VerdictKind,
+    VerdictStatus,
+    canonical_bytes,
+    digest_record,
+)
 
 from .chain import Link, event_of
 from .rows import AttemptRow
@@ -30,7 +38,7 @@ _LINK = list(Link.__struct_fields__)
 _BATCH = 1024
 
 
-class SealManifest(msgspec.Struct, frozen=True):
+class SealManifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """`seal.json`: what was sealed and the digests that say whether it still is."""
 
     run: str
@@ -42,6 +50,16 @@ class SealManifest(msgspec.Struct, frozen=True):
     files: dict[str, str]
     """File name to digest."""
     manifest: dict[str, Any]
+    digest: str | None = None
+    """Of the canonical bytes of all the rest; older seals have none."""
+
+    def own_digest(self) -> str:
+        """What `digest` must be."""
+        return digest_record(msgspec.structs.replace(self, digest=None))
+
+    def written(self) -> bytes:
+        """The bytes of `seal.json`."""
+        return msgspec.json.format(canonical_bytes(self), indent=2)
 
 
 class _Group(NamedTuple):
@@ -75,8 +93,8 @@ class SealedRun:
         """The seal. Raises `StoreError` when it is damaged or of a newer version."""
         path = self.folder / "seal.json"
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=SealManifest)
-        except (OSError, msgspec.DecodeError) as exc:
+            found = msgspec.json.decode(self.seal_bytes(), type=SealManifest)
+        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
             message = f"{path} cannot be read: {exc}"
             raise StoreError(message) from exc
         if found.schema_version > SCHEMA_VERSION:
@@ -86,6 +104,15 @@ class SealedRun:
             )
             raise StoreError(message)
         return found
+
+    def seal_bytes(self) -> bytes:
+        """The bytes of `seal.json`. Raises `StoreError` where it cannot be read."""
+        path = self.folder / "seal.json"
+        try:
+            return path.read_bytes()
+        except OSError as exc:
+            message = f"{path} cannot be read: {exc}"
+            raise StoreError(message) from exc
 
     def manifest(self) -> dict[str, Any]:
         """What was asked for."""
