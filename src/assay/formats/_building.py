@@ -131,6 +131,20 @@ class Building:
         known: Truncation | None = named.pop("truncated", None) or truncated
         return Observation(text, call_id, truncated=known, **named)
 
+    def cut(self, found: Observation, words: dict[str, Any]) -> Observation:
+        """An observation that was cut before it was written: `whole` is kept, or only how long it was is known."""
+        named: dict[str, Any] = {}
+        for field, whole, text in (
+            ("truncated", "whole", found.content), ("stderr_truncated", "whole_stderr", found.stderr)
+        ):  # fmt: skip
+            length, held = words.get(field), words.get(whole)
+            if isinstance(held, str):
+                raw = held.encode("utf-8", "replace")
+                named[field] = Truncation(len(raw), self._reading.keep(raw), words.get("complete") is not False)
+            elif isinstance(length, int) and not isinstance(length, bool):
+                named[field] = Truncation(length, self._reading.keep(text.encode("utf-8", "replace")), complete=False)
+        return msgspec.structs.replace(found, **named) if named else found
+
     def result(self, found: Observation, **named: Any) -> Step:
         """Adds a tool's result to the turn that it answers; else as a turn of the environment with `named`."""
         step = self._answered(found.call_id)

@@ -1,0 +1,309 @@
+"""Brings other people's runs into the store: every trajectory a chain of its own, judged by nobody yet.
+
+Invariants: importing the same again adds nothing, because an attempt's id is the digest of what it holds and of the
+name that it has in its file; each trajectory is committed whole before the next one is read, so an interruption loses
+at most the one under way; known secrets and what looks like a key are taken out before anything is stored, as in a live
+record; what cannot be read is named by file and place, and the rest is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay import __version__
+from assay.errors import StoreError, UserError
+from assay.formats.interface import Imported, Reading, Unreadable
+from assay.records import AttemptEnded, AttemptStarted, Body, Noted, canonical_bytes, digest_bytes
+from assay.settings import Settings
+from assay.store import Layout, RunStore
+from assay.store.run import encoded
+
+from .redact import Redactor
+from .sources import Found, Walk, require_paths
+
+__all__ = ["ImportConfig", "ImportProgress", "ImportReport", "default_run", "import_paths"]
+
+LISTED = 1000
+"""Unreadable things that a report names; it counts all."""
+_FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
+            OSError, RecursionError, TypeError, ValueError)  # fmt: skip
+"""What a reader may raise over hostile bytes, and what a plugin's mistakes look like."""
+
+
+class ImportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to import."""
+
+    paths: tuple[str, ...]
+    """Files, folders and archives; folders are walked, and formats found by content."""
+    run: str | None = None
+    """Name of the run that takes them; one that an import made may take more. Default: from the paths."""
+    format: str | None = None
+    """Read everything as this format (`assay formats` lists them) instead of finding it by content."""
+
+
+class ImportProgress(NamedTuple):
+    """How far an import has come."""
+
+    file: str
+    read: int
+    known: int
+    unreadable: int
+
+
+class ImportReport(msgspec.Struct, frozen=True):
+    """What an import did."""
+
+    run: str
+    read: int
+    """Trajectories that were added."""
+    known: int
+    """Trajectories that were there already."""
+    files: int
+    formats: dict[str, int]
+    """Trajectories met, by format."""
+    unreadable: tuple[Unreadable, ...]
+    """The first thousand of what could not be read."""
+    unreadable_total: int
+    unrecognised: tuple[str, ...]
+    """Files in walked folders that are of no known format; the first thousand."""
+    unrecognised_total: int
+    links: int
+    """Links in walked folders, which are not followed."""
+    redacted: tuple[str, ...]
+    """Names of the secrets that were taken out."""
+
+
+def default_run(paths: tuple[Path, ...]) -> str:
+    """The same name for the same paths, wherever the command is given."""
+    resolved = [str(path.resolve()) for path in paths]
+    stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in paths[0].resolve().name).strip("-")[:60]
+    return f"import-{stem or 'paths'}-{digest_bytes(canonical_bytes(resolved)).partition(':')[2][:8]}"
+
+
+def import_paths(
+    config: ImportConfig, settings: Settings, progress: Callable[[ImportProgress], None] | None = None
+) -> ImportReport:
+    """Imports everything at the paths.
+
+    Raises:
+        UserError: A path is not there, is of no known format or of several, or the run is not one to import into.
+        StoreError: The record cannot be written; what is committed stays, and the same command goes on.
+    """
+    paths = tuple(Path(path) for path in config.paths)
+    if not paths:
+        message = "nothing to import: name files or folders"
+        raise UserError(message)
+    require_paths(paths, config.format)
+    with ExitStack() as stack:
+        target = stack.enter_context(closing(_Target(settings, config.run or default_run(paths))))
+        importing = _Import(target, progress)
+        walk = Walk(config.format, importing.unreadable)
+        for path in paths:
+            for found in walk.found(path):
+                importing.file(found)
+        return importing.report(walk)
+
+
+class _Target:
+    """The run that takes what is imported; made when the first trajectory comes."""
+
+    def __init__(self, settings: Settings, run: str) -> None:
+        self.root, self.run = settings.store, run
+        self.redactor = Redactor(settings.secrets())
+        self.blobs = Layout(self.root, run).blobs
+        self._store: RunStore | None = None
+        self._attempts: set[str] = set()
+        self._numbers: dict[tuple[str, str, str | None], set[int]] = {}
+        layout = Layout(self.root, run)
+        if layout.is_sealed or layout.sqlite.is_file():
+            self._open()
+
+    def _open(self) -> None:
+        with RunStore.open(self.root, self.run) as store:
+            if store.manifest().get("kind") != "import":
+                message = f"the run {self.run!r} is no import: name another with --run"
+                raise UserError(message)
+            for row in store.attempts():
+                self._attempts.add(row.attempt)
+                self._numbers.setdefault((row.task, row.agent, row.model), set()).add(row.number)
+
+    def holds(self, attempt: str) -> bool:
+        """Whether it was imported before."""
+        return attempt in self._attempts
+
+    def number(self, started: AttemptStarted) -> int:
+        """The source's own number of the attempt, or the next that is free."""
+        taken = self._numbers.get((started.task, started.agent, started.model), set())
+        number = max(0, started.number)
+        while number in taken:
+            number += 1
+        return number
+
+    def add(self, attempt: str, bodies: list[Body]) -> None:
+        """Appends a whole chain. Raises `StoreError`."""
+        if self._store is None:
+            self._store = self._writer()
+        self._store.append(f"{attempt}.0", bodies)
+        started = bodies[0]
+        assert isinstance(started, AttemptStarted)
+        self._attempts.add(attempt)
+        self._numbers.setdefault((started.task, started.agent, started.model), set()).add(started.number)
+
+    def _writer(self) -> RunStore:
+        layout = Layout(self.root, self.run)
+        if layout.is_sealed:
+            message = f"the run {self.run!r} is sealed and takes no more: import into another with --run"
+            raise UserError(message)
+        if layout.sqlite.is_file():
+            return RunStore.open(self.root, self.run, write=True)
+        return RunStore.create(self.root, self.run, {"kind": "import", "assay_version": __version__})
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+
+class _Import:
+    """One import under way."""
+
+    def __init__(self, target: _Target, progress: Callable[[ImportProgress], None] | None) -> None:
+        self._target = target
+        self._progress = progress
+        self._file = ""
+        self._unreadable: list[Unreadable] = []
+        self._total = self._read = self._known = self._files = 0
+        self._formats: dict[str, int] = {}
+        self._redacted: set[str] = set()
+        self._told = 0.0
+
+    def unreadable(self, what: Unreadable) -> None:
+        """Counts what could not be read, and names the first of it."""
+        self._total += 1
+        if len(self._unreadable) < LISTED:
+            self._unreadable.append(msgspec.structs.replace(what, problem=what.problem[:2000], place=what.place[:500]))
+
+    def file(self, found: Found) -> None:
+        """Reads one file, or one folder that is a record."""
+        self._file = found.name
+        self._files += 1
+        for imported in self._trajectories(found):
+            self._formats[found.format.name] = self._formats.get(found.format.name, 0) + 1
+            self._take(imported, found)
+            self._tell()
+        self._tell(now=True)
+
+    def _trajectories(self, found: Found) -> Iterator[Imported]:
+        met = 0
+        reading = Reading(self._keep, self._named_unreadable)
+        try:
+            for imported in found.format.read(found.path, reading):
+                met += 1
+                yield imported
+        except _FOREIGN as exc:
+            said = str(exc) if isinstance(exc, UserError) else f"{type(exc).__name__}: {exc}"
+            place = f"after {met} trajectories" if met else ""
+            self.unreadable(Unreadable(found.name, place, said))
+
+    def _named_unreadable(self, what: Unreadable) -> None:
+        """Under the name that people know the file by, whatever the format calls it."""
+        inside = what.file.partition("!")[2]
+        name = self._file if not inside or self._file.endswith("!" + inside) else f"{self._file}!{inside}"
+        self.unreadable(msgspec.structs.replace(what, file=name))
+
+    def _take(self, imported: Imported, found: Found) -> None:
+        attempt = attempt_id(imported)
+        if self._target.holds(attempt):
+            self._known += 1
+            return
+        number = self._target.number(imported.started)
+        config = _renamed(imported.started.config, found.name)
+        started = msgspec.structs.replace(
+            imported.started, run=self._target.run, attempt=attempt, number=number, config=config
+        )
+        bodies = self._clean([started, *imported.bodies, *_end(imported)])
+        try:
+            self._target.add(attempt, bodies)
+        except StoreError as exc:
+            if not _at_fault(bodies):
+                raise
+            self.unreadable(Unreadable(found.name, imported.key, str(exc)))
+            return
+        self._read += 1
+
+    def _keep(self, content: bytes) -> str:
+        cleaned = self._target.redactor.clean(content)
+        self._redacted.update(cleaned.names)
+        return self._target.blobs.put(cleaned.data)
+
+    def _clean(self, bodies: list[Body]) -> list[Body]:
+        redactor = self._target.redactor
+        clean: list[Body] = []
+        for body in bodies:
+            names = redactor.names_in(body)
+            if names:
+                self._redacted.update(names)
+                body = msgspec.convert(redactor.value(msgspec.to_builtins(body)), type(body))
+                note = Noted("redacted", {"names": list(names)})
+                clean += [body, note] if isinstance(body, AttemptStarted) else [note, body]
+            else:
+                clean.append(body)
+        return clean
+
+    def _tell(self, *, now: bool = False) -> None:
+        if self._progress is not None and (now or time.monotonic() - self._told > 0.2):
+            self._told = time.monotonic()
+            self._progress(ImportProgress(self._file, self._read, self._known, self._total))
+
+    def report(self, walk: Walk) -> ImportReport:
+        """What was done."""
+        return ImportReport(
+            self._target.run,
+            self._read,
+            self._known,
+            self._files,
+            self._formats,
+            tuple(self._unreadable),
+            self._total,
+            tuple(walk.unrecognised),
+            walk.others,
+            walk.links,
+            tuple(sorted(self._redacted)),
+        )
+
+
+def attempt_id(imported: Imported) -> str:
+    """From what a trajectory holds and its name within its file, not from the file's own name or other content."""
+    words = {k: v for k, v in imported.started.config.get("imported", {}).items() if k not in ("file", "source_digest")}
+    started = msgspec.structs.replace(imported.started, config={**imported.started.config, "imported": words})
+    try:
+        held = canonical_bytes([imported.key, started, imported.bodies])
+    except (ValueError, TypeError, OverflowError, RecursionError):  # which the store will refuse, and say why
+        held = repr(imported.key).encode()
+    return "i" + digest_bytes(held).partition(":")[2][:16]
+
+
+def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
+    words = config.get("imported")
+    return {**config, "imported": {**words, "file": name}} if isinstance(words, dict) else config
+
+
+def _end(imported: Imported) -> list[Body]:
+    closed = any(isinstance(b, AttemptEnded) or (isinstance(b, Noted) and b.name == "interrupted")
+                 for b in imported.bodies)  # fmt: skip
+    return [] if closed else [Noted("interrupted", {"by": "source"})]
+
+
+def _at_fault(bodies: list[Body]) -> bool:
+    """Whether it is what should be stored that cannot be, and not the store."""
+    try:
+        for body in bodies:
+            encoded(body, "")
+    except StoreError:
+        return True
+    return False

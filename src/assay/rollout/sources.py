@@ -1,0 +1,121 @@
+"""Finds what there is to import below the paths that a person names, and which format each of it is of.
+
+A folder that is one record (a job folder) is taken whole; other folders are walked, archives that are no format's own
+are unpacked out of the way once nothing in them is found to be hostile. Links inside a walked folder are not followed:
+what they lead to was not named.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.errors import UserError
+from assay.formats._archives import unpacked_into
+from assay.formats._sniffing import sniff
+from assay.formats.interface import Format, Unreadable
+from assay.formats.registry import find, formats, named, recognised
+
+__all__ = ["Found", "Walk", "require_paths"]
+
+
+class Found(NamedTuple):
+    """Something to read."""
+
+    path: Path
+    name: str
+    """For people and for the record: relative to the folder that was named; `archive!member` out of an archive."""
+    format: Format
+
+
+def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
+    """Looks at what a person named before anything is read.
+
+    Raises:
+        UserError: A path is not there, or is a file of no format that is known, or of several.
+    """
+    known = formats()
+    for path in paths:
+        if not path.exists():
+            message = f"there is nothing at {path}: check the path"
+            raise UserError(message)
+        archived = sniff(path).shape in ("zip", "tar") and not recognised(path, known)
+        if format_name is None and path.is_file() and not archived:
+            find(path, known)
+
+
+class Walk:
+    """Walks paths in the order of their names.
+
+    Args:
+        format_name: Read everything as this format; default: found by content.
+        unreadable: Told of what was recognised and cannot be read.
+    """
+
+    def __init__(self, format_name: str | None, unreadable: Callable[[Unreadable], None]) -> None:
+        self._forced = None if format_name is None else named(format_name)
+        self._known = formats() if self._forced is None else (self._forced,)
+        self._unreadable = unreadable
+        self.unrecognised: list[str] = []
+        """Files met on the way that are of no known format; a thousand names at most."""
+        self.others = 0
+        """How many such files."""
+        self.links = 0
+        """Links that were not followed."""
+
+    def found(self, path: Path) -> Iterator[Found]:
+        """What there is to read at a path that a person named."""
+        if path.is_file() and self._forced is not None:
+            yield Found(path, path.name, self._forced)
+            return
+        yield from self._at(path, path.name or path.resolve().name, top=True)
+
+    def _at(self, path: Path, name: str, *, top: bool) -> Iterator[Found]:
+        if not top and path.is_symlink():
+            self.links += 1
+            return
+        takers = recognised(path, self._known)
+        if len(takers) > 1:
+            names = " and ".join(taker.name for taker in takers)
+            self._unreadable(Unreadable(name, "", f"it could be {names}: import it alone, with --format"))
+        elif takers:
+            yield Found(path, name, takers[0])
+        elif path.is_dir():
+            yield from self._below(path, name, top=top)
+        elif sniff(path).shape in ("zip", "tar"):
+            yield from self._inside(path, name)
+        elif path.is_file():
+            self._pass_over(name)
+
+    def _below(self, folder: Path, name: str, *, top: bool) -> Iterator[Found]:
+        try:
+            children = sorted(path.name for path in folder.iterdir())
+        except OSError as exc:
+            self._unreadable(Unreadable(name, "", f"the folder cannot be read: {exc.strerror}"))
+            return
+        for child in children:
+            yield from self._at(folder / child, child if top else f"{name}/{child}", top=False)
+
+    def _inside(self, path: Path, name: str) -> Iterator[Found]:
+        with tempfile.TemporaryDirectory(prefix="assay-import-") as scratch:
+            try:
+                unpacked_into(path, Path(scratch))
+            except UserError as exc:
+                self._unreadable(Unreadable(name, "", str(exc)))
+                return
+            for found in self._at_root(Path(scratch)):
+                yield found._replace(name=f"{name}!{found.name}")
+
+    def _at_root(self, scratch: Path) -> Iterator[Found]:
+        takers = recognised(scratch, self._known)
+        if len(takers) == 1:
+            yield Found(scratch, "", takers[0])
+            return
+        yield from self._below(scratch, "", top=True)
+
+    def _pass_over(self, name: str) -> None:
+        self.others += 1
+        if len(self.unrecognised) < 1000:
+            self.unrecognised.append(name)
