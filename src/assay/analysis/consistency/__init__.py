@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from assay.analysis.subject import Rule
 
+from . import channels, claims, counts, steps
+
 __all__ = ["RULES"]
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (*counts.RULES, *claims.RULES, *channels.RULES, *steps.RULES)
 """All rules, in the order in which their findings are listed."""

@@ -1,0 +1,143 @@
+"""What is recorded of an attempt's judgement, in the form that counting rules compare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from assay.analysis.subject import Subject
+from assay.records import Evidence, Trajectory
+
+__all__ = ["Counted", "counted", "last_counts", "logged", "output_text", "passes", "reward"]
+
+_OK = ("passed", "xfailed")
+_BAD = ("failed", "error", "xpassed")
+_SUMMARY = re.compile(r"^=+ ((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))? =+\s*$", re.MULTILINE)
+_SUGAR = re.compile(r"^Results \([\d.]+m?s\):\n((?: +\d+ [a-z]+\n?(?: +- .*\n)*)+)", re.MULTILINE)
+_UNITTEST = re.compile(r"^Ran (\d+) tests? in [\d.]+s\n+(OK|FAILED)(?: \(([^)]*)\))?\s*$", re.MULTILINE)
+_NUMBER = re.compile(r"(\d+) ([a-z]+)")
+_PART = re.compile(r"(failures|errors|skipped|expected failures|unexpected successes)=(\d+)")
+_WORDS = {"errors": "error", "error": "error", "failures": "failed"}
+
+
+class Counted(NamedTuple):
+    """A run of tests as one source counts it."""
+
+    source: str
+    ok: int
+    bad: int
+    skipped: int
+    total: int
+    """As the source says; the sum of the rest where it says none."""
+    evidence: str
+    quote: str
+    """Verbatim from the evidence."""
+
+    @property
+    def unaccounted(self) -> int:
+        """Tests of the total that no status is said of."""
+        return max(0, self.total - self.ok - self.bad - self.skipped)
+
+    def told(self) -> str:
+        """In words."""
+        rest = [f"{n} {word}" for n, word in ((self.bad, "failed"), (self.skipped, "skipped")) if n]
+        more = f" ({', '.join(rest)})" if rest else ""
+        return f"{self.source} says {self.ok} of {self.total} passed{more}"
+
+
+def reward(trajectory: Trajectory) -> float | None:
+    """The reward on record: `reward` among the named ones, else the lowest; None where there is none."""
+    values: dict[str, Any] = {}
+    for item in trajectory.evidence:
+        if item.kind == "reward":
+            given = item.data.get("values") or item.data.get("rewards")
+            values |= given if isinstance(given, dict) else {}
+    numbers = {name: float(v) for name, v in values.items() if isinstance(v, int | float)}
+    return numbers.get("reward", min(numbers.values(), default=None)) if numbers else None
+
+
+def passes(trajectory: Trajectory) -> bool:
+    """Whether the record claims success: by its outcome verdicts, or without any by a reward of 1."""
+    outcomes = [v.status for v in trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
+    if outcomes:
+        return all(status == "pass" for status in outcomes)
+    given = reward(trajectory)
+    return given is not None and given >= 1
+
+
+def counted(trajectory: Trajectory) -> list[Counted]:
+    """Every report of tests on record, in order. One without counts or total says nothing and is left out."""
+    return [found for item in trajectory.evidence if item.kind == "test_report" and (found := _counted(item))]
+
+
+def _counted(item: Evidence) -> Counted | None:
+    given = item.data.get("counts")
+    counts = {k: v for k, v in given.items() if isinstance(v, int)} if isinstance(given, dict) else {}
+    total = item.data.get("total")
+    if not counts and not isinstance(total, int):
+        return None
+    ok, bad = sum(counts.get(name, 0) for name in _OK), sum(counts.get(name, 0) for name in _BAD)
+    skipped = counts.get("skipped", 0) + counts.get("other", 0)
+    whole = total if isinstance(total, int) else sum(counts.values())
+    quote = f'"total":{whole}' if isinstance(total, int) else f'"passed":{counts.get("passed", 0)}'
+    return Counted(str(item.data.get("source", "report")), ok, bad, skipped, whole, item.id, quote)
+
+
+def output_text(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Texts that the verifier's commands printed, each with the id of its evidence."""
+    cited = {name for verdict in subject.trajectory.verdicts for name in verdict.evidence}
+    for item in subject.trajectory.evidence:
+        if item.kind != "test_output" and not (item.kind == "execution" and item.id in cited):
+            continue
+        for text in _texts(item, subject):
+            yield item.id, text
+
+
+def _texts(item: Evidence, subject: Subject) -> Iterator[str]:
+    whole = [text for digest in item.blobs if (text := subject.texts(digest)) is not None]
+    if whole:
+        yield from whole
+        return
+    for name in ("text", "content", "stdout"):
+        text = item.data.get(name)
+        if isinstance(text, str) and text:
+            yield text
+
+
+def logged(subject: Subject) -> list[Counted]:
+    """Summaries of test runs in what the verifier printed."""
+    found = []
+    for identity, text in output_text(subject):
+        found += [one._replace(evidence=identity) for one in summaries(text)]
+    return found
+
+
+def summaries(text: str) -> list[Counted]:
+    """Every summary line of pytest (plain or sugar) and unittest in a text, in order."""
+    places = [(m.start(), _of_words(m[1], m[0])) for m in _SUMMARY.finditer(text)]
+    places += [(m.start(), _of_words(m[1], m[0].splitlines()[0])) for m in _SUGAR.finditer(text)]
+    places += [(m.start(), _of_unittest(m)) for m in _UNITTEST.finditer(text)]
+    return [one for _, one in sorted(places, key=lambda pair: pair[0]) if one.total]
+
+
+def last_counts(text: str) -> Counted | None:
+    """The last summary in a text; None where there is none."""
+    found = summaries(text)
+    return found[-1] if found else None
+
+
+def _of_words(words: str, line: str) -> Counted:
+    counts: dict[str, int] = {}
+    for number, word in _NUMBER.findall(words):
+        counts[_WORDS.get(word, word)] = int(number)
+    ok, bad = sum(counts.get(n, 0) for n in _OK), sum(counts.get(n, 0) for n in _BAD)
+    skipped = counts.get("skipped", 0)
+    return Counted("the log", ok, bad, skipped, ok + bad + skipped, "", line.strip()[:200])
+
+
+def _of_unittest(match: re.Match[str]) -> Counted:
+    parts = {name: int(number) for name, number in _PART.findall(match[3] or "")}
+    bad = parts.get("failures", 0) + parts.get("errors", 0) + parts.get("unexpected successes", 0)
+    skipped, total = parts.get("skipped", 0), int(match[1])
+    return Counted("the log", max(0, total - bad - skipped), bad, skipped, total, "", match[0].splitlines()[0])

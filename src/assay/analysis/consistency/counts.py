@@ -1,0 +1,164 @@
+"""Counts that disagree: reports of tests, logs, rewards, patches and the verdict made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assay.analysis.interface import Finding, Severity
+from assay.analysis.quotes import from_evidence
+from assay.analysis.subject import Rule, Subject
+
+from ._evidence import Counted, counted, logged, passes, reward
+
+__all__ = ["RULES"]
+
+FEW = 100
+"""Below so many tests each one was written for the task, and one that is skipped is missed."""
+
+
+def _finding(rule: str, severity: Severity, summary: str, sources: list[Counted]) -> Finding:
+    return Finding(
+        rule=rule,
+        family="consistency",
+        severity=severity,
+        summary=summary,
+        quotes=tuple(from_evidence(one.quote) for one in sources),
+        evidence=tuple(dict.fromkeys(one.evidence for one in sources)),
+        data={one.source: {"ok": one.ok, "bad": one.bad, "total": one.total} for one in sources},
+    )
+
+
+def _without_tests(subject: Subject) -> Iterator[Finding]:
+    reports = counted(subject.trajectory)
+    if not passes(subject.trajectory) or not reports or any(one.total for one in reports):
+        return
+    log = logged(subject)
+    if log:
+        summary = (
+            f"paid as passed although the record counts 0 tests; {log[-1].told()}, and nothing else is known of them"
+        )
+        yield _finding("reward-without-tests", "major", summary, [reports[0], log[-1]])
+        return
+    summary = "paid as passed although the record counts 0 tests, and no log of any test run is there"
+    yield _finding("reward-without-tests", "critical", summary, reports[:1])
+
+
+def _fewer(subject: Subject) -> Iterator[Finding]:
+    if not passes(subject.trajectory):
+        return
+    reports = [one for one in counted(subject.trajectory) if one.ok < one.total]
+    if not reports:
+        return
+    worst = max(reports, key=lambda one: (one.bad, one.total - one.ok))
+    explained = max((one.skipped for one in reports), default=0) >= worst.total - worst.ok
+    if worst.bad or not explained:
+        summary = f"paid as passed although {worst.told()}"
+        yield _finding("passed-fewer-than-counted", "critical", summary, reports)
+        return
+    severity: Severity = "major" if worst.total < FEW else "minor"
+    summary = f"paid as passed although {worst.told()}: what the rest check was not checked"
+    yield _finding("passed-fewer-than-counted", severity, summary, reports)
+
+
+def _disagree(subject: Subject) -> Iterator[Finding]:
+    reports, log = counted(subject.trajectory), logged(subject)
+    told = [*reports, *(log if len(log) == 1 else ())]
+    first = next((one for one in told if one.total), None)
+    if first is None:
+        return
+    for other in told[told.index(first) + 1 :]:
+        if not other.total or (first.ok, first.bad, first.total) == (other.ok, other.bad, other.total):
+            continue
+        claim = f"{first.told()}, {other.told()}"
+        if bool(first.bad) != bool(other.bad):
+            yield _finding("counts-disagree", "critical", f"two accounts of one run disagree: {claim}", [first, other])
+        elif "the log" in (first.source, other.source) and first.total <= other.total:
+            why = "a report may fold the cases of one parametrised test into one"
+            yield _finding("counts-disagree", "note", f"{claim}: {why}", [first, other])
+        else:
+            yield _finding("counts-disagree", "major", f"two accounts of one run disagree: {claim}", [first, other])
+        return
+
+
+def _patch(subject: Subject) -> Iterator[Finding]:
+    for item in subject.trajectory.evidence:
+        if item.kind != "patch":
+            continue
+        resolved = item.data.get("resolved") is True or passes(subject.trajectory)
+        missing = item.data.get("exists") is False
+        if resolved and (missing or item.data.get("applied") is False):
+            what = "there was no patch" if missing else "the patch was not applied"
+            key = "exists" if missing else "applied"
+            yield Finding(
+                rule="patch-not-applied",
+                family="consistency",
+                severity="major",
+                summary=f"counted as resolved although the report says that {what}",
+                quotes=(from_evidence(f'"{key}":false'),),
+                evidence=(item.id,),
+            )
+
+
+def _against_reward(subject: Subject) -> Iterator[Finding]:
+    trajectory, given = subject.trajectory, reward(subject.trajectory)
+    outcomes = [v for v in trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
+    if given is None or not outcomes:
+        return
+    evidence = tuple(item.id for item in trajectory.evidence if item.kind == "reward")
+    status = "pass" if passes(trajectory) else outcomes[0].status
+    if status == "pass" and given <= 0:
+        summary = f"judged as passed although the reward is {given:g}"
+    elif status == "fail" and given >= 1 and len(outcomes) == 1 and not outcomes[0].marks:
+        summary = f"judged as failed although the reward is {given:g}"
+    elif status == "error" and given >= 1 and "imported" in outcomes[0].marks:
+        summary = f"recorded as an error although the reward is {given:g}"
+    else:
+        return
+    yield Finding("verdict-against-reward", "consistency", "major", summary, evidence=evidence)
+
+
+RULES = (
+    Rule(
+        "reward-without-tests",
+        "consistency",
+        "critical",
+        "A pass was recorded although the record counts no test. It is `major` where the verifier's log shows a run "
+        "of tests all the same.",
+        "A verifier that fails when it collected nothing; verifying the stored state again.",
+        _without_tests,
+    ),
+    Rule(
+        "passed-fewer-than-counted",
+        "consistency",
+        "critical",
+        "A pass was recorded although fewer tests passed than were counted. Where all others were skipped it is "
+        f"`major` below {FEW} tests and `minor` above.",
+        "A verifier that counts a skipped test as not passed, or does not ship tests that skip.",
+        _fewer,
+    ),
+    Rule(
+        "counts-disagree",
+        "consistency",
+        "critical",
+        "Two accounts of the same run of tests (recorded counts, CTRF, report, log) give other numbers: `critical` "
+        "where only one knows of failures, `note` where a report has fewer tests than the log and neither has any.",
+        "Counts taken from one place; verifying the stored state again.",
+        _disagree,
+    ),
+    Rule(
+        "patch-not-applied",
+        "consistency",
+        "major",
+        "The report says that the patch does not exist or was not applied, and that the task is resolved.",
+        "A judge that fails where it could not apply what it judges.",
+        _patch,
+    ),
+    Rule(
+        "verdict-against-reward",
+        "consistency",
+        "major",
+        "The verdict and the recorded reward contradict each other.",
+        "A verdict that is derived from the reward in one place.",
+        _against_reward,
+    ),
+)
