@@ -18,7 +18,7 @@ from pathlib import Path
 from assay.errors import StoreError
 from assay.records import SCHEMA_VERSION
 
-__all__ = ["WriterLock", "connect", "is_written", "store_errors"]
+__all__ = ["SCHEMA_OF", "WriterLock", "connect", "is_written", "schema", "store_errors"]
 
 LOG_PAGES = 8192
 """Pages (of 4 KiB) that the log may have before they are written to the file: many chains write the same pages again
@@ -44,6 +44,16 @@ def _from_0(connection: sqlite3.Connection) -> None:
 
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _from_0}
 """From version to the function that brings a file to the next one. Never removed: old stores stay readable."""
+
+
+def schema() -> list[tuple[str, str]]:
+    """What the tables and indexes of a run's file are: name and statement, in order of their names."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_SCHEMA)
+        return connection.execute(SCHEMA_OF).fetchall()
+
+
+SCHEMA_OF = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
 
 
 def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3.Connection:

@@ -22,6 +22,7 @@ from assay.records import canonical_bytes, digest_bytes
 
 from .addenda import addendum_bytes, addendum_numbers
 from .chain import Link
+from .database import SCHEMA_OF, schema
 from .layout import Layout
 from .problem import Problem
 from .rows import AttemptRow
@@ -84,6 +85,9 @@ class LiveContent:
             text = said.decode(errors="backslashreplace")
             if text != "ok":
                 yield self._located(text)
+        found = [(_shown(name), _plain(_shown(statement))) for name, statement in self._rows(SCHEMA_OF)]
+        if found != [(name, _plain(statement)) for name, statement in schema()]:
+            yield Problem(self.run, None, None, "run.sqlite has other tables than a run: its schema was changed")
         out = "seq < 1 OR seq > (SELECT count(*) FROM events)"
         for chain, index, seq in self._rows(f"SELECT chain, idx, seq FROM events WHERE {out} ORDER BY seq LIMIT 1"):
             what = f"it says that it is number {seq} of the run's events, of which there are fewer"
@@ -248,6 +252,11 @@ def _shown(value: object) -> str:
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _plain(statement: str) -> str:
+    """A statement without the white space that older versions wrote otherwise."""
+    return " ".join(statement.split()).replace("( ", "(").replace(" )", ")")
 
 
 def _is_bytes(value: object) -> bool:
