@@ -76,6 +76,12 @@ async def test_the_quick_battery_leaves_wrong_solutions_out(tmp_path: Path) -> N
     assert "left out by --quick" in {one.reason for one in report.untried if one.probe == "sensitivity"}
 
 
+async def test_the_quick_battery_tries_as_many_wrong_solutions_as_are_asked_for(tmp_path: Path) -> None:
+    report = await report_of(tmp_path, world_task(Whole), quick=True, mutants=1)
+    assert report.sensitivity is not None
+    assert report.sensitivity.tried == 1
+
+
 class Lying(Bare):
     """Its solution is no list of calls."""
 

@@ -19,13 +19,14 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     tasks: tuple[str, ...] = ()
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     quick: bool = False
-    """Only the reference solution, the null answers and the ten commonest cheats."""
+    """Only the reference solution, the null answers and the ten commonest cheats; mutants and variants only where their
+    number is given."""
     n: int = 3
     """How often the reference solution runs as it is."""
-    mutants: int = 40
-    """How many changed solutions are tried, at the most; 0 is none."""
-    variants: int = 10
-    """How many solutions that mean the same are tried, at the most; 0 is none."""
+    mutants: int | None = None
+    """How many changed solutions are tried, at the most; default: 40, with `quick` none."""
+    variants: int | None = None
+    """How many solutions that mean the same are tried, at the most; default: 10, with `quick` none."""
     verification: Literal["default", "as-asked", "both"] = "default"
     """Whose judging is proved: Assay's own (`default`), what the task's own settings mean elsewhere (`as-asked`: in the
     agent's living sandbox, nothing undone), or `both`, which also tells which setting closes what."""
@@ -59,8 +60,9 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def __post_init__(self) -> None:
         """Refuses what cannot work, before anything starts."""
         for name, least in (("n", 1), ("concurrency", 1), ("mutants", 0), ("variants", 0), ("retries", 0)):
-            if getattr(self, name) < least:
-                message = f"{name} is {getattr(self, name)}: it must be at least {least}"
+            given = getattr(self, name)
+            if given is not None and given < least:
+                message = f"{name} is {given}: it must be at least {least}"
                 raise UserError(message)
         if self.adversary_s <= 0:
             message = f"adversary_s is {self.adversary_s:g}: it must be more than 0"
@@ -71,6 +73,16 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
                 "docker, or leave --backend away"
             )
             raise UserError(message)
+
+    @property
+    def most_mutants(self) -> int:
+        """How many changed solutions are tried, at the most."""
+        return self.mutants if self.mutants is not None else 0 if self.quick else 40
+
+    @property
+    def most_variants(self) -> int:
+        """How many solutions that mean the same are tried, at the most."""
+        return self.variants if self.variants is not None else 0 if self.quick else 10
 
     @property
     def verifications(self) -> tuple[Literal["default", "as_asked"], ...]:

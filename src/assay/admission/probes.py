@@ -189,14 +189,16 @@ def _cheats(plan: _Plan, knowledge: Knowledge, verification: Verification) -> It
 
 
 def _rewrites(plan: _Plan, known: Known | None) -> Iterator[Probe | Untried]:
-    groups: tuple[Group, ...] = ("sensitivity", "strictness")
-    reason = "left out by --quick" if plan.config.quick else None
-    if known is None:
-        reason = reason or "there is no recorded state of the reference solution"
-    elif known.problem is not None:
-        reason = reason or known.problem
-    if known is None or reason is not None:
-        yield from (Untried(group, group, reason or "") for group in groups)
+    left_out = "left out by --quick" if plan.config.quick else "asked for none"
+    most: dict[Group, int] = {"sensitivity": plan.config.most_mutants, "strictness": plan.config.most_variants}
+    groups = [group for group in most if most[group]]
+    yield from (Untried(group, group, left_out) for group in most if not most[group])
+    if known is None or known.problem is not None:
+        reason = known.problem if known is not None else None
+        lacking = reason or "there is no recorded state of the reference solution"
+        yield from (Untried(group, group, lacking) for group in groups)
+        return
+    if not groups:
         return
     told = {"name": "oracle.files", "operator": "none"}
     control = RewriteAgent("oracle-files", known.state, {}, told)
@@ -212,12 +214,12 @@ def _rewrites(plan: _Plan, known: Known | None) -> Iterator[Probe | Untried]:
 
 def mutants_of(config: AdmitConfig, known: Known) -> tuple[Rewrite, ...]:
     """Changed solutions."""
-    return mutants(known.knowledge, seed=config.seed, most=config.mutants) if config.mutants else ()
+    return mutants(known.knowledge, seed=config.seed, most=config.most_mutants) if config.most_mutants else ()
 
 
 def variants_of(config: AdmitConfig, known: Known) -> tuple[Rewrite, ...]:
     """Solutions that mean the same."""
-    return variants(known.knowledge, seed=config.seed, most=config.variants) if config.variants else ()
+    return variants(known.knowledge, seed=config.seed, most=config.most_variants) if config.most_variants else ()
 
 
 def _rewritten(plan: _Plan, known: Known, rewrite: Rewrite) -> Probe:
@@ -255,11 +257,11 @@ def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Unt
 
 
 def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Untried]:
-    if hooks.perturb is None or config.quick:
+    if hooks.perturb is None or not config.most_mutants:
         reason = "the world gives no `perturb`" if hooks.perturb is None else "left out by --quick"
         yield Untried("sensitivity", "sensitivity", reason)
         return
-    for number, (name, calls) in enumerate(list(hooks.perturb.items())[: config.mutants], 1):
+    for number, (name, calls) in enumerate(list(hooks.perturb.items())[: config.most_mutants], 1):
         diff = "\n".join(f"{call.name} {call.arguments}" for call in calls) + "\n"
         rewrite = Rewrite(f"mutant.{number:03d}", "sensitivity", {}, diff, name)
         agent = CallsAgent("mutant", calls)
