@@ -30,8 +30,8 @@ _ALL_PASS = re.compile(
 _UNSURE = re.compile(
     r"\b(?:should|will|would|could|must|might|may|needs?|wants?|makes?|making|ensur(?:es?|ing)|verify(?:ing)?"
     r"|check(?:ing)?|confirm that|see (?:if|whether)|whether|if|until|once|when|so that|let me|let's|going to|after"
-    r"|expect(?:ed)?|hope|not|cannot|never|before|no longer|assum\w+|try|trying|unless|to get|to have|goal|require\w*)\b"
-    r"|n't\b|\?",
+    r"|expect(?:ed)?|hope|not|cannot|never|before|no longer|assum\w+|try|trying|unless|to get|to have|goal)\b"
+    r"|\brequire|n't\b|\?",
     re.IGNORECASE,
 )
 _ADMITS = re.compile(r"fail|except|apart from|other than|pre-?existing|unrelated|skipp|error", re.IGNORECASE)
