@@ -69,8 +69,8 @@ class Attempt(Protocol):
     """The same place as tools for a model (shell, read, edit), or the in-process world's own."""
     solution: Path | None
     """The task's solution folder on the host, for the oracle alone; None for every other agent."""
-    prior: Prior
-    """What is to be done again, for the replay agent alone."""
+    prior: Prior | None
+    """What is to be done again, for the replay agent alone; None for every other agent."""
 
     async def shell(
         self,

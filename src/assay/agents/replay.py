@@ -21,7 +21,7 @@ from assay.environments.interface import Change, Mount, Workspace
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Observation, Step, ToolCall
 
-from .interface import FORK_SHELL, Agent, Attempt, Needs, PlacedAgent, takes_solution
+from .interface import FORK_SHELL, Agent, Attempt, Needs, PlacedAgent, Prior, takes_solution
 
 __all__ = ["ContinueAgent", "ReplayAgent"]
 
@@ -41,12 +41,12 @@ class ReplayAgent:
         Raises:
             UserError: There is nothing to replay.
         """
-        if not attempt.prior.acts:
+        if attempt.prior is None:
             message = (
                 f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"
             )
             raise UserError(message)
-        again = _Again(attempt)
+        again = _Again(attempt, attempt.prior)
         await again.run()
         attempt.finish(f"did {again.steps} recorded steps again")
 
@@ -64,17 +64,18 @@ class ContinueAgent(ReplayAgent):
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""
-        if attempt.prior.until != 0:
-            await _Again(attempt).run()
+        if attempt.prior is not None and attempt.prior.until != 0:
+            await _Again(attempt, attempt.prior).run()
         await self._then.run(attempt)
 
 
 class _Again:
     """One attempt's acts, done again."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, prior: Prior) -> None:
         self.steps = 0
         self._attempt = attempt
+        self._prior = prior
         self._missing: list[str] = []
         self._env: dict[str, str] = {}
         """Of the next step."""
@@ -82,7 +83,7 @@ class _Again:
 
     async def run(self) -> None:
         """Does it all, or as many steps as are asked for."""
-        prior = self._attempt.prior
+        prior = self._prior
         for act in prior.acts:
             if prior.until is not None and self.steps >= prior.until:
                 break
@@ -143,7 +144,7 @@ class _Again:
             self._missing.append(f"{act.kind} {data.get('target') or data.get('path') or ''}: {exc}"[:300])
 
     async def _do(self, workspace: Workspace, act: Evidence) -> None:
-        data, prior = act.data, self._attempt.prior
+        data, prior = act.data, self._prior
         match act.kind:
             case "write":
                 await workspace.write(str(data["path"]), prior.blob(_kept(data, "digest")), mode=int(data["mode"]))

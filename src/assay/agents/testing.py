@@ -83,7 +83,7 @@ class FakeAttempt(Attempt):
     tools: Tools = field(default_factory=lambda: FakeTools({}))
     workspace: Workspace | None = None
     solution: Path | None = None
-    prior: Prior = field(default_factory=Prior)
+    prior: Prior | None = None
     steps: list[Step] = field(default_factory=list)
     """What was recorded, in order."""
     calls: list[ModelCall] = field(default_factory=list)

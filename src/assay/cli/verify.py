@@ -1,17 +1,31 @@
-"""`assay verify`: whether a stored run is still what was recorded."""
+"""`assay verify`: whether a stored run is still what was recorded, and whether its verdicts hold."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
+from assay.errors import UserError
+from assay.rollout.reverify import ReverifyConfig
+
+from .options import takes_config
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
+
+if TYPE_CHECKING:
+    from assay.rollout.reverify import Reverified, ReverifyReport
+    from assay.settings import Settings
 
 __all__ = ["verify"]
 
+SHOWN = 40
 
+
+@takes_config(ReverifyConfig, arguments=())
 def verify(
+    config: ReverifyConfig,
     run: RunArgument = None,
     chain: Annotated[
         bool,
@@ -27,8 +41,12 @@ def verify(
 ) -> None:
     """Recomputes every digest of a stored run and locates what was changed, removed, inserted or lost.
 
-    Both parts are done unless one is switched off. Exits with 1 where something does not hold. There is no key: a run
-    that somebody rewrote with new digests shows only against a head that was kept elsewhere.
+    Both parts are done unless one is switched off. There is no key: a run that somebody rewrote with new digests shows
+    only against a head that was kept elsewhere.
+
+    With --again the final state of each attempt is then rebuilt from the store and judged again: agree, disagree,
+    flaky, or cannot, with the reason, are written beside the first verdicts, never over them. Killed or interrupted,
+    the same command goes on. Exits with 1 where a digest does not hold, or a verdict disagrees or is flaky.
 
     Examples:
 
@@ -37,26 +55,99 @@ def verify(
       assay verify my-run --no-blobs
 
       assay verify --json
+
+      assay verify my-run --again 3
+
+      assay verify my-run --again 1 --check-version today --tasks tasks/ --attempt hello@0
     """
-    from assay.errors import UserError
     from assay.store import audit
 
-    from .output import console, emit_json
-    from .tables import print_rows
-
-    if not chain and not blobs:
+    if config.again == 0 and config != ReverifyConfig():
+        message = "nothing is judged again without --again N, for example --again 1: it is what the other options need"
+        raise UserError(message)
+    if not chain and not blobs and config.again == 0:
         message = "nothing is left to verify: give --no-chain or --no-blobs, not both"
         raise UserError(message)
     settings = settings_with(store)
     name = pick_run(run, settings)
-    problems = audit(settings.store, name, chains=chain, blobs=blobs)
     done = [word for word, is_done in (("chain", chain), ("blobs", blobs)) if is_done]
+    problems = audit(settings.store, name, chains=chain, blobs=blobs) if done else ()
+    report = None if problems or config.again == 0 else _judged_again(name, config, settings)
     if as_json:
-        emit_json({"run": name, "verified": done, "problems": problems})
-    elif problems:
-        print_rows([{"problem": str(problem)} for problem in problems])
+        _emit({"run": name, "verified": done, "problems": problems}, report)
     else:
-        left = "".join(f" (--no-{word}: not looked at)" for word in ("chain", "blobs") if word not in done)
-        console().print(f"run {name}: every digest of {' and '.join(done)} holds{left}")
-    if problems:
+        _print(name, done, problems)
+        if report is not None:
+            _print_report(report)
+    if problems or (report is not None and report.counts["disagree"] + report.counts["flaky"]):
         raise typer.Exit(1)
+
+
+def _judged_again(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyReport:
+    import asyncio
+
+    from assay.rollout import reverify
+
+    from .output import say
+
+    try:
+        return asyncio.run(reverify(run, config, settings, _told()))
+    except KeyboardInterrupt:
+        say(f"interrupted. What was judged again is kept: the same command goes on with run {run}")
+        raise typer.Exit(130) from None
+
+
+def _told() -> Callable[[int, int], None]:
+    """Sparse lines on stderr."""
+    import time
+
+    from .output import say
+
+    last = [time.monotonic()]
+
+    def told(done: int, total: int) -> None:
+        if time.monotonic() - last[0] >= 10:
+            last[0] = time.monotonic()
+            say(f"{done}/{total} attempts judged again")
+
+    return told
+
+
+def _emit(found: dict[str, Any], report: ReverifyReport | None) -> None:
+    from .output import emit_json
+
+    if report is not None:
+        found["again"] = {**msgspec.structs.asdict(report), "counts": report.counts}
+    emit_json(found)
+
+
+def _print(run: str, done: list[str], problems: tuple[object, ...]) -> None:
+    from .output import console
+    from .tables import print_rows
+
+    if problems:
+        print_rows([{"problem": str(problem)} for problem in problems])
+    elif done:
+        left = "".join(f" (--no-{word}: not looked at)" for word in ("chain", "blobs") if word not in done)
+        console().print(f"run {run}: every digest of {' and '.join(done)} holds{left}")
+
+
+def _print_report(report: ReverifyReport) -> None:
+    from .output import console, plain
+    from .tables import print_rows
+
+    order = ("disagree", "flaky", "cannot", "agree")
+    print_rows([_row(one) for one in sorted(report.results, key=lambda one: order.index(one.mark))[:SHOWN]])
+    if len(report.results) > SHOWN:
+        console().print(f"... and {len(report.results) - SHOWN} more (--json tells all)")
+    for one in [one for one in report.results if one.mark != "agree"][:SHOWN]:
+        console().print(plain(f"{one.attempt}, {one.check}: {one.reason}".replace("\n", " "))[:2000])
+    told = ", ".join(f"{count} {mark}" for mark, count in report.counts.items())
+    before = sum(one.before for one in report.results)
+    more = f"; {before} of them judged again before" if before else ""
+    unjudged = f"; {len(report.unjudged)} attempts were never judged" if report.unjudged else ""
+    console().print(f"run {report.run}, judged again: {told}{more}{unjudged}")
+
+
+def _row(one: Reverified) -> dict[str, str]:
+    return {"attempt": one.attempt, "agent": one.agent, "check": one.check, "was": one.was, "now": one.mark}

@@ -79,7 +79,9 @@ class LiveAttempt(Attempt):
         """The same sandbox, for what is done as a step; what is done through `workspace` is done beside steps."""
         self.tools: Tools = _NoTools()
         self.solution: Path | None = None
-        self.prior = Prior()
+        self.prior: Prior | None = None
+        self.guard: Guard | None = None
+        """The contracts that hold; None where there are none."""
         self.ended: str | None = None
         self._recorder = recorder
         self._meter = meter

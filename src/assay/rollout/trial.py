@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay import __version__
-from assay.agents.interface import Agent, Prior, takes_solution
+from assay.agents.interface import Agent, takes_solution
 from assay.errors import (
     AgentError,
     AssayError,
@@ -182,7 +182,7 @@ class _Try:
                 self.how.failed(TaskError(str(exc)))
                 return
             self.attempt.solution = self._solution(task)
-            self.attempt.prior = self.planned.prior[number] if number < len(self.planned.prior) else Prior()
+            self.attempt.prior = self.planned.prior[number] if number < len(self.planned.prior) else None
             await self.enter(step)
             if self.how.broke is None:
                 await self.act()

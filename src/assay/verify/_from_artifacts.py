@@ -1,0 +1,94 @@
+"""The final state of an attempt that somebody else ran, out of what their record holds: a patch, or files.
+
+The patch is applied, and the files are written, in a fresh sandbox of the task; nothing of the record is executed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+
+from assay.code.patches import FilePatch, PatchError, apply_patch, read_patch
+from assay.environments.interface import Backend, Snapshot, Workspace, WorkspaceSpec
+from assay.errors import StoreError
+from assay.records import Trajectory
+from assay.store import BlobStore
+
+from .again import CannotRebuildError
+
+__all__ = ["state_of_import"]
+
+MOST_FILE = 16 << 20
+
+
+async def state_of_import(trajectory: Trajectory, spec: WorkspaceSpec, backend: Backend, blobs: BlobStore) -> Snapshot:
+    """The state; the caller releases it.
+
+    Raises:
+        CannotRebuildError: The record holds no patch and no files, or they do not fit the task.
+        EnvironmentFailure: The sandbox broke.
+    """
+    try:
+        patch, files = _patch_of(trajectory, blobs), _files_of(trajectory, blobs)
+    except StoreError as exc:
+        message = f"what the record holds of the state is gone: {exc}"
+        raise CannotRebuildError(message) from exc
+    if patch is None and not files:
+        message = "the record holds no state: neither a patch nor files that the attempt left"
+        raise CannotRebuildError(message)
+    workspace = await backend.open(spec)
+    try:
+        if patch is not None:
+            await _apply(workspace, patch)
+        for path, data in files.items():
+            await workspace.write(path, data)
+        return await workspace.snapshot()
+    except (PatchError, OSError, ValueError) as exc:
+        message = f"what the record holds does not fit the task: {exc}"
+        raise CannotRebuildError(message) from exc
+    finally:
+        await workspace.close()
+
+
+def _patch_of(trajectory: Trajectory, blobs: BlobStore) -> str | None:
+    """The last submitted patch that the record holds whole."""
+    found = [e for e in trajectory.evidence if e.kind == "patch" and e.blobs]
+    return blobs.get(found[-1].blobs[0]).decode(errors="surrogateescape") if found else None
+
+
+def _files_of(trajectory: Trajectory, blobs: BlobStore) -> dict[str, bytes]:
+    """Files by their absolute path in the sandbox."""
+    kept = trajectory.finished.artifacts if trajectory.finished is not None else {}
+    plain = {path: digest for path, digest in kept.items() if path.startswith("/") and ".." not in path.split("/")}
+    return {path: blobs.get(digest, limit=MOST_FILE + 1) for path, digest in plain.items()}
+
+
+async def _apply(workspace: Workspace, text: str) -> None:
+    top = workspace.spec.workdir
+    for patch in await asyncio.to_thread(read_patch, text):
+        before = None if patch.old is None else await _text(workspace, posixpath.join(top, patch.old))
+        await _write(workspace, top, patch, await asyncio.to_thread(apply_patch, patch, before))
+
+
+async def _write(workspace: Workspace, top: str, patch: FilePatch, after: str | None) -> None:
+    gone = patch.old is not None and patch.old != patch.new
+    if gone and patch.old is not None:
+        removed = await workspace.exec(["/bin/rm", "-f", "--", posixpath.join(top, patch.old)], cwd="/")
+        if removed.exit_code != 0:
+            message = f"{patch.old} cannot be removed: {removed.stderr[-200:]}"
+            raise OSError(message)
+    if patch.new is not None and after is not None:
+        mode = 0o755 if patch.executable else await _mode(workspace, posixpath.join(top, patch.new))
+        await workspace.write(posixpath.join(top, patch.new), after.encode(errors="surrogateescape"), mode=mode)
+
+
+async def _text(workspace: Workspace, path: str) -> str | None:
+    try:
+        return (await workspace.read(path, limit=MOST_FILE)).decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return None
+
+
+async def _mode(workspace: Workspace, path: str) -> int:
+    shown = await workspace.exec(["/bin/sh", "-c", 'test -x "$0"', path], cwd="/")
+    return 0o755 if shown.exit_code == 0 else 0o644

@@ -1,0 +1,130 @@
+"""Judging a stored state again: rebuilding it, and comparing what its checks say now with what was said then.
+
+A verdict of re-verification never stands over the first one: its check is `reverify:NAME`, and its mark says `agree`,
+`disagree`, `flaky` or `cannot`. Invariant: a state is judged only where its digest is the recorded one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from assay.environments.interface import Backend, Change, Image, PacksStates, Snapshot
+from assay.errors import AssayError, EnvironmentFailure, StoreError, VerifierError
+from assay.records import Evidence, Trajectory, Verdict, VerdictStatus
+from assay.store import REVERIFY, BlobStore
+
+from .interface import CheckResult
+
+__all__ = ["CannotRebuildError", "Mark", "Reverdict", "cannot", "rebuilt", "reverdict", "sealed_states"]
+
+Mark = Literal["agree", "disagree", "flaky", "cannot"]
+
+
+class CannotRebuildError(VerifierError):
+    """What was judged cannot be had again; the message says why."""
+
+
+class Reverdict(NamedTuple):
+    """What judging again came to."""
+
+    mark: Mark
+    verdict: Verdict
+    evidence: tuple[Evidence, ...] = ()
+
+
+def sealed_states(trajectory: Trajectory) -> tuple[Evidence, ...]:
+    """The states that were sealed to be judged, one for each part of the task, in order."""
+    return tuple(e for e in trajectory.evidence if e.kind == "snapshot" and "image" in e.data and not _beside(e))
+
+
+def _beside(evidence: Evidence) -> bool:
+    return bool(evidence.data.get("beside")) or "fork" in evidence.data
+
+
+async def rebuilt(state: Evidence, image: Image, backend: Backend, blobs: BlobStore) -> Snapshot:
+    """A stored state as one that can be opened; the caller releases it.
+
+    Args:
+        state: An evidence of `sealed_states`.
+        image: What the task's sandbox stands on now.
+        backend: Where it is to be opened.
+        blobs: The store's.
+
+    Raises:
+        CannotRebuildError: It was not stored, is gone or was changed, or the image is another one now.
+    """
+    recorded, manifest = str(state.data.get("digest")), state.data.get("manifest")
+    if not isinstance(manifest, str):
+        message = "the state was not stored: its sandbox could not hand it out"
+        raise CannotRebuildError(message)
+    if state.data["image"] != image.digest:
+        message = f"the image is another one now: {image.digest}, and the state stands on {state.data['image']}"
+        raise CannotRebuildError(message)
+    if not isinstance(backend, PacksStates):
+        message = f"the sandbox {backend.name!r} cannot take a stored state in"
+        raise CannotRebuildError(message)
+    try:
+        changes = msgspec.json.decode(blobs.get(manifest), type=tuple[Change, ...])
+        snapshot = await backend.unpack(changes, blobs.get, image=image)
+    except (StoreError, msgspec.DecodeError) as exc:
+        message = f"the stored state is gone: {exc}"
+        raise CannotRebuildError(message) from exc
+    except (EnvironmentFailure, OSError, ValueError) as exc:
+        message = f"the stored state cannot be written out: {exc}"
+        raise CannotRebuildError(message) from exc
+    if snapshot.digest != recorded:
+        await backend.release(snapshot)
+        message = f"the rebuilt state has the digest {snapshot.digest}, and the record says {recorded}"
+        raise CannotRebuildError(message)
+    return snapshot
+
+
+def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
+    """Compares what one check says now, over some rounds, with what was recorded.
+
+    The status alone decides: how many tests of a broken program fail may hang on the order of a set. Rounds that could
+    not judge leave the question open, unless that is what was recorded.
+    """
+    said: list[VerdictStatus] = [one.verdict.status for one in rounds]
+    evidence = tuple(found for one in rounds for found in one.evidence)
+    first = rounds[0].verdict
+    scores = {one.verdict.score for one in rounds}
+    count = f"{len(rounds)} of {len(rounds)} rounds" if len(rounds) > 1 else "one round"
+    mark: Mark
+    if len(set(said)) > 1 and not ("error" in said and recorded.status != "error"):
+        mark, reason = "flaky", f"was {recorded.status}, and {len(rounds)} rounds say {', '.join(said)}"
+    elif "error" in said and recorded.status != "error":
+        broken = next(one.verdict for one in rounds if one.verdict.status == "error")
+        mark, reason = "cannot", f"the check could not judge: {broken.reason}"
+    elif first.status == recorded.status:
+        other = "" if scores == {recorded.score} else f"; the score was {recorded.score}, and is {_listed(scores)}"
+        mark, reason = "agree", f"{first.status} again in {count}{other}"
+    else:
+        mark, reason = "disagree", f"was {recorded.status}, and {count} say {first.status}: {first.reason}"
+    status: VerdictStatus = first.status if mark in ("agree", "disagree") else "unknown"
+    verdict = Verdict(
+        check=REVERIFY + recorded.check,
+        kind="outcome",
+        status=status,
+        score=first.score if mark in ("agree", "disagree") and len(scores) == 1 else None,
+        reason=f"{mark}: {reason}"[:2000],
+        evidence=tuple(found.id for found in evidence),
+        verifier=first.verifier,
+        duration_s=sum(one.verdict.duration_s or 0.0 for one in rounds),
+        rewards=first.rewards if mark in ("agree", "disagree") else {},
+        marks=(mark,),
+    )
+    return Reverdict(mark, verdict, evidence)
+
+
+def _listed(scores: set[float | None]) -> str:
+    return ", ".join(sorted(str(score) for score in scores))
+
+
+def cannot(check: str, why: AssayError | str) -> Reverdict:
+    """What stands where a state could not be judged again."""
+    reason = f"cannot: {why}"[:2000]
+    return Reverdict("cannot", Verdict(REVERIFY + check, "outcome", "unknown", None, reason, marks=("cannot",)))
