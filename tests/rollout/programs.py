@@ -18,6 +18,7 @@ from assay.records import Limits, Trajectory
 from assay.rollout import PlannedAttempt, RunConfig, Tally
 from assay.rollout.attempt import LiveAttempt, ModelAccess
 from assay.rollout.endpoint import GatewayDoor
+from assay.rollout.guards import Held
 from assay.rollout.place import Place, WorldPlace
 from assay.rollout.plan import plan
 from assay.rollout.recorder import Recorder
@@ -94,6 +95,7 @@ async def run_program(
     limits: Limits | None = None,
     secrets: Mapping[str, str] | None = None,
     workspace: Workspace | None = None,
+    held: Held | None = None,
 ) -> list[Trajectory]:
     """Runs one attempt at one task; every try of it."""
     door, desk = GatewayDoor(), workspace or FakeWorkspace()
@@ -105,7 +107,7 @@ async def run_program(
 
     with RunStore.create(folder, "r", {}) as store:
         config = RunConfig(tasks=("-",), retries=1)
-        services = Services(config, "r", store, store.blobs, agent, access, place, secrets or {})
+        services = Services(config, "r", store, store.blobs, agent, access, place, secrets or {}, held)
         try:
             await run_plan(services, planned, Tally())
         finally:

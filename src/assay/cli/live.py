@@ -16,12 +16,21 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-__all__ = ["display"]
+__all__ = ["Display", "display"]
 
 LINE_EVERY_S = 10.0
 
 
-class _Lines(Tally):
+class Display(Tally):
+    """A tally that can make room for a question."""
+
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Nothing is drawn meanwhile."""
+        yield
+
+
+class _Lines(Display):
     """One line now and then, and one for each thing that broke."""
 
     def __init__(self) -> None:
@@ -52,6 +61,14 @@ class _Table(_Lines):
         super().__init__()
         self._live = live
 
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
+
     def begin(self, *, total: int, done: int) -> None:
         Tally.begin(self, total=total, done=done)
         self._live.update(_table(self))
@@ -66,7 +83,7 @@ class _Table(_Lines):
 
 
 @contextmanager
-def display() -> Iterator[Tally]:
+def display() -> Iterator[Display]:
     """The display that fits stderr."""
     if not sys.stderr.isatty():
         yield _Lines()

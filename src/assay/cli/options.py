@@ -27,7 +27,12 @@ __all__ = ["parse_pairs", "read_toml", "resolve", "takes_config"]
 Config = TypeVar("Config", bound=msgspec.Struct)
 CONFIG_BYTES = 1 << 20
 _LIMIT_HELP = "Limit of each attempt: "
-_SINGULAR = {"agent_options": "--agent-option", "kinds": "--kind", "requirements": "--requirement"}
+_SINGULAR = {
+    "agent_options": "--agent-option",
+    "contracts": "--contract",
+    "kinds": "--kind",
+    "requirements": "--requirement",
+}
 
 
 def takes_config(

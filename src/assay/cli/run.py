@@ -38,6 +38,8 @@ def run(
 
       assay run family:my_family.py,n=20,seed=3 --agent my_agent.py
 
+      assay run tasks/ --agent codex --model openai:NAME --contract safety.toml
+
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
     """
     if dry_run:
@@ -47,11 +49,12 @@ def run(
 
     from assay.rollout import start_run
 
+    from .asking import asking
     from .live import display
 
     settings = settings_with(store)
     with display() as progress:
-        summary = asyncio.run(start_run(config, settings, progress))
+        summary = asyncio.run(start_run(config, settings, progress, ask=asking(progress)))
     _report(summary, settings, as_json=as_json)
 
 
@@ -72,11 +75,12 @@ def resume(
 
     from assay.rollout import resume_run
 
+    from .asking import asking
     from .live import display
 
     settings = settings_with(store)
     with display() as progress:
-        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress))
+        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=asking(progress)))
     _report(summary, settings, as_json=as_json)
 
 

@@ -26,6 +26,8 @@ from assay.records import (
 
 from .calls import Conversation, Standing
 from .endpoint import GRACE_S, GatewayDoor, Served, Traffic, WatchedModel, serve
+from .guarded_model import GuardedModel
+from .guards import Guard, GuardedWorkspace, refusal_of_exec
 from .meter import Meter
 from .recorder import Recorder
 
@@ -112,7 +114,11 @@ class LiveAttempt(Attempt):
         name = "shell" if fork is None else FORK_SHELL
         call = ToolCall(f"t{self._recorder.steps}", name, canonical_bytes(arguments).decode(), arguments)
         try:
-            result = await (fork or self.acting or self.workspace).exec(command, timeout_s=timeout_s, env=env)
+            reason = await self._refusal(message, (call,))
+            if reason is None:
+                result = await (fork or self.acting or self.workspace).exec(command, timeout_s=timeout_s, env=env)
+            else:
+                result = refusal_of_exec(reason)
         except BaseException:
             # Cut by a limit, or the sandbox broke: what was begun stays on record.
             self._record(message, None, (call,), (), Moment(started))
@@ -146,12 +152,24 @@ class LiveAttempt(Attempt):
         seen: list[Observation] = []
         try:
             for tool_call in calls:
-                seen.append(await self._observe(tool_call))
+                reason = await self._refusal(message, calls, seen)
+                refused = None if reason is None else Observation(reason, tool_call.id, error=True)
+                seen.append(refused or await self._observe(tool_call))
         finally:
             # A limit or a cancellation in the middle leaves what was observed so far on record.
             state = await self.tools.digest() if len(seen) == len(calls) else None
             self._record(message, reasoning, tuple(calls), tuple(seen), Moment(started, state, call))
         return tuple(seen)
+
+    async def _refusal(
+        self, message: str | None, calls: Sequence[ToolCall], seen: Sequence[Observation] = ()
+    ) -> str | None:
+        """Why the next of these calls must not be made; None where it may be. `seen` is what those before it gave."""
+        if self.guard is None:
+            return None
+        made = len(seen)
+        step = Step(self._recorder.steps, "agent", message, None, tuple(calls[: made + 1]), tuple(seen))
+        return (await self.guard.judge(step, made)).get(made)
 
     async def _observe(self, call: ToolCall) -> Observation:
         if call.error is not None or call.parsed is None:
@@ -180,9 +198,10 @@ class LiveAttempt(Attempt):
         moment: Moment,
     ) -> None:
         index, now = self._recorder.steps, time.time()
-        self._recorder.step(
-            Step(index, "agent", message, reasoning, calls, seen, moment.call, moment.state, moment.started, now)
-        )
+        step = Step(index, "agent", message, reasoning, calls, seen, moment.call, moment.state, moment.started, now)
+        self._recorder.step(step)
+        if self.guard is not None:
+            self.guard.took(step)
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         """See `Attempt.say`."""
@@ -262,12 +281,22 @@ class LiveAttempt(Attempt):
             if self.workspace is None:
                 text = f"the environment {self.task.environment.kind!r} has no sandbox that programs could run in"
                 raise UserError(text)
-            model = WatchedModel(access.open(), access.places, self._meter)
-            traffic = Traffic(self._recorder, self._meter, self.workspace.digest, self._stop)
+            opened, guard = access.open(), self.guard
+            if guard is not None:
+                opened = GuardedModel(opened, guard, self._recorder, self._meter)
+            model = WatchedModel(opened, access.places, self._meter)
+            on_step = None if guard is None else guard.saw
+            traffic = Traffic(self._recorder, self._meter, self.workspace.digest, self._stop, on_step)
             gateway = await access.door.open()
             served = await serve(gateway, model, traffic, await self.workspace.listen(0))
             self._serving = _Serving(served, traffic, model)
         return self._serving.served.endpoint
+
+    def guarded(self, guard: Guard) -> None:
+        """From now on what is done here is under contracts."""
+        self.guard = guard
+        if self.workspace is not None:
+            self.workspace = GuardedWorkspace(self.workspace, guard)
 
     def hold(self, leash: asyncio.Timeout) -> None:
         """The agent acts under this; it is pulled where what the agent's programs ask must end the attempt."""

@@ -60,6 +60,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """How often an attempt is tried again after an infrastructure failure. Every try is kept."""
     repetitions: int = 1
     """How often each check judges; judgements that disagree make the verdict `unknown`."""
+    contracts: tuple[str, ...] = ()
+    """Safety contracts that every agent is held to, as TOML files, beside those of the tasks; repeatable."""
     admitted: bool = False
     """Take only tasks that `assay admit` has certified in this store, as they are now."""
     run: str | None = None

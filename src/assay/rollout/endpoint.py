@@ -19,6 +19,7 @@ from assay.errors import AssayError, BoundaryError, LimitReached, ProviderError
 from assay.gateway.forest import Placement
 from assay.gateway.interface import Exchange, ModelRequest, OnDeltas
 from assay.gateway.model import Answered, Model
+from assay.records import Step
 
 from .meter import Meter
 from .recorder import Recorder
@@ -72,10 +73,16 @@ class Traffic:
         meter: The try's limits.
         observe: The environment's digest now; None where it cannot be seen.
         on_stop: Told of what ends the attempt, once, when it happens.
+        on_step: Told of each step that is recorded.
     """
 
     def __init__(
-        self, recorder: Recorder, meter: Meter, observe: Observe, on_stop: Callable[[AssayError], None] | None = None
+        self,
+        recorder: Recorder,
+        meter: Meter,
+        observe: Observe,
+        on_stop: Callable[[AssayError], None] | None = None,
+        on_step: Callable[[Step], None] | None = None,
     ) -> None:
         self.cause: AssayError | None = None
         """What ended the attempt from here, if anything did."""
@@ -84,7 +91,7 @@ class Traffic:
         self.meter = meter
         self._observe = observe
         self._on_stop = on_stop
-        self._turns = Turns(recorder)
+        self._turns = Turns(recorder, on_step)
         self._states: dict[str, str | None] = {}
         """Of the calls under way, the environment's digest before each."""
         self._busy = 0

@@ -13,6 +13,7 @@ import msgspec
 
 from assay import __version__
 from assay.agents.interface import Agent
+from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend, World
 from assay.errors import TaskError, UserError, boundary
 from assay.plugins import load
@@ -24,6 +25,7 @@ from .admitted import ADMISSION, require_admitted
 from .attempt import ModelAccess
 from .config import RunConfig
 from .endpoint import GatewayDoor
+from .guards import Ask, Held, contracts_of_task, load_contracts, unique_contracts
 from .kept import TaskKeeper
 from .models import open_model, settled_model
 from .place import Keeping, Place, WorkspacePlace, WorldPlace
@@ -55,7 +57,12 @@ class RunSummary(NamedTuple):
 
 
 async def start_run(
-    config: RunConfig, settings: Settings, progress: Progress, *, tasks: Sequence[LoadedTask] | None = None
+    config: RunConfig,
+    settings: Settings,
+    progress: Progress,
+    *,
+    tasks: Sequence[LoadedTask] | None = None,
+    ask: Ask | None = None,
 ) -> RunSummary:
     """Runs a configuration to its end.
 
@@ -64,6 +71,7 @@ async def start_run(
         settings: Where the store and the caches are.
         progress: Told what happens.
         tasks: The tasks themselves, for generated ones; default those in the folders that `config` names.
+        ask: Whom to ask about calls that a contract wants asked about; None refuses them.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -72,6 +80,7 @@ async def start_run(
     config = msgspec.structs.replace(config, model=settled_model(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     held = require_admitted(settings.store, found) if config.admitted else {}
+    contracts = _contracts(config, found)
     agent = _make_agent(config)
     name = config.run or new_run_name(agent.name)
     manifest = {
@@ -79,16 +88,30 @@ async def start_run(
         "tasks": {t.task.id: t.task.digest for t in found},
         "agent": agent.name,
         "assay_version": __version__,
+        **({"contracts": {c.name: c.digest for c in contracts}} if contracts else {}),
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in held.items()}} if held else {}),
     }
     async with opened_means(config, settings, found, agent) as means:
         with RunStore.create(settings.store, name, manifest) as store:
-            await _run(store, means, found, progress)
+            await _run(store, means, found, progress, Held(contracts, ask))
     return RunSummary(name, settings.store)
 
 
+def _contracts(config: RunConfig, tasks: Sequence[LoadedTask]) -> tuple[Contract, ...]:
+    """The run's contracts; those of the tasks are looked at too, so that a broken one ends the run before it begins."""
+    contracts = load_contracts(config.contracts)
+    for loaded in tasks:
+        unique_contracts((*contracts, *contracts_of_task(loaded.task)))
+    return contracts
+
+
 async def resume_run(
-    run: str, settings: Settings, progress: Progress, *, tasks: Sequence[LoadedTask] | None = None
+    run: str,
+    settings: Settings,
+    progress: Progress,
+    *,
+    tasks: Sequence[LoadedTask] | None = None,
+    ask: Ask | None = None,
 ) -> RunSummary:
     """Finishes exactly what is missing of a run that was cut.
 
@@ -100,8 +123,12 @@ async def resume_run(
         config, recorded = _asked_for(store)
         found = tuple(tasks) if tasks is not None else _found_again(config)
         require_same(recorded, found)
+        contracts = _contracts(config, found)
+        if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
+            message = "the contracts of the run have changed since it began: put them back, or start a new run"
+            raise UserError(message)
         async with opened_means(config, settings, found, _make_agent(config)) as means:
-            await _run(store, means, found, progress)
+            await _run(store, means, found, progress, Held(contracts, ask))
     return RunSummary(run, settings.store)
 
 
@@ -201,17 +228,24 @@ async def opened_means(
         yield Means(config, agent, model, Preparer(backend, config, settings) if backend else None, secrets)
 
 
-async def _run(store: RunStore, means: Means, tasks: Sequence[LoadedTask], progress: Progress) -> None:
+async def _run(store: RunStore, means: Means, tasks: Sequence[LoadedTask], progress: Progress, held: Held) -> None:
     config = means.config
     planned = plan(tasks, means.agent.name, config.attempts, seed=config.seed, limits=config.limits)
-    await run_attempts(store, means, planned, progress)
+    await run_attempts(store, means, planned, progress, held)
 
 
-async def run_attempts(store: RunStore, means: Means, planned: Sequence[PlannedAttempt], progress: Progress) -> None:
-    """Runs what is missing of a plan. Raises `StoreError` where the record cannot be written."""
+async def run_attempts(
+    store: RunStore,
+    means: Means,
+    planned: Sequence[PlannedAttempt],
+    progress: Progress,
+    held: Held | None = None,
+) -> None:
+    """Runs what is missing of a plan, under the contracts of `held`. Raises `StoreError` where the record cannot be
+    written."""
     config, agent = means.config, means.agent
     places = _Places(means, store, TaskKeeper(store.blobs, Redactor(means.secrets)))
-    services = Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets)
+    services = Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets, held)
     await run_plan(services, planned, progress)
 
 

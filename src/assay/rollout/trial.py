@@ -34,6 +34,7 @@ from assay.verify import CheckResult
 
 from .attempt import LiveAttempt, ModelAccess
 from .config import RunConfig
+from .guards import Held
 from .meter import Meter
 from .place import Place
 from .plan import PlannedAttempt
@@ -61,6 +62,8 @@ class Services(NamedTuple):
     """Makes the place of one try; cheap, opens nothing."""
     secrets: Mapping[str, str] = {}
     """Values that no record may hold, by name."""
+    held: Held | None = None
+    """The contracts that agents are held to; None holds them to none, not even to their tasks' own."""
 
 
 class TryResult(NamedTuple):
@@ -147,8 +150,22 @@ class _Try:
         except UserError as exc:
             self.how.failed(TaskError(str(exc)))
         self.began = True
-        self.recorder.add(self._started())
+        started = self._started()
+        self.recorder.add(started)
         self.recorder.flush()
+        self._hold(started)
+
+    def _hold(self, started: AttemptStarted) -> None:
+        """Puts the agent under the contracts that hold."""
+        held = self.services.held
+        try:
+            guard = None if held is None else held.guard(self.task, self.recorder)
+        except UserError as exc:
+            self.how.failed(TaskError(str(exc)))
+            return
+        if guard is not None:
+            guard.begin(started)
+            self.attempt.guarded(guard)
 
     def _started(self) -> AttemptStarted:
         model = self.services.model if self.agent.needs_model else None
@@ -226,6 +243,8 @@ class _Try:
         problem = await self._act_under_limits()
         # What its model calls met goes before what its program made of that.
         cause = await self.attempt.leave() or problem
+        if self.attempt.guard is not None:
+            self.attempt.guard.end()
         if isinstance(cause, LimitReached):
             self.how.stopped = cause.limit
         elif isinstance(cause, BoundaryError):

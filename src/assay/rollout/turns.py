@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from assay.store import answer_of
 
 from .recorder import Recorder
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "tool_calls_of"]
 
 MOST_OPEN = 256
 """Turns that wait for what they led to; beyond it the oldest is closed without."""
@@ -30,10 +30,11 @@ _DECODE = msgspec.json.Decoder().decode
 
 
 class Turns:
-    """The open turns of one attempt."""
+    """The open turns of one attempt; `on_step` is told of each step when it is recorded."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, on_step: Callable[[Step], None] | None = None) -> None:
         self._recorder = recorder
+        self._on_step = on_step
         self._open: OrderedDict[str, ModelCall] = OrderedDict()
 
     def answered(self, call: ModelCall) -> None:
@@ -52,7 +53,7 @@ class Turns:
             state: The environment's digest now.
         """
         if parent is not None and parent in self._open:
-            calls = _tool_calls(answer_of(self._open[parent]) or {})
+            calls = tool_calls_of(answer_of(self._open[parent]) or {})
             self._close(parent, self._observations(calls, messages), state)
 
     def close(self, state: str | None) -> None:
@@ -64,21 +65,21 @@ class Turns:
         call = self._open.pop(call_id)
         message = answer_of(call) or {}
         reasoning = message.get("reasoning_content") or message.get("reasoning")
-        self._recorder.step(
-            Step(
-                index=self._recorder.steps,
-                actor="agent",
-                message=text_of(message.get("content")) or None,
-                reasoning=reasoning if isinstance(reasoning, str) else None,
-                tool_calls=_tool_calls(message),
-                observations=seen,
-                call=call.id,
-                state=state,
-                started=call.started,
-                ended=time.time(),
-            ),
-            clean=True,
+        step = Step(
+            index=self._recorder.steps,
+            actor="agent",
+            message=text_of(message.get("content")) or None,
+            reasoning=reasoning if isinstance(reasoning, str) else None,
+            tool_calls=tool_calls_of(message),
+            observations=seen,
+            call=call.id,
+            state=state,
+            started=call.started,
+            ended=time.time(),
         )
+        self._recorder.step(step, clean=True)
+        if self._on_step is not None:
+            self._on_step(step)
 
     def _observations(self, calls: Sequence[ToolCall], messages: Sequence[dict[str, Any]]) -> tuple[Observation, ...]:
         """What came back: the tools' messages that name a call, else what follows the last answer."""
@@ -106,7 +107,8 @@ class Turns:
         )
 
 
-def _tool_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
+def tool_calls_of(message: dict[str, Any]) -> tuple[ToolCall, ...]:
+    """The tool calls of an assistant message, as the model wrote them."""
     given = message.get("tool_calls")
     return tuple(_tool_call(one, n) for n, one in enumerate(given)) if isinstance(given, list) else ()
 

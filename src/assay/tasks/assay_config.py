@@ -74,5 +74,8 @@ class AssayTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     limits: LimitsTable = LimitsTable()
     environment: WorkspaceTable = WorkspaceTable()
     checks: tuple[CheckTable, ...] = ()
+    contracts: tuple[dict[str, Any], ...] = ()
+    """`[[metadata.assay.contracts]]`: safety contracts that agents at this task are held to, each a table as in a
+    contract's file; `assay contract check` reads them."""
     provenance: dict[str, Any] = {}
     """Free: how the task was made."""

@@ -7,7 +7,7 @@ the call had brought back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Literal, NamedTuple
 
 from assay.records import AttemptStarted, Step
@@ -50,13 +50,23 @@ class Monitor:
         self._broken: set[tuple[str, str]] = set()
         """Rules over the whole that are broken already: later calls are not to blame."""
 
-    def ask(self, step: Step) -> tuple[Decision, ...]:
-        """What the step's calls would break, if they were made now, in their order. None of them is remembered, but for
-        what the session's risk is."""
+    def ask(self, step: Step, made: int = 0, denied: Container[int] = ()) -> tuple[Decision, ...]:
+        """What the step's calls would break, if they were made now, in their order. Nothing of it is remembered but the
+        session's risk.
+
+        Args:
+            step: With what its first `made` calls brought.
+            made: How many calls are over.
+            denied: Positions of those among them that were not made.
+        """
         found: list[Decision] = []
         proposed: list[dict[str, Any]] = []
-        for number, fields in self._tracer.positions(step, pending=True):
+        for number, fields in self._tracer.positions(step, made=made):
+            if number in denied:
+                continue
             proposed.append(fields)
+            if 0 <= number < made:
+                continue
             trace = Trace([*self._past, *proposed], ended=False)
             before = len(found)
             for contract in self.contracts:
@@ -67,7 +77,7 @@ class Monitor:
                 proposed.pop()  # it will not be made
         return tuple(found)
 
-    def took(self, step: Step, denied: Sequence[int] = ()) -> None:
+    def took(self, step: Step, denied: Container[int] = ()) -> None:
         """The step was taken, with what it brought; `denied` are positions of calls that were not made."""
         self._past += [fields for number, fields in self._tracer.positions(step) if number not in denied]
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from assay.analysis.actions import _actions_of_step
+from assay.analysis.actions import actions_of_step
 from assay.analysis.actors import who
 from assay.analysis.interface import Action
 from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall, Trajectory
@@ -45,21 +45,22 @@ class Tracer:
         self._state: str | None = None
         self._first: float | None = None
 
-    def positions(self, step: Step, *, pending: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    def positions(self, step: Step, *, made: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Position among the step's tool calls (-1 for a turn without one), and the fields.
 
         Args:
             step: The step.
-            pending: Whether its calls have not been made yet: what they bring is not known.
+            made: How many of its calls were made so far; what the others bring is not known. None: the step is over.
         """
-        turn = self._turn(step, pending=pending)
-        actions = {action.call: action for action in _actions_of_step(step, None)}
+        turn = self._turn(step, pending=made is not None)
+        actions = {action.call: action for action in actions_of_step(step)}
         if not step.tool_calls:
             seen = _result(step.observations[0]) if step.observations else {"result": NOTHING}
             yield -1, {**turn, "call": NOTHING, **_act(actions.get(-1)), **seen}
             return
         for number, call in enumerate(step.tool_calls):
-            result = {"result": PENDING} if pending else _result(_answer(step, number))
+            is_pending = made is not None and number >= made
+            result = {"result": PENDING} if is_pending else _result(_answer(step, number))
             yield number, {**turn, "call": _call(call), **_act(actions.get(number)), **result}
 
     def _turn(self, step: Step, *, pending: bool) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Rec
 
 def _denied(evidence: Iterable[Evidence]) -> Iterator[tuple[int, int]]:
     for found in evidence:
-        if found.kind == GUARD and found.data.get("decision") == "denied":
+        if found.kind == GUARD and found.data.get("decision") in ("denied", "not made"):
             step, call = found.data.get("step"), found.data.get("call")
             if isinstance(step, int) and isinstance(call, int):
                 yield step, call
