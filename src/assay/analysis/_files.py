@@ -16,7 +16,7 @@ from .commands import SimpleCommand, simple_commands
 __all__ = ["FileUse", "code_files", "command_files", "patch_files"]
 
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
-_NO_FILE = re.compile(r"^(?:\d*|-|/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+))$")
+_NO_FILE = re.compile(r"^(?:\d*|-|[<>$]\(.*|/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+))$", re.DOTALL)
 _PATCH_LINE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$|^\*\*\* (Move) to: (.+?)\s*$", re.MULTILINE)
 _DIFF_LINE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+?)(?:\t.*)?$", re.MULTILINE)
 _OPEN = re.compile(

@@ -24,6 +24,7 @@ from .interface import Action, ActionKind
 __all__ = [
     "SimpleCommand",
     "actions_of",
+    "actions_of_step",
     "is_test_run",
     "read_paths",
     "removed_paths",
@@ -62,14 +63,23 @@ def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
     for step in trajectory.steps:
         if step.actor not in ("agent", "other_agent"):
             continue
-        for made in _actions_of_step(step, opened):
+        for made in _acts(step, opened):
             if made.kind in ("read", "edit") and made.paths:
                 opened = made.paths[-1]
-            found.append(msgspec.structs.replace(made, index=len(found)))
+            found.append(_replaced(made, len(found)))
     return tuple(found)
 
 
-def _actions_of_step(step: Step, opened: str | None) -> Iterator[Action]:
+def actions_of_step(step: Step, opened: str | None = None) -> tuple[Action, ...]:
+    """The acts of one step of an agent, from 0; `opened` is the file that a tool without a path is about."""
+    return tuple(_replaced(made, position) for position, made in enumerate(_acts(step, opened)))
+
+
+def _replaced(made: Action, index: int) -> Action:
+    return msgspec.structs.replace(made, index=index) if index else made
+
+
+def _acts(step: Step, opened: str | None) -> Iterator[Action]:
     if not step.tool_calls:
         text, seen = step.message or step.reasoning or "", step.observations
         if text or seen:

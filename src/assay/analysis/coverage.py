@@ -1,0 +1,93 @@
+"""How much of a reference solution an attempt goes through, and how much of the attempt is that.
+
+After AgentLens (arXiv 2605.12925). A reference is a set of paths (one attempt that passed, or a path through several
+merged ones); the path that is covered best counts. Its published matching scans greedily and gives up at the first
+state of the path that nothing matches: all that follows is lost. Here the longest common subsequence is taken.
+
+Range: shares in [0, 1]. When it misleads: a reference of a few acts is easily covered whole, and coverage of a path
+says nothing about other good ways. An attempt that is itself among the references covers itself: leave it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from .alignment import Pair, align
+from .stages import STAGES, Stage
+from .states import State, equivalent
+
+__all__ = ["Coverage", "cover", "matches"]
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """An attempt against the best of the paths given."""
+
+    path: int
+    """Which path."""
+    pairs: tuple[Pair, ...]
+    """Matched positions: of the attempt, and of the path."""
+    coverage: float
+    """Share of the path that is matched."""
+    precision: float
+    """Share of the attempt that is matched."""
+    stages: dict[Stage, float]
+    """Share matched of each stage that the path has."""
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of coverage and precision."""
+        both = self.coverage + self.precision
+        return 2 * self.coverage * self.precision / both if both else 0.0
+
+    @property
+    def completeness(self) -> float:
+        """Share of the path's stages of which anything is matched."""
+        return sum(share > 0 for share in self.stages.values()) / len(self.stages) if self.stages else 1.0
+
+    @property
+    def bottleneck(self) -> float:
+        """The least share of any stage."""
+        return min(self.stages.values(), default=1.0)
+
+
+def matches(attempt: Sequence[State], path: Sequence[State]) -> NDArray[np.bool_]:
+    """Which states are equivalent, of shape (len(attempt), len(path))."""
+    known: dict[tuple[State, State], bool] = {}
+    table = np.zeros((len(attempt), len(path)), dtype=np.bool_)
+    for row, state in enumerate(attempt):
+        for column, other in enumerate(path):
+            pair = (state, other)
+            if pair not in known:
+                known[pair] = equivalent(state, other)
+            table[row, column] = known[pair]
+    return table
+
+
+def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverage:
+    """The coverage of the path with the highest share matched; of several, the longest, then the first.
+
+    Raises:
+        ValueError: There is no path.
+    """
+    if not paths:
+        message = "there is no reference path to compare with"
+        raise ValueError(message)
+    tried = [_against(attempt, path, number) for number, path in enumerate(paths)]
+    return max(tried, key=lambda each: (each.coverage, len(paths[each.path]), -each.path))
+
+
+def _against(attempt: Sequence[State], path: Sequence[State], number: int) -> Coverage:
+    pairs = align(matches(attempt, path))
+    held = {stage: sum(state.stage == stage for state in path) for stage in STAGES}
+    matched = {stage: sum(path[pair.right].stage == stage for pair in pairs) for stage in STAGES}
+    return Coverage(
+        path=number,
+        pairs=pairs,
+        coverage=len(pairs) / len(path) if path else 1.0,
+        precision=len(pairs) / len(attempt) if attempt else 0.0,
+        stages={stage: matched[stage] / count for stage, count in held.items() if count},
+    )

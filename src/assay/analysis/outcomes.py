@@ -1,0 +1,44 @@
+"""What an act came to, in a word: nothing recorded, fine, or which error.
+
+The word is coarse on purpose: it is what makes two observations the same one in a graph of many attempts.
+When it misleads: a test run that fails is an error here, and may be just what was wanted.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .interface import Action
+
+__all__ = ["is_error", "outcome_of"]
+
+_RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning))\b(?=:|\s*$)", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last)"
+_SHELL_ERRORS = re.compile(
+    r"(?:command not found|No such file or directory|Permission denied|fatal: |syntax error near|cannot access )"
+)
+_TOOL_ERRORS = re.compile(r"^\s*(?:ERROR\b|Error\b|error:|<error>|Invalid |No replacement was performed)")
+_LOOKED_AT = 20_000
+
+
+def outcome_of(action: Action) -> str:
+    """`none`, `ok`, `error`, or `error:` with a kind: the exception's name, `exit 2`."""
+    text = (action.observation or "")[-_LOOKED_AT:]
+    if action.observation is None and not action.error and action.exit_code is None:
+        return "none"
+    if _TRACEBACK in text and (raised := _RAISED.findall(text[text.rindex(_TRACEBACK) :])):
+        return f"error:{raised[0]}"
+    if action.exit_code not in (None, 0):
+        return f"error:exit {action.exit_code}"
+    if action.error:
+        return "error"
+    if action.kind == "shell" and action.exit_code is None and len(text) < 400 and _SHELL_ERRORS.search(text):
+        return "error:shell"
+    if action.kind in ("read", "edit", "search", "browse", "tool") and _TOOL_ERRORS.match(text):
+        return "error:tool"
+    return "ok"
+
+
+def is_error(action: Action) -> bool:
+    """Whether it came to an error."""
+    return outcome_of(action).startswith("error")

@@ -1,0 +1,126 @@
+"""Progress towards the goal over the steps of an attempt, and what its curve tells.
+
+Source of the measures: OPD (outcome, process, diagnosis) of PRM-as-a-Judge (arXiv 2603.21669), formulas in our own
+code. There a model guesses the progress; here it is whatever share a verifier gives after each step, best the tests
+passed.
+
+With P_0 = 0, P_1 ... P_T in [0, 1] and steps dP_t = P_t - P_(t-1):
+
+    MC@q  1 where max P reaches q, for q of .25, .5, .75 and 1      MP   max P
+    PPE   P_T / sum |dP|                                            PPL  P_T * PPE
+    CRA   mean over t of (max of P up to t) - P_t                   STR  share of steps with |dP| < .005
+
+All are in [0, 1]; high is good but for CRA (how far behind its best the attempt is, on average) and STR (share of
+steps that change nothing). An attempt that never moves has PPE 0: the published quotient is 0/0 there.
+
+When they mislead: progress by tests is lumpy, so STR is high for good attempts too, and a curve from tests that the
+agent itself ran (`observed_progress`) is of the tests that it chose to run, as its own record shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from .actions import is_test_run
+from .interface import Action
+
+__all__ = ["MILESTONES", "Progress", "ProgressPoint", "observed_progress", "progress_metrics"]
+
+MILESTONES = (0.25, 0.5, 0.75, 1.0)
+_STILL = 0.005
+# "12 passed, 3 failed, 1 error in 2.3s"; the last line of that shape counts.
+_PYTEST = re.compile(
+    r"^=*\s*((?:\d{1,9} (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)+)"
+    r".*? in [\d.]+",
+    re.MULTILINE,
+)
+_COUNT = re.compile(r"(\d{1,9}) (passed|failed|error)")
+_UNITTEST = re.compile(r"^Ran (\d{1,9}) tests? in [\d.]+s\s+(OK|FAILED)(?: \(([^)\n]{0,200})\))?", re.MULTILINE)
+_LOST = re.compile(r"(?:failures|errors)=(\d{1,9})")
+_JEST = re.compile(r"^Tests:\s+((?:\d{1,9} \w+, )+)\d{1,9} total", re.MULTILINE)
+
+
+class ProgressPoint(NamedTuple):
+    """After the step, this share of the goal was reached."""
+
+    step: int
+    share: float
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The measures of one curve."""
+
+    milestones: dict[str, bool]
+    """MC, by milestone: `25`, `50`, `75`, `100`."""
+    most: float
+    """MP."""
+    efficiency: float
+    """PPE."""
+    effective: float
+    """PPL."""
+    regret: float
+    """CRA."""
+    stagnation: float
+    """STR."""
+
+
+def progress_metrics(curve: Sequence[float]) -> Progress:
+    """The measures of a curve P_1 ... P_T, shares in [0, 1]. The beginning, P_0 = 0, is put before it.
+
+    Raises:
+        ValueError: There is no point, or one is no share.
+    """
+    points = np.asarray(curve, dtype=np.float64)
+    if points.ndim != 1 or not points.size:
+        message = "a progress curve is a sequence of at least one share"
+        raise ValueError(message)
+    if not np.all((points >= 0) & (points <= 1)):
+        message = "a share of progress lies in [0, 1]"
+        raise ValueError(message)
+    moved = np.abs(np.diff(points, prepend=0.0))
+    length = float(moved.sum())
+    efficiency = float(points[-1]) / length if length else 0.0
+    return Progress(
+        milestones={f"{share:.0%}".rstrip("%"): bool(points.max() >= share) for share in MILESTONES},
+        most=float(points.max()),
+        efficiency=efficiency,
+        effective=float(points[-1]) * efficiency,
+        regret=float(np.mean(np.maximum.accumulate(points) - points)),
+        stagnation=float(np.mean(moved < _STILL)),
+    )
+
+
+def observed_progress(actions: Sequence[Action]) -> tuple[ProgressPoint, ...]:
+    """Share of tests passed after each test run of the agent's own whose summary can be read (pytest, unittest, Jest).
+
+    It is what the record shows of what the agent ran, no verdict: it can be of other tests each time, and forged.
+    """
+    found = []
+    for action in actions:
+        share = _share(action.observation or "") if is_test_run(action) else None
+        if share is not None:
+            found.append(ProgressPoint(action.step, share))
+    return tuple(found)
+
+
+def _share(text: str) -> float | None:
+    text = text[-20_000:]
+    if summaries := _PYTEST.findall(text):
+        counts = {kind: int(number) for number, kind in _COUNT.findall(summaries[-1])}
+        return _of(counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0))
+    if runs := _UNITTEST.findall(text):
+        total, verdict, told = runs[-1]
+        lost = sum(map(int, _LOST.findall(told))) if verdict == "FAILED" else 0
+        return _of(max(int(total) - lost, 0), min(lost, int(total)))
+    if runs := _JEST.findall(text):
+        counts = {kind: int(number) for number, kind in _COUNT.findall(runs[-1])}
+        return _of(counts.get("passed", 0), counts.get("failed", 0))
+    return None
+
+
+def _of(passed: int, failed: int) -> float | None:
+    return passed / (passed + failed) if passed + failed else None

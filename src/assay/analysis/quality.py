@@ -1,0 +1,129 @@
+"""A quality score of the process, with and without the outcome in it, and its tiers.
+
+Source: AgentLens (arXiv 2605.12925), recomputed exactly on its released annotations. The published score of 0 to 100 is
+
+    25 coverage + 25 coherence + 18 stage completeness + 12 workflow similarity + 10 F1 + 10 outcome
+
+with the outcome 1 (passed), 0 (failed) or .5 (unknown), and every other part in [0, 1]. Its last term is the label: it
+gives a passing attempt 10 of the points that it takes to be no "lucky" one. `label_free_score` leaves it out (0 to 90).
+The tiers of failed attempts part at 40 in the released annotations, not at the 47 of its code's documentation.
+
+When it misleads: it knows nothing of integrity. Attempts that read the fix in the repository's future history are among
+the best scored. The parts against a reference reward likeness to attempts that passed before. Without a reference
+(`without_reference`, our own choice, comparable to nothing published) only order, stages and waste are judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from .coverage import cover
+from .interface import Action
+from .stages import Stage
+from .states import State, states_of
+from .waste import waste_of
+from .workflow import coherence, workflow_similarity
+
+__all__ = [
+    "Parts", "Quality", "Tier", "label_free_score", "process_quality", "quality_score", "tier", "without_reference",
+]  # fmt: skip
+
+Tier = Literal["ideal", "solid", "lucky", "partial_fail", "off_track"]
+IDEAL, SOLID, PARTIAL = 70.0, 47.0, 40.0
+"""Lower bounds of the tiers, in points."""
+_PARTS = {"coverage": 25.0, "coherence": 25.0, "completeness": 18.0, "workflow": 12.0, "f1": 10.0}
+_OUTCOME = 10.0
+_LABEL_FREE = sum(_PARTS.values())
+_EXPECTED: tuple[Stage, ...] = ("explore", "implement", "verify")
+_ALONE = {"coherence": 25.0, "completeness": 18.0, "thrift": 25.0}
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What the score is made of, each in [0, 1]."""
+
+    coverage: float
+    coherence: float
+    completeness: float
+    workflow: float
+    f1: float
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """How well an attempt went about its task, without a look at how it ended."""
+
+    score: float
+    """In [0, 1]."""
+    parts: dict[str, float]
+    """Each in [0, 1]."""
+    referenced: bool
+    """Whether it was compared with attempts that passed. Scores with and without are on different scales."""
+    wasted: tuple[int, ...]
+    """Positions among the actions that were waste."""
+    path: int | None = None
+    """Which reference it was most like."""
+
+
+def label_free_score(parts: Parts) -> float:
+    """Points without the outcome, 0 to 90."""
+    return sum(weight * float(getattr(parts, name)) for name, weight in _PARTS.items())
+
+
+def quality_score(parts: Parts, passed: bool | None) -> float:  # noqa: FBT001 - as the published formula has it
+    """Points as published, 0 to 100. `passed` is None where it is not known."""
+    return label_free_score(parts) + _OUTCOME * (0.5 if passed is None else float(passed))
+
+
+def tier(score: float, passed: bool) -> Tier:  # noqa: FBT001 - as above
+    """The tier of a score of 0 to 100, as published."""
+    if not passed:
+        return "partial_fail" if score >= PARTIAL else "off_track"
+    return "ideal" if score >= IDEAL else "solid" if score >= SOLID else "lucky"
+
+
+def without_reference(states: Sequence[State]) -> dict[str, float]:
+    """Coherence, share of explore, implement and verify that occur, and 1 minus the share of waste."""
+    held = {state.stage for state in states}
+    return {
+        "coherence": coherence(states),
+        "completeness": sum(stage in held for stage in _EXPECTED) / len(_EXPECTED),
+        "thrift": 1.0 - waste_of(states).severity,
+    }
+
+
+def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Action]] = ()) -> Quality | None:
+    """The label-free quality of an attempt.
+
+    Args:
+        actions: Of the attempt.
+        references: Attempts at the same task that passed and are not this one.
+
+    Returns:
+        None where there is no action to judge.
+    """
+    if not actions:
+        return None
+    states = states_of(actions)
+    if not references:
+        alone = without_reference(states)
+        score = sum(weight * alone[name] for name, weight in _ALONE.items()) / sum(_ALONE.values())
+        return Quality(score, alone, referenced=False, wasted=waste_of(states).wasted)
+    paths = [states_of(each) for each in references]
+    covered = cover(states, paths)
+    path = paths[covered.path]
+    parts = Parts(
+        coverage=covered.coverage,
+        coherence=coherence(states),
+        completeness=covered.completeness,
+        workflow=workflow_similarity([each.stage for each in states], [each.stage for each in path]),
+        f1=covered.f1,
+    )
+    return Quality(
+        score=label_free_score(parts) / _LABEL_FREE,
+        parts=msgspec.structs.asdict(parts),
+        referenced=True,
+        wasted=waste_of(states, path, covered.pairs).wasted,
+        path=covered.path,
+    )

@@ -1,0 +1,160 @@
+"""What makes two acts the same act: the features of an act, and when two sets of features are equivalent.
+
+After AgentLens (arXiv 2605.12925): equal features, else a heuristic by kind of act (the same file with lines that
+overlap, the same command once normalised, a search for much the same). Its third tier asks a model; there is none here.
+The bounds are theirs, the normalisation is ours. Equivalence is symmetric and reflexive, not transitive.
+
+When it misleads: a path is compared without a leading folder such as `testbed` or `workspace`, so two working copies
+of one repository look alike, as they should, and two different ones would too.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from ._files import command_files
+from .actions import written_paths
+from .commands import simple_commands
+from .interface import Action, ActionKind
+from .stages import Stage, stages_of
+
+__all__ = ["State", "equivalent", "normal_command", "normal_path", "states_of"]
+
+_ROOTS = re.compile(
+    r"^(?:/*(?:testbed|workspace|workdir|repo|repository|app|src/repo|code|project|home/[^/]+|root|agent/workspace/local)"
+    r"/)+"
+)
+_IN_COMMAND = re.compile(r"(?<![\w.])/(?:testbed|workspace|workdir|repo|repository|app|project|root)/")
+_SHOWING = frozenset({"head", "tail", "cat", "tee", "less", "more"})
+_OVERLAP = 0.3
+_ARGUMENTS = 0.5
+_QUERIES = 0.8
+_MOST_WORDS = 400
+
+
+class State(msgspec.Struct, frozen=True):
+    """An act as a node of a graph."""
+
+    stage: Stage
+    kind: ActionKind
+    tool: str
+    file: str = ""
+    """The one file that it is about, normalised; empty where there is none or it is not said."""
+    what: str = ""
+    """A normalised command, a query, the arguments of another tool, the text of an edit."""
+    lines: tuple[int, int] | None = None
+    """First and last line looked at, from 1; None for all of the file, or unknown."""
+
+
+def normal_path(path: str) -> str:
+    """A path without leading slashes and without the folder that a harness puts a repository in."""
+    cut = _ROOTS.sub("", path.strip() + "/").strip("/")
+    return posixpath.normpath(cut) if cut else ""
+
+
+@lru_cache(maxsize=4096)
+def normal_command(command: str) -> str:
+    """A command without `cd`, redirections and what only cuts its output short, paths as `normal_path` has them."""
+    shown: list[str] = []
+    for each in simple_commands(command[:8192]):
+        if each.depth or not each.words or each.program in ("cd", "export", "source"):
+            continue
+        if each.joined == "|" and each.program in _SHOWING and shown:
+            continue
+        words = _IN_COMMAND.sub("", " ".join(each.words[:_MOST_WORDS]))
+        shown.append(words if each.stdin is None else f"{words} << {each.stdin}")
+    return " ; ".join(shown)
+
+
+def states_of(actions: Sequence[Action], stages: Sequence[Stage] | None = None) -> tuple[State, ...]:
+    """The acts of one attempt as states, with the stages given or those of `stages_of`."""
+    given = stages_of(actions) if stages is None else stages
+    return tuple(_state(action, stage) for action, stage in zip(actions, given, strict=True))
+
+
+def _state(action: Action, stage: Stage) -> State:
+    file, what = "", ""
+    if action.command is not None and action.kind in ("shell", "finish"):
+        what = normal_command(action.command)
+        written = command_files(action.command).written if stage == "implement" else ()
+        file = normal_path(written[0]) if len(written) == 1 else ""
+    elif action.kind in ("read", "edit"):
+        file = normal_path(action.paths[-1]) if action.paths else ""
+        what = action.text if action.kind == "edit" else ""
+    elif action.kind in ("search", "browse"):
+        file = normal_path(action.paths[-1]) if action.paths else ""
+        what = _query(action)
+    elif action.kind == "tool":
+        what = _query(action)
+        file = normal_path((written_paths(action) or ("",))[0])
+    lines = _lines(action) if action.kind == "read" else None
+    return State(stage, action.kind, action.tool, file, what, lines)
+
+
+def _query(action: Action) -> str:
+    """The arguments in a stable order; a harness's own remarks to itself are none of them."""
+    skipped = ("thought", "security_risk", "description", "explanation")
+    held = {key: value for key, value in action.arguments.items() if key not in skipped}
+    return msgspec.json.encode(held, order="sorted").decode()
+
+
+def _lines(action: Action) -> tuple[int, int] | None:
+    given = action.arguments.get("view_range")
+    if not isinstance(given, list):
+        first = next((action.arguments.get(key) for key in ("start_line", "startLine", "start", "offset")), None)
+        last = next((action.arguments.get(key) for key in ("end_line", "endLine", "end")), None)
+        given = [first, last]
+    if len(given) != 2 or not all(type(each) is int for each in given) or not 0 < given[0] <= given[1]:
+        return None
+    return given[0], given[1]
+
+
+def equivalent(a: State, b: State) -> bool:
+    """Whether two states are of the same act. States of different stages never are."""
+    if a.stage != b.stage or a.kind != b.kind:
+        return False
+    if a == b or a.kind in ("think", "say", "finish"):
+        return True
+    if a.kind == "edit":
+        return bool(a.file) and a.file == b.file
+    if a.kind == "read":
+        return bool(a.file) and a.file == b.file and _overlap(a.lines, b.lines) >= _OVERLAP
+    if a.kind == "shell":
+        return _same_command(a, b)
+    if a.kind in ("search", "browse"):
+        return a.tool == b.tool and _alike(a.what, b.what) > _QUERIES
+    return a.tool == b.tool and a.what == b.what
+
+
+def _same_command(a: State, b: State) -> bool:
+    if a.file and a.file == b.file:
+        return True
+    if not a.what or not b.what:
+        return False
+    if a.what == b.what:
+        return True
+    first, second = a.what.split(" ", 1), b.what.split(" ", 1)
+    return first[0] == second[0] and _alike(first[-1], second[-1]) >= _ARGUMENTS
+
+
+def _overlap(a: tuple[int, int] | None, b: tuple[int, int] | None) -> float:
+    if a is None or b is None:
+        return 1.0
+    common = min(a[1], b[1]) - max(a[0], b[0]) + 1
+    return max(common, 0) / (max(a[1], b[1]) - min(a[0], b[0]) + 1)
+
+
+@lru_cache(maxsize=8192)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[\w./:-]+", text[:4096])[:_MOST_WORDS])
+
+
+def _alike(a: str, b: str) -> float:
+    """Jaccard index of the words of two texts; 1 where neither has any."""
+    first, second = _words(a), _words(b)
+    return len(first & second) / len(first | second) if first or second else 1.0

@@ -1,0 +1,104 @@
+"""The order in which an attempt goes through its stages.
+
+Source: AgentLens (arXiv 2605.12925), formulas in our own code. Ranges: `coherence`, `workflow_similarity` and
+`temporal_profile` are in [0, 1], higher is better; none of them needs to know whether the attempt passed.
+
+When they mislead: an attempt of one act, or of one stage, is perfectly coherent. Similarity to a reference rewards
+doing as the reference did, which is not the only good way. Thinking is a stage (orchestrate), so an agent that thinks
+between acts backtracks each time that it goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .alignment import lcs_ratio
+from .stages import STAGES, Stage
+from .states import State
+
+__all__ = ["Move", "coherence", "jensen_shannon", "moves", "retries", "temporal_profile", "workflow_similarity"]
+
+Move = Literal["deepen", "pivot", "backtrack", "confirm"]
+"""From a stage to itself; to a later one; to an earlier one; into orchestration."""
+_RANK: dict[Stage, int] = {stage: rank for rank, stage in enumerate(STAGES)}
+_SEGMENTS = 3
+_SMOOTHING = 0.01
+_FREE_REPEATS = 2
+
+
+def moves(stages: Sequence[Stage]) -> Counter[Move]:
+    """How often each move is made between acts that follow each other."""
+    return Counter(_move(first, second) for first, second in pairwise(stages))
+
+
+def _move(first: Stage, second: Stage) -> Move:
+    if first == second:
+        return "deepen"
+    if second == "orchestrate":
+        return "confirm"
+    return "pivot" if _RANK[second] > _RANK[first] else "backtrack"
+
+
+def retries(states: Sequence[State]) -> tuple[int, ...]:
+    """Positions of blind retries: in a run of acts with one tool, file and stage, each after the second."""
+    found: list[int] = []
+    length = 0
+    for position, state in enumerate(states):
+        same = position > 0 and _key(states[position - 1]) == _key(state)
+        length = length + 1 if same else 1
+        if length > _FREE_REPEATS:
+            found.append(position)
+    return tuple(found)
+
+
+def _key(state: State) -> tuple[str, str, Stage]:
+    return state.tool, state.file, state.stage
+
+
+def coherence(states: Sequence[State]) -> float:
+    """Share of the directed moves that go forward, times the share of moves that are no blind retry.
+
+    1 where there is no directed move. In an attempt of fewer than two acts there is nothing to be incoherent about: 1.
+    """
+    if len(states) < 2:
+        return 1.0
+    made = moves([state.stage for state in states])
+    forward = made["pivot"] + made["confirm"]
+    directed = forward + made["backtrack"]
+    repeated = min(1.0, len(retries(states)) / (len(states) - 1))
+    return (forward / directed if directed else 1.0) * (1.0 - repeated)
+
+
+def workflow_similarity(stages: Sequence[Stage], reference: Sequence[Stage]) -> float:
+    """Longest common subsequence of two sequences of stages over the longer length."""
+    return lcs_ratio(stages, reference)
+
+
+def temporal_profile(stages: Sequence[Stage], reference: Sequence[Stage]) -> float:
+    """1 minus the mean divergence (Jensen-Shannon, base 2) of the mixtures of stages, over thirds of the two attempts.
+
+    Each third's counts are smoothed with .01. An empty attempt is compared by its smoothing alone.
+    """
+    first, second = _mixtures(stages), _mixtures(reference)
+    return 1.0 - float(np.mean([jensen_shannon(a, b) for a, b in zip(first, second, strict=True)]))
+
+
+def _mixtures(stages: Sequence[Stage]) -> list[NDArray[np.float64]]:
+    ranks = np.array([_RANK[stage] for stage in stages], dtype=np.int64)
+    bounds = [len(ranks) * part // _SEGMENTS for part in range(_SEGMENTS + 1)]
+    counts = [np.bincount(ranks[start:end], minlength=len(STAGES)) + _SMOOTHING for start, end in pairwise(bounds)]
+    return [np.asarray(each / each.sum(), dtype=np.float64) for each in counts]
+
+
+def jensen_shannon(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Jensen-Shannon divergence of two distributions of one shape, base 2: 0 for equal ones, 1 for disjoint ones."""
+    middle = (first + second) / 2
+    parts = [np.where(each > 0, each * np.log2(np.where(each > 0, each, 1) / np.where(middle > 0, middle, 1)), 0)
+             for each in (first, second)]  # fmt: skip
+    return float(min(max((parts[0].sum() + parts[1].sum()) / 2, 0.0), 1.0))
