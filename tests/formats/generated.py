@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -320,7 +321,9 @@ def facts(trajectory: Trajectory) -> dict[str, list[Any]]:
     return {
         "steps.message": [step.message for step in steps if step.message],
         "steps.reasoning": [step.reasoning for step in steps if step.reasoning],
-        "steps.tool_calls": [(c.id, c.name, c.parsed) for c in calls],
+        "steps.tool_calls.id": [c.id for c in calls],
+        "steps.tool_calls.name": [c.name for c in calls],
+        "steps.tool_calls.parsed": [c.parsed for c in calls],
         "steps.tool_calls.arguments": [c.arguments for c in calls],
         "steps.observations": [o.content for o in seen],
         "steps.observations.exit_code": [o.exit_code for o in seen if o.exit_code is not None],
@@ -345,15 +348,16 @@ def _nothing_lost_in_silence(given: list[Trajectory], read: list[Trajectory], lo
     for one, other in zip(given, read, strict=False) if not left_out else ():
         was, now = facts(one), facts(other)
         for field, values in was.items():
-            assert _same(values, now[field]) or _told(field, told), f"{field} was {values} and is {now[field]}: {told}"
+            assert not _gone(values, now[field]) or _told(field, told), f"{field}: {values} is {now[field]}; {told}"
 
 
-def _same(was: list[Any], now: list[Any]) -> bool:
-    """The same facts, in whatever order: an answer that stood late is put with its call."""
-    return sorted(map(repr, was)) == sorted(map(repr, now))
+def _gone(was: list[Any], now: list[Any]) -> bool:
+    """Whether anything is missing, in whatever order: an answer that stood late is put with its call."""
+    return bool(Counter(map(repr, was)) - Counter(map(repr, now)))
 
 
 def _told(field: str, told: set[str]) -> bool:
     """Whether a loss names the field, or what it is a part of."""
-    parts = field.split(".")
-    return any(".".join(parts[: n + 1]) in told for n in range(len(parts)))
+    plain_names = {name.replace("[]", "").removeprefix("steps.") for name in told}
+    parts = field.removeprefix("steps.").split(".")
+    return any(".".join(parts[: n + 1]) in plain_names for n in range(len(parts)))

@@ -46,8 +46,9 @@ def listed() -> tuple[Listed, ...]:
 
 
 def recognised(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
-    """The formats that take `path` for their own."""
-    return tuple(f for f in (formats() if among is None else among) if f.recognises(path))
+    """The formats that take `path` for their own; one that says that it is `generic` where no other does."""
+    takers = tuple(f for f in (formats() if among is None else among) if f.recognises(path))
+    return tuple(f for f in takers if not getattr(f, "generic", False)) or takers
 
 
 def find(path: Path, among: tuple[Format, ...] | None = None) -> Format:
