@@ -326,8 +326,10 @@ async def _suspicions_of(workspace: Workspace, pristine: _Pristine, change: Chan
     if not source:
         names = [name for name in (b"/logs/verifier", b"reward.txt", b"reward.json") if name in data]
         return tuple(Suspicion("verifier_paths", name.decode(), 1) for name in names)
-    before = await pristine.read(path) if change.kind == "changed" else None
-    named = await asyncio.to_thread(_compare, before, data)
+    named = await asyncio.to_thread(_compare, None, data)
+    before = await pristine.read(path) if named and change.kind == "changed" else None
+    if before is not None:
+        named = await asyncio.to_thread(_compare, before, data)
     return tuple(s for s in named if not (_is_test(path) and _is_ordinary_in_tests(s)))
 
 
