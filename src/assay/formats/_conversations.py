@@ -1,0 +1,144 @@
+"""What the calls of a trajectory share: finds it while reading, and puts it together again for writing.
+
+Sources give every call its whole conversation, so that a record of them would grow with the square of its turns.
+Invariant: what `Lines` takes apart, `conversations` puts together again, message by message.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from assay.errors import UserError
+from assay.records import BranchCause, ModelCall
+
+__all__ = ["Lines", "Shared", "answer_message", "conversations"]
+
+_TIPS = 8
+
+
+class Shared(NamedTuple):
+    """Where a call stands among those before it."""
+
+    parent: str | None
+    messages: int
+    """Leading messages that are the parent's."""
+    branch: str
+    cause: BranchCause | None
+    differs_at: int | None
+
+    def fields(self) -> dict[str, Any]:
+        """As fields of `ModelCall`."""
+        named = {"parent": self.parent, "shared_messages": self.messages, "branch": self.branch}
+        return named | {"cause": self.cause, "differs_at": self.differs_at}
+
+
+class _Tip(NamedTuple):
+    """A call's whole line: its messages and its answer."""
+
+    call: str
+    keys: list[int]
+    node: int
+    branch: str
+    asked: int
+    """How many of the keys are the request's."""
+
+
+class Lines:
+    """The calls met so far, as a tree of their messages. A message is a number, the same for the same message."""
+
+    def __init__(self) -> None:
+        self._below: dict[tuple[int, int], int] = {}
+        self._owner: list[str] = [""]
+        self._asked: dict[str, int] = {}
+        self._tips: OrderedDict[str, _Tip] = OrderedDict()
+        self._extended: set[str] = set()
+        self._branches: dict[str, str] = {}
+
+    def add(self, call: str, keys: Sequence[int], answer: int | None) -> Shared:
+        """Where a call stands that sent `keys` and was answered `answer` (None: not at all)."""
+        whole = list(keys)
+        node, depth = self._start(whole)
+        while depth < len(whole) and (below := self._below.get((node, whole[depth]))) is not None:
+            node, depth = below, depth + 1
+        parent = self._owner[node] if depth else None
+        shared = self._placed(call, parent, depth, len(whole))
+        if answer is not None:
+            whole.append(answer)
+        for key in whole[depth:]:
+            node = self._below.setdefault((node, key), len(self._owner))
+            if node == len(self._owner):
+                self._owner.append(call)
+        self._asked[call] = len(keys)
+        self._branches[call] = shared.branch
+        self._tips[call] = _Tip(call, whole, node, shared.branch, len(keys))
+        while len(self._tips) > _TIPS:
+            self._tips.popitem(last=False)
+        return shared
+
+    def _start(self, keys: list[int]) -> tuple[int, int]:
+        """The end of a line that the new one begins with, found at the speed of comparing lists; else the root."""
+        for tip in reversed(self._tips.values()):
+            if keys[: len(tip.keys)] == tip.keys:
+                return tip.node, len(tip.keys)
+        return 0, 0
+
+    def _placed(self, call: str, parent: str | None, depth: int, length: int) -> Shared:
+        if not parent:
+            return Shared(None, 0, f"b-{call}", "root", None)
+        asked = self._asked[parent]
+        if depth == asked + 1 and parent not in self._extended:
+            self._extended.add(parent)
+            return Shared(parent, depth, self._branches[parent], None, None)
+        cause: BranchCause = "resample" if depth == asked == length else "rewritten"
+        return Shared(parent, depth, f"b-{call}", cause, None if cause == "resample" else depth)
+
+
+def answer_message(call: ModelCall) -> dict[str, Any] | None:
+    """The assistant's message of a call; None where it has none."""
+    choices = (call.response or {}).get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    return message if isinstance(message, dict) else None
+
+
+def conversations(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]], int]) -> dict[str, list[int]]:
+    """Of each call, all of its messages as `number` numbers them.
+
+    Raises:
+        UserError: A call claims to share more than the call before it has.
+    """
+    by_id = {call.id: call for call in calls}
+    found: dict[str, list[int]] = {}
+    for call in by_id.values():
+        line, seen = [call], {call.id}
+        while line[-1].shared_messages and line[-1].id not in found:
+            parent = by_id.get(line[-1].parent or "")
+            if parent is None or parent.id in seen:
+                message = (
+                    f"call {line[-1].id} shares messages with {line[-1].parent!r}, which is not here or rests on it"
+                )
+                raise UserError(message)
+            seen.add(parent.id)
+            line.append(parent)
+        for one in reversed(line):
+            if one.id not in found:
+                found[one.id] = _joined(one, by_id, found, number)
+    return found
+
+
+def _joined(
+    call: ModelCall, by_id: dict[str, ModelCall], found: dict[str, list[int]], number: Callable[[dict[str, Any]], int]
+) -> list[int]:
+    shared: list[int] = []
+    if call.shared_messages:
+        parent = by_id[call.parent or ""]
+        answer = answer_message(parent)
+        before = [*found[parent.id], *([number(answer)] if answer is not None else [])]
+        if not 0 <= call.shared_messages <= len(before):
+            message = f"call {call.id} shares {call.shared_messages} messages with its parent, which has {len(before)}"
+            raise UserError(message)
+        shared = before[: call.shared_messages]
+    own = call.request.get("messages")
+    return [*shared, *(number(m) for m in (own if isinstance(own, list) else ()) if isinstance(m, dict))]
