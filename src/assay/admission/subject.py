@@ -32,6 +32,8 @@ __all__ = ["Subject"]
 
 LEAST_LIMIT_S, TIMES_ORACLE = 20.0, 10.0
 """A verifier of anything but the solution is stopped after this, where its own limit is longer."""
+QUICK_LEAST_S, QUICK_TIMES = 2.0, 5.0
+"""The same in a quick battery, which one answer that hangs would otherwise make twice as long."""
 
 
 class Subject:
@@ -104,7 +106,8 @@ class Subject:
         if first is not None and first.outcome is not None:
             trajectory = store.trajectory(first.chain)
             self.known = await knowledge_of(self.loaded, trajectory, store.blobs, preparer.backend, spec)
-            self._limit_s = max(LEAST_LIMIT_S, TIMES_ORACLE * first.judged_s)
+            least_s, times = (QUICK_LEAST_S, QUICK_TIMES) if self.config.quick else (LEAST_LIMIT_S, TIMES_ORACLE)
+            self._limit_s = max(least_s, times * first.judged_s)
         return list(sandbox_probes(self.loaded, self.config, spec, self.known, cache))
 
     async def _learn_world(self) -> list[Probe | Untried]:
