@@ -1,0 +1,107 @@
+"""Stages of acts by context, and the order of stages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.analysis.actions import actions_of
+from assay.analysis.stages import STAGES, Stage, stages_of
+from assay.analysis.states import State
+from assay.analysis.workflow import coherence, jensen_shannon, moves, retries, temporal_profile, workflow_similarity
+from assay.records import Observation
+from tests.analysis.made import call, step, trajectory
+
+LETTERS: dict[str, Stage] = {stage[0]: stage for stage in STAGES}
+stage_lists = st.lists(st.sampled_from(STAGES), max_size=25)
+
+
+def stages(letters: str) -> list[Stage]:
+    return [LETTERS[letter] for letter in letters]
+
+
+def states(letters: str) -> list[State]:
+    return [State(LETTERS[letter], "shell", "bash", str(number)) for number, letter in enumerate(letters)]
+
+
+def letters_of(*tools: tuple[str, dict[str, object]]) -> str:
+    actions = actions_of(trajectory(*(step(call(name, arguments)) for name, arguments in tools)))
+    return "".join(stage[0] for stage in stages_of(actions))
+
+
+def shells(*commands: str) -> str:
+    return letters_of(*(("bash", {"command": command}) for command in commands))
+
+
+def test_what_a_read_is_for_depends_on_what_was_changed() -> None:
+    read, edit = ("read", {"path": "src/a.py"}), ("edit", {"path": "src/a.py", "new": "x"})
+    other, test = ("read", {"path": "src/b.py"}), ("read", {"path": "tests/test_a.py"})
+    assert letters_of(read, test, edit, read, other, test) == "eeivev"
+
+
+def test_an_edit_of_a_test_verifies_once_something_is_implemented() -> None:
+    test, edit = ("edit", {"path": "test_a.py", "new": "x"}), ("edit", {"path": "a.py", "new": "x"})
+    assert letters_of(test, edit, test, ("edit", {"path": "SUMMARY.md", "new": "x"})) == "eivo"
+
+
+def test_shell_commands_have_stages() -> None:
+    looking = ("ls -la", "grep -rn foo .", "git diff")
+    assert shells(*looking, "sed -i s/a/b/ a.py", "git diff", "python a.py", "pytest -q", "rm repro.py") == "eeeivvvo"
+
+
+def test_what_tells_nothing_late_in_an_attempt_verifies() -> None:
+    assert shells(*["ls"] * 8, "frobnicate", "frobnicate") == "e" * 8 + "vv"
+
+
+def test_unknown_tools_go_by_what_they_report() -> None:
+    fine = step(call("book", {}), seen=[Observation("booked")])
+    wrong = step(call("book", {}), seen=[Observation("Error: no seat")])
+    assert [each[0] for each in stages_of(actions_of(trajectory(fine, wrong)))] == ["o", "v"]
+
+
+def test_moves_by_hand() -> None:
+    assert moves(stages("eeivovie")) == {"deepen": 1, "pivot": 2, "confirm": 1, "backtrack": 3}
+
+
+def test_coherence_by_hand() -> None:
+    # e i v i: two forward, one back, no retry.
+    assert coherence(states("eivi")) == pytest.approx(2 / 3)
+    # Five alike, then on: one forward move of one; three of five transitions are blind retries.
+    alike = [State("explore", "shell", "bash", "a")] * 5 + [State("implement", "shell", "bash", "a")]
+    assert retries(alike) == (2, 3, 4)
+    assert coherence(alike) == pytest.approx(1 - 3 / 5)
+    assert coherence([]) == coherence(states("e")) == 1.0
+
+
+def test_temporal_profile_by_hand() -> None:
+    assert temporal_profile(stages("eiv"), stages("eeiivv")) == pytest.approx(1.0, abs=2e-3)
+    assert temporal_profile(stages("eee"), stages("vvv")) < 0.1
+
+
+@given(stage_lists, stage_lists)
+def test_similarities_are_symmetric_shares(first: list[Stage], second: list[Stage]) -> None:
+    for measure in (workflow_similarity, temporal_profile):
+        value = measure(first, second)
+        assert 0.0 <= value <= 1.0
+        assert value == pytest.approx(measure(second, first))
+        assert measure(first, first) == pytest.approx(1.0)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=6), st.randoms())
+def test_divergence_is_a_symmetric_share(weights: list[float], draw: object) -> None:
+    first = np.array(weights) / sum(weights)
+    second = first[::-1].copy()
+    assert 0.0 <= jensen_shannon(first, second) <= 1.0
+    assert jensen_shannon(first, second) == pytest.approx(jensen_shannon(second, first))
+    assert jensen_shannon(first, first) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_disjoint_distributions_diverge_by_one() -> None:
+    assert jensen_shannon(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == pytest.approx(1.0)
+
+
+@given(st.text(alphabet="eivo", max_size=25))
+def test_coherence_is_a_share(letters: str) -> None:
+    assert 0.0 <= coherence(states(letters)) <= 1.0
