@@ -76,6 +76,7 @@ from assay.rollout.alone import RecordConfig, ServeConfig
 from assay.rollout.config import RunConfig
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
 from assay.store import AttemptRow, GcReport, Problem, SealReport
+from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
@@ -204,6 +205,19 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         },
         (Problem,),
     ),
+    "verify --receipt": (
+        {
+            "run, verified, problems": "as without",
+            "receipt": "{chains, events, addenda, later_chains, later_events, later_addenda, signed_by}",
+        },
+        (),
+    ),
+    "receipt": (
+        {"file": "its path", "statement": "a Statement", "signature": "a Signature, or null"},
+        (Statement, Signature),
+    ),
+    "keys new": ({"file": "of the private key", "public": "ed25519:HEX"}, ()),
+    "keys show": ({"public": "ed25519:HEX"}, ()),
     "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
     "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),
     "agents": (

@@ -69,6 +69,13 @@ WRONG = {
     "query of an unknown run": (["query", "select 1 from steps", "--run", "zz"], 2, "no run is called 'zz'"),
     "seal of an unknown run": (["seal", "zz"], 2, "no run is called 'zz'"),
     "seal of an unfinished run": (["seal", "e"], 2, "assay resume e"),
+    "verify with a key alone": (["verify", "--key", "x"], 2, "give --receipt FILE"),
+    "verify against nothing": (["verify", "--receipt", "gone"], 2, "No such file"),
+    "a receipt nowhere": (["receipt", "r"], 2, "out is missing"),
+    "a receipt of an unknown attempt": (["receipt", "r", "--out", "x", "--attempt", "zz"], 2, "is no attempt"),
+    "a receipt with events of all": (["receipt", "r", "--out", "x", "--events"], 2, "name it with --attempt"),
+    "a receipt signed by nobody": (["receipt", "r", "--out", "x", "--sign", "gone.key"], 2, "No such file"),
+    "keys of nothing": (["keys", "show", "gone.key"], 2, "No such file"),
     "verify of nothing": (["verify", "--no-chain", "--no-blobs"], 2, "nothing is left to verify"),
     "verify of an unknown run": (["verify", "zz"], 2, "no run is called 'zz'"),
     "gc of an argument": (["gc", "r"], 2, "unexpected extra argument"),
@@ -159,10 +166,22 @@ def test_k_that_nobody_reached_is_told(say: Say) -> None:
 
 def test_a_damaged_store_is_told(say: Say, store: Path) -> None:
     (store / "runs" / "r" / "run.sqlite").write_bytes(b"SQLite format 3\x00" + b"x" * 5000)
-    for words in (["ls", "r"], ["stats", "r"], ["show", "count", "--run", "r"], ["verify", "r"], ["seal", "r"], ["gc"]):
+    for words in (["ls", "r"], ["stats", "r"], ["show", "count", "--run", "r"], ["seal", "r"], ["gc"]):
         code, out, err = say(*words)
         assert (code, out) == (3, "")
         assert "restore it from a copy" in err
+    code, out, _ = say("verify", "r")
+    assert (code, "restore it from a copy" in out) == (1, True)
+
+
+def test_a_receipt_is_made_and_compared(say: Say, store: Path, tmp_path: Path) -> None:
+    key, path = str(tmp_path / "lab.key"), str(tmp_path / "r.receipt")
+    public = say("keys", "new", key)[1].split()[-1]
+    assert say("receipt", "r", "--out", path, "--sign", key)[0] == 0
+    code, out, err = say("verify", "r", "--receipt", path, "--key", f"{key}.pub")
+    assert (code, "the receipt holds: it covers 1 chains" in out, f"signed by {public}" in err) == (0, True, True)
+    assert say("verify", "r", "--receipt", path, "--key", "ed25519:" + "0" * 64)[0] == 1
+    assert say("keys", "show", key)[1].split() == [public]
 
 
 def test_show_goes_on_without_blobs_that_are_gone(say: Say, store: Path) -> None:

@@ -10,12 +10,13 @@ import pytest
 
 from scripts.make_reference import ROOT
 
-PROGRAMS = {"openai_agents_program.py", "smolagents_program.py"}
-"""Run by tests/harnesses, with the libraries that they need."""
+PROGRAMS = {"openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
+"""Run by tests/harnesses with the libraries that they need, and by tests/store."""
 IN_A_SANDBOX = {"first_run.py"}
 SAYS = {
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "first_run.py": "pass reward 1",
+    "prove_a_record.py": "its first 8 events are not those of the receipt",
     "read_a_run.py": "problems: ()",
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -17,15 +18,25 @@ from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_wit
 if TYPE_CHECKING:
     from assay.rollout.reverify import Reverified, ReverifyReport
     from assay.settings import Settings
+    from assay.store import Coverage
 
 __all__ = ["verify"]
 
 SHOWN = 40
 
 
-@takes_config(ReverifyConfig, arguments=())
+class VerifyConfig(ReverifyConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a run is held against, beside itself."""
+
+    receipt: str | None = None
+    """Compare the run with a receipt of it that was kept elsewhere (`assay receipt`)."""
+    key: str | None = None
+    """Whose signature the receipt must have: a public key file, or `ed25519:` and 64 hexadecimal digits."""
+
+
+@takes_config(VerifyConfig, arguments=())
 def verify(
-    config: ReverifyConfig,
+    config: VerifyConfig,
     run: RunArgument = None,
     chain: Annotated[
         bool,
@@ -41,8 +52,8 @@ def verify(
 ) -> None:
     """Recomputes every digest of a stored run and locates what was changed, removed, inserted or lost.
 
-    Both parts are done unless one is switched off. There is no key: a run that somebody rewrote with new digests shows
-    only against a head that was kept elsewhere.
+    Both parts are done unless one is switched off. There is no key in a chain: a run that somebody rewrote with new
+    digests, or whose end was cut, shows only against a receipt that was kept elsewhere (--receipt).
 
     With --again the final state of each attempt is then rebuilt from the store and judged again: agree, disagree,
     flaky, or cannot, with the reason, are written beside the first verdicts, never over them. Killed or interrupted,
@@ -56,31 +67,64 @@ def verify(
 
       assay verify --json
 
+      assay verify my-run --receipt my-run.receipt --key lab.key.pub
+
       assay verify my-run --again 3
 
       assay verify my-run --again 1 --check-version today --tasks tasks/ --attempt hello@0
     """
     from assay.store import audit
 
-    if config.again == 0 and config != ReverifyConfig():
+    again = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
+    if config.again == 0 and again != ReverifyConfig():
         message = "nothing is judged again without --again N, for example --again 1: it is what the other options need"
         raise UserError(message)
     if not chain and not blobs and config.again == 0:
         message = "nothing is left to verify: give --no-chain or --no-blobs, not both"
         raise UserError(message)
+    if (config.receipt is not None and not chain) or (config.receipt is None and config.key is not None):
+        message = "a receipt is compared with recomputed chains: give --receipt FILE (and --key), without --no-chain"
+        raise UserError(message)
     settings = settings_with(store)
     name = pick_run(run, settings)
     done = [word for word, is_done in (("chain", chain), ("blobs", blobs)) if is_done]
     problems = audit(settings.store, name, chains=chain, blobs=blobs) if done else ()
-    report = None if problems or config.again == 0 else _judged_again(name, config, settings)
+    kept = None if config.receipt is None else _compared(config.receipt, name, config.key, settings)
+    problems += kept.problems if kept is not None else ()
+    report = None if problems or config.again == 0 else _judged_again(name, again, settings)
     if as_json:
-        _emit({"run": name, "verified": done, "problems": problems}, report)
+        against = {} if kept is None else {"receipt": {k: v for k, v in kept._asdict().items() if k != "problems"}}
+        _emit({"run": name, "verified": done, "problems": problems, **against}, report)
     else:
         _print(name, done, problems)
+        if kept is not None:
+            _print_coverage(kept, asked=config.key is not None)
         if report is not None:
             _print_report(report)
     if problems or (report is not None and report.counts["disagree"] + report.counts["flaky"]):
         raise typer.Exit(1)
+
+
+def _compared(receipt: str, run: str, key: str | None, settings: Settings) -> Coverage:
+    """How the run stands against a receipt."""
+    from assay.store import check_receipt, public_key, read_receipt
+
+    return check_receipt(settings.store, run, read_receipt(Path(receipt)), key=None if key is None else public_key(key))
+
+
+def _print_coverage(kept: Coverage, *, asked: bool) -> None:
+    from .output import console, say
+
+    covered = f"{kept.chains} chains, {kept.events} events and {kept.addenda} addenda"
+    what = "the receipt does not hold" if kept.problems else "the receipt holds"
+    later = (kept.later_chains, "chains"), (kept.later_events, "events"), (kept.later_addenda, "addenda")
+    since = ", ".join(f"{count} {name}" for count, name in later if count)
+    console().print(f"{what}: it covers {covered}" + (f"; not covered: {since}" if since else ""))
+    if kept.signed_by is None:
+        say("the receipt is not signed: it is worth as much as the place where it was kept")
+    else:
+        known = "" if asked else "; is that whom you expect? (--key checks it)"
+        say(f"signed by {kept.signed_by}{known}")
 
 
 def _judged_again(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyReport:

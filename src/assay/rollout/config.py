@@ -101,10 +101,11 @@ def _without_none(value: Any) -> Any:
 
 @cache
 def field_docs(struct: type) -> dict[str, str]:
-    """Field name to the string written under it."""
+    """Field name to the string written under it, also in what the struct rests on."""
+    rests_on = [base for base in struct.__bases__ if issubclass(base, msgspec.Struct) and base is not msgspec.Struct]
+    docs = {name: text for base in rests_on for name, text in field_docs(base).items()}
     tree = ast.parse(textwrap.dedent(inspect.getsource(struct)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    docs = {}
     for field, following in pairwise(body):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue

@@ -10,10 +10,12 @@ from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
 from .problem import Problem
 from .query import Bounds, QueryResult, query
+from .receipt import Coverage, Receipt, check_receipt, make_receipt, read_receipt, write_receipt
 from .rows import AttemptRow, worst_outcome
 from .run import RunStore
 from .seal import SealReport, seal
 from .search import Hit, search
+from .signing import new_key, public_key
 from .trees import LISTING, KeptTree, TreeFile, TreeTooLarge, keep_tree, listed, read_tree, write_tree
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Bounds",
     "BrokenLink",
     "Cleaned",
+    "Coverage",
     "GcReport",
     "Hit",
     "KeptTree",
@@ -33,6 +36,7 @@ __all__ = [
     "Link",
     "Problem",
     "QueryResult",
+    "Receipt",
     "RunStore",
     "SealReport",
     "Standing",
@@ -44,6 +48,7 @@ __all__ = [
     "answer_of",
     "append_addendum",
     "audit",
+    "check_receipt",
     "gc",
     "heads_digest",
     "keep_tree",
@@ -51,10 +56,14 @@ __all__ = [
     "link",
     "list_runs",
     "listed",
+    "make_receipt",
     "messages_of",
+    "new_key",
     "newest_run",
     "prompt_ids_of",
+    "public_key",
     "query",
+    "read_receipt",
     "read_tree",
     "rebuild",
     "request_of",
@@ -64,5 +73,6 @@ __all__ = [
     "verify_chain",
     "verify_links",
     "worst_outcome",
+    "write_receipt",
     "write_tree",
 ]

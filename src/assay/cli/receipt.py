@@ -1,0 +1,131 @@
+"""`assay receipt` and `assay keys`: what is kept elsewhere, so that a complete rewrite can be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from assay.errors import UserError
+
+from .options import takes_config
+from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
+
+__all__ = ["keys", "receipt"]
+
+_HELP = """Makes and shows the keys that sign receipts.
+
+Examples:
+
+  assay keys new lab.key
+
+  assay keys show lab.key.pub"""
+keys = typer.Typer(
+    help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+class ReceiptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a receipt is to hold."""
+
+    out: str
+    """File to write; never over another one."""
+    sign: str | None = None
+    """Private key file (`assay keys new`) that signs it."""
+    attempt: str | None = None
+    """Prove this attempt alone, without naming the others."""
+    events: bool = False
+    """With `attempt`: put all that it recorded beside the proof."""
+    no_check: bool = False
+    """Do not recompute the run before; else one that is damaged is refused."""
+
+    def __post_init__(self) -> None:
+        """Refuses what has no meaning."""
+        if self.events and self.attempt is None:
+            message = "--events puts one attempt's events beside its proof: name it with --attempt"
+            raise UserError(message)
+
+
+@takes_config(ReceiptConfig, arguments=())
+def receipt(
+    config: ReceiptConfig, run: RunArgument = None, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Writes a receipt of a run as it is now, live or sealed: the head of every chain, one root over all, the time.
+
+    Keep it where who can write to the store cannot: `assay verify RUN --receipt FILE` then shows a complete rewrite, a
+    cut end, and attempts that were put in or taken away. It is plain JSON that can be checked without Assay.
+
+    Examples:
+
+      assay receipt my-run --out my-run.receipt
+
+      assay receipt my-run --out my-run.receipt --sign lab.key
+
+      assay receipt my-run --out one.receipt --attempt hello@0 --events
+    """
+    from assay.store import make_receipt, write_receipt
+
+    from .output import console, emit_json, say
+
+    settings, out = settings_with(store), Path(config.out)
+    name, key = pick_run(run, settings), Path(config.sign) if config.sign else None
+    made = make_receipt(
+        settings.store, name, key=key, attempt=config.attempt, events=config.events, check=not config.no_check
+    )
+    write_receipt(made, out)
+    if as_json:
+        emit_json({"file": str(out), "statement": made.statement, "signature": made.signature})
+        return
+    given = made.statement
+    whose = f"signed by {made.signature.key}" if made.signature else "not signed"
+    console().print(
+        f"{out}: run {name}, {given.state}, {given.chains} chains, {given.events} events, {given.addenda} addenda, "
+        f"{whose}\nroot {given.root}"
+    )
+    say("keep it where nobody who can write to the store can change it")
+
+
+@keys.command("new")
+def new(
+    path: Annotated[Path, typer.Argument(help="File for the private key; the public one gets .pub beside it.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Makes a private key that only you may read, and its public key beside it.
+
+    Examples:
+
+      assay keys new lab.key
+    """
+    from assay.store import new_key
+
+    from .output import console, emit_json
+
+    public = new_key(path)
+    if as_json:
+        emit_json({"file": str(path), "public": public})
+    else:
+        console().print(f"{path}: keep it to yourself\n{path}.pub: {public}")
+
+
+@keys.command("show")
+def show(
+    key: Annotated[str, typer.Argument(help="A key file, public or private.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Shows the public key of a key file.
+
+    Examples:
+
+      assay keys show lab.key.pub
+    """
+    from assay.store import public_key
+
+    from .output import console, emit_json
+
+    public = public_key(key)
+    if as_json:
+        emit_json({"public": public})
+    else:
+        console().print(public)

@@ -1,0 +1,154 @@
+"""Ed25519 keys in files that other tools read too, and signatures made with them.
+
+A private key is a PEM file (PKCS #8, not encrypted) that only its owner may read; beside it lies `FILE.pub`. A public
+key is written `ed25519:` and 64 hexadecimal digits.
+
+Needs the `cryptography` package (extra `sign`). It was chosen over PyNaCl because it reads and writes the key files of
+OpenSSL, has wheels for every Python and platform that we run on, and is released every few weeks.
+
+Not covered: a passphrase, hardware keys, revocation, and who a key belongs to: a signature says that the holder of a
+key made a statement, and you must know whose key it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from assay.errors import UserError
+
+__all__ = ["PUBLIC_PREFIX", "is_signed", "new_key", "public_key", "sign"]
+
+PUBLIC_PREFIX = "ed25519:"
+_PUBLIC = re.compile(r"ed25519:[0-9a-f]{64}")
+_HEX = re.compile(r"[0-9a-f]{128}")
+MOST_BYTES = 16_384
+"""Of a key file."""
+
+
+def new_key(path: Path) -> str:
+    """Makes a private key, readable by its owner alone, and `PATH.pub` beside it; returns the public key.
+
+    Raises:
+        UserError: One of the files exists, or cannot be written; or `cryptography` is not installed.
+    """
+    ed25519, serialization = _library()
+    public = path.with_name(f"{path.name}.pub")
+    for taken in (path, public):
+        if taken.exists() or taken.is_symlink():
+            message = f"{taken} exists: choose another name, a key is never written over"
+            raise UserError(message)
+    key = ed25519.Ed25519PrivateKey.generate()
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    shown = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    with _files(path):
+        _write_new(path, secret, 0o600)
+        _write_new(public, shown, 0o644)
+    return _text(key.public_key())
+
+
+def public_key(given: str) -> str:
+    """The public key of `ed25519:HEX`, of a public key file, or of a private one.
+
+    Raises:
+        UserError: It is none of these; or `cryptography` is not installed and a file is named.
+    """
+    if given.startswith(PUBLIC_PREFIX):
+        if not _PUBLIC.fullmatch(given):
+            message = f"{given[:90]!r} is no public key: {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file"
+            raise UserError(message)
+        return given
+    path = Path(given)
+    data = _read(path)
+    if b"PRIVATE KEY" in data:
+        return _text(_private(path, data).public_key())
+    ed25519, serialization = _library()
+    try:
+        found = serialization.load_pem_public_key(data)
+    except ValueError as exc:
+        message = f"{path} holds no key: give a file that `assay keys new` made, or ed25519:HEX"
+        raise UserError(message) from exc
+    if not isinstance(found, ed25519.Ed25519PublicKey):
+        message = f"{path} holds a key of another kind: Assay signs with Ed25519"
+        raise UserError(message)
+    return _text(found)
+
+
+def sign(path: Path, data: bytes) -> tuple[str, str]:
+    """The public key of a private key file, and its signature over `data` as 128 hexadecimal digits.
+
+    Raises:
+        UserError: The file holds no private Ed25519 key, or others may read it; or `cryptography` is not installed.
+    """
+    key = _private(path, _read(path))
+    if path.stat().st_mode & 0o077:
+        message = f"others may read {path}: `chmod 600 {path}`, or make a new key if they may have"
+        raise UserError(message)
+    return _text(key.public_key()), key.sign(data).hex()
+
+
+def is_signed(public: str, data: bytes, signature: str) -> bool:
+    """Whether the holder of a key signed these bytes. Raises `UserError` where `cryptography` is not installed."""
+    if not _PUBLIC.fullmatch(public) or not _HEX.fullmatch(signature):
+        return False
+    from_raw = _library()[0].Ed25519PublicKey.from_public_bytes
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        from_raw(bytes.fromhex(public.removeprefix(PUBLIC_PREFIX))).verify(bytes.fromhex(signature), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _private(path: Path, data: bytes) -> Any:
+    ed25519, serialization = _library()
+    try:
+        found = serialization.load_pem_private_key(data, None)
+    except (ValueError, TypeError) as exc:  # TypeError: it has a passphrase
+        message = f"{path} holds no private key without a passphrase: `assay keys new` makes one"
+        raise UserError(message) from exc
+    if not isinstance(found, ed25519.Ed25519PrivateKey):
+        message = f"{path} holds a key of another kind: Assay signs with Ed25519"
+        raise UserError(message)
+    return found
+
+
+def _library() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as exc:
+        message = "signatures need the package `cryptography`: pip install 'assay[sign]'"
+        raise UserError(message) from exc
+    return ed25519, serialization
+
+
+def _text(key: Any) -> str:
+    raw: bytes = key.public_bytes_raw()
+    return PUBLIC_PREFIX + raw.hex()
+
+
+def _read(path: Path) -> bytes:
+    with _files(path), path.open("rb") as file:
+        return file.read(MOST_BYTES)
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def _files(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        message = f"{exc.filename or path}: {exc.strerror or exc}"
+        raise UserError(message) from exc
