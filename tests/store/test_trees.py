@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,12 @@ def test_what_a_listing_names_is_kept_by_gc_and_checked_by_audit(folder: Path, t
     blobs.remove(named)
     (problem,) = audit(tmp_path, "r")
     assert (problem.index, named in problem.what) == (1, True)
+
+
+def test_threads_may_keep_the_same_bytes_at_once(tmp_path: Path) -> None:
+    blobs = BlobStore(tmp_path / "blobs")
+    with ThreadPoolExecutor(16) as pool:
+        for number in range(200):
+            data = [f"{number}".encode()] * 16
+            assert len(set(pool.map(blobs.put, data))) == 1
+    assert not list((tmp_path / "blobs").rglob("*.tmp"))

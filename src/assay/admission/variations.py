@@ -17,12 +17,11 @@ from assay.agents.oracle import OracleAgent
 from assay.environments.interface import ExecResult, Mount, WorkspaceSpec
 from assay.errors import AgentError
 from assay.records import Evidence
-from assay.rollout.variation import Variation
+from assay.rollout.variation import Variation, other_clock
 
 __all__ = ["CIRCUMSTANCES", "CONTROLS", "Circumstance", "OracleUnder", "circumstances"]
 
 HOME = "/opt/assay-admission/home"
-FAKETIME = "/opt/assay-admission/libfaketime.so.1"
 PYTHON = "/opt/assay/bin/python3"
 DAYS = 365
 _ONE_CPU = (
@@ -104,15 +103,12 @@ def _variables(name: str, env: dict[str, str], control: str, wanted: str) -> Cir
 
 
 def _clock() -> Iterator[Circumstance]:
-    library = _faketime()
-    if library is None:
-        missing = "libfaketime is not installed on this machine (Debian and Ubuntu: the package faketime)"
-        yield Circumstance("clock", missing=missing)
-        return
-    mounts = (Mount(str(library), FAKETIME),)
     for name, shift in (("clock", f"+{DAYS}d"), ("clock-control", "+0d")):
-        env = {"LD_PRELOAD": FAKETIME, "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        variation = Variation(name, env=env, mounts=mounts)
+        variation = other_clock(name, shift)
+        if variation is None:
+            missing = "libfaketime is not installed on this machine (Debian and Ubuntu: the package faketime)"
+            yield Circumstance("clock", missing=missing)
+            return
         if name == "clock":
             yield Circumstance(name, variation, "date +%s", _is_a_year_ahead)
         else:
@@ -121,12 +117,6 @@ def _clock() -> Iterator[Circumstance]:
 
 def _is_a_year_ahead(seen: str) -> bool:
     return seen.isdecimal() and abs(int(seen) - time.time() - DAYS * 86_400) < 86_400
-
-
-def _faketime() -> Path | None:
-    places = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime", "/usr/lib64/faketime")
-    found = (p for place in places for p in Path("/").glob(f"{place.lstrip('/')}/libfaketime.so.1"))
-    return next((path.resolve() for path in found), None)
 
 
 def _one_cpu() -> Circumstance:

@@ -23,7 +23,7 @@ from assay.records import Evidence, Observation, Step, ToolCall
 
 from .interface import FORK_SHELL, Agent, Attempt, Needs, PlacedAgent, Prior, takes_solution
 
-__all__ = ["ContinueAgent", "ReplayAgent"]
+__all__ = ["ActsAgain", "ContinueAgent", "ReplayAgent", "SuffixAgent"]
 
 MOST_CHANGES = 2_000
 """Changed paths of one step that are noted."""
@@ -46,7 +46,7 @@ class ReplayAgent:
                 f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"
             )
             raise UserError(message)
-        again = _Again(attempt, attempt.prior)
+        again = ActsAgain(attempt, attempt.prior)
         await again.run()
         attempt.finish(f"did {again.steps} recorded steps again")
 
@@ -65,15 +65,33 @@ class ContinueAgent(ReplayAgent):
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""
         if attempt.prior is not None and attempt.prior.until != 0:
-            await _Again(attempt, attempt.prior).run()
+            await ActsAgain(attempt, attempt.prior).run()
         await self._then.run(attempt)
 
 
-class _Again:
-    """One attempt's acts, done again."""
+class SuffixAgent(ReplayAgent):
+    """Does what another recorded attempt did from one of its steps on."""
 
-    def __init__(self, attempt: Attempt, prior: Prior) -> None:
+    def __init__(self, prior: Prior, since: int) -> None:
+        self.name = "suffix"
+        self._prior = prior
+        self._since = since
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        again = ActsAgain(attempt, self._prior, self._since)
+        await again.run()
+        attempt.finish(f"did {again.steps - self._since} steps of another attempt")
+
+
+class ActsAgain:
+    """One attempt's acts, done again. The first `since` steps, and what was done beside them, are left out."""
+
+    def __init__(self, attempt: Attempt, prior: Prior, since: int = 0) -> None:
         self.steps = 0
+        """How many of the steps are behind."""
+        self._next = 0
+        self._since = since
         self._attempt = attempt
         self._prior = prior
         self._missing: list[str] = []
@@ -82,15 +100,27 @@ class _Again:
         self._known: dict[str, Change] = {}
 
     async def run(self) -> None:
-        """Does it all, or as many steps as are asked for."""
-        prior = self._prior
-        for act in prior.acts:
-            if prior.until is not None and self.steps >= prior.until:
-                break
+        """Does all of it, or as many steps as `prior` asks for, and notes what could not be done."""
+        await self.go_on(self._prior.until)
+        self.note()
+
+    async def go_on(self, until: int | None) -> None:
+        """Goes on to the end of the step before the one at position `until`; None is to the end of all."""
+        acts = self._prior.acts
+        while self._next < len(acts) and (until is None or self.steps < until):
+            act = acts[self._next]
+            self._next += 1
             if isinstance(act, Evidence):
-                await self._beside(act)
+                if self.steps >= self._since:
+                    await self._beside(act)
             elif act.actor == "agent":
-                await self._step(act)
+                if self.steps < self._since:
+                    self.steps += 1
+                else:
+                    await self._step(act)
+
+    def note(self) -> None:
+        """Notes what was done and what could not be."""
         data = {"steps": self.steps, "missing": self._missing[:100]}
         self._attempt.note(Evidence("replayed", "audit", "replayed", data))
 

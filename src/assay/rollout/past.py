@@ -153,10 +153,15 @@ class PastTasks:
 def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
     """What the agent of an attempt did, part by part of its task: each ends where its state was sealed."""
     parts: list[list[Step | Evidence]] = [[]]
+    marked = False
     for event in store.events(chain):
         act = _act(event)
+        marked = marked or (isinstance(event.body, EvidenceAdded) and event.body.evidence.kind == "place")
         if act is None:
             continue
+        if not marked and isinstance(act, Evidence) and act.data.get("target") == "/solution":
+            # An older record, which does not say what was done beside steps: this was, and its bytes were not kept.
+            act = msgspec.structs.replace(act, data={**act.data, "beside": True})
         if isinstance(act, Evidence) and act.kind == "snapshot" and "image" in act.data:
             parts.append([])
         else:
@@ -171,10 +176,13 @@ def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
 
 
 def _act(event: Event) -> Step | Evidence | None:
+    """What a replay must know: steps, what was done beside them, the variables of commands, and where a part ends."""
     if isinstance(event.body, StepTaken):
         return event.body.step
-    if isinstance(event.body, EvidenceAdded):
-        found = event.body.evidence
-        sealed = found.kind == "snapshot" and "image" in found.data
-        return found if found.channel == "audit" or sealed or found.data.get("beside") else None
-    return None
+    if not isinstance(event.body, EvidenceAdded):
+        return None
+    found = event.body.evidence
+    named = found.kind == "execution" and bool(found.data.get("env"))
+    sealed = found.kind == "snapshot" and "image" in found.data
+    brought = found.kind == "upload" and found.data.get("target") == "/solution"
+    return found if named or sealed or brought or found.data.get("beside") else None

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -31,9 +32,10 @@ from assay.errors import EnvironmentFailure
 
 from .passing import PassingWorkspace
 
-__all__ = ["Usage", "Variation", "VariedBackend"]
+__all__ = ["Usage", "Variation", "VariedBackend", "other_clock"]
 
 MEASURE_EVERY_S = 0.02
+FAKETIME = "/opt/assay-admission/libfaketime.so.1"
 
 
 class Variation(msgspec.Struct, frozen=True):
@@ -48,6 +50,22 @@ class Variation(msgspec.Struct, frozen=True):
     no_network: bool = False
     measured: bool = False
     """Note what judging took: seconds, and the most memory that was seen in use."""
+
+
+def other_clock(name: str, time: str) -> Variation | None:
+    """Every program sees another clock; None where the library for it is not installed on this machine.
+
+    Args:
+        name: Of the variation.
+        time: As libfaketime takes it: `+365d` is a year ahead, `2026-11-22 01:35:00` stands still there.
+    """
+    places = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime", "/usr/lib64/faketime")
+    found = (p for place in places for p in Path("/").glob(f"{place.lstrip('/')}/libfaketime.so.1"))
+    library = next((path.resolve() for path in found), None)
+    if library is None:
+        return None
+    env = {"LD_PRELOAD": FAKETIME, "FAKETIME": time, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return Variation(name, env=env, mounts=(Mount(str(library), FAKETIME),))
 
 
 class Usage:

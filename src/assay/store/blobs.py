@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -131,8 +132,7 @@ class BlobStore:
         target = self.path(digest)
         with _store_errors("write a blob"):
             target.parent.mkdir(parents=True, exist_ok=True)
-            # The process id and the address make the name unique; two writers write the same bytes.
-            temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+            temporary = _aside(target)
             try:
                 with temporary.open("wb") as file:
                     file.writelines(chunks)
@@ -154,7 +154,7 @@ class BlobStore:
             if path.stat().st_dev == target.parent.stat().st_dev:
                 path.replace(target)
                 return digest
-            temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+            temporary = _aside(target)
             try:
                 shutil.copyfile(path, temporary)
                 temporary.chmod(0o444)
@@ -164,6 +164,11 @@ class BlobStore:
                 raise
             path.unlink()
         return digest
+
+
+def _aside(target: Path) -> Path:
+    """Where a blob is written before it is moved to its place: no other writer, no other thread uses that name."""
+    return target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
 
 
 def _touched(path: Path) -> bool:

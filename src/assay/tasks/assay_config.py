@@ -77,5 +77,8 @@ class AssayTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     contracts: tuple[dict[str, Any], ...] = ()
     """`[[metadata.assay.contracts]]`: safety contracts that agents at this task are held to, each a table as in a
     contract's file; `assay contract check` reads them."""
+    volatile: Annotated[tuple[str, ...], Meta(examples=['["took <number> rounds"]'])] = ()
+    """Text in outputs that differs from run to run and means nothing, for `assay replay`: literal text with the places
+    `<number>`, `<word>`, `<hex>` and, at the end, `<rest>`."""
     provenance: dict[str, Any] = {}
     """Free: how the task was made."""

@@ -1,0 +1,174 @@
+"""What differs from one run of the same actions to the next and means nothing: times, temporary names, addresses.
+
+`VOLATILE` is the table of what is put in place of such text before two outputs are compared, `VOLATILE_PATHS` of paths
+whose content is no part of the comparison of two states. A task adds patterns of its own, `[metadata.assay] volatile`.
+Pure. Invariant: every pattern is linear in the text, a task's too, because its language has no repetition to nest.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+__all__ = ["VOLATILE", "VOLATILE_PATHS", "Normal", "Volatile", "VolatileKind", "is_volatile_path", "normalise", "own"]
+
+VolatileKind = Literal["time", "duration", "name", "process", "address", "ordering", "task"]
+MOST_TEXT = 1 << 20
+"""Characters of an output that are looked at; of a longer one the rest is compared as it is."""
+MOST_OWN, LONGEST_OWN = 100, 300
+_PLACES = {
+    "<number>": r"[+-]?+\d++(?:\.\d++)?+",
+    "<word>": r"[^\s\"'<>,;()\[\]{}]++",
+    "<hex>": r"(?:0x)?+[0-9a-fA-F]++",
+    "<rest>": r"[^\n]*+",
+}
+_PLACE = re.compile("|".join(map(re.escape, _PLACES)))
+
+
+class Volatile(NamedTuple):
+    """One kind of text that means nothing."""
+
+    name: str
+    kind: VolatileKind
+    pattern: re.Pattern[str]
+    example: str
+    """A text with it, for a reader."""
+    put: str | Callable[[re.Match[str]], str] = ""
+    """What stands in its place; default `<NAME>`."""
+
+
+class Normal(NamedTuple):
+    """A text without what means nothing, and the names of what was put in its place."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+def _sorted_set(found: re.Match[str]) -> str:
+    """A set's display with its members in order; anything else as it is."""
+    text = found[0]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return text
+    return "{" + ", ".join(sorted(map(repr, value))) + "}" if isinstance(value, set) else text
+
+
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?+)?+"
+
+
+def _row(name: str, kind: VolatileKind, pattern: str, example: str, put: str = "") -> Volatile:
+    return Volatile(name, kind, re.compile(pattern), example, put)
+
+
+VOLATILE: tuple[Volatile, ...] = (
+    _row("pytest-time", "duration", r"\bin \d{1,9}(?:\.\d{1,9})?+s(?: \(\d{1,4}:\d{2}:\d{2}\))?+", "3 passed in 0.12s"),
+    _row("ruler", "duration", r"={4,300}", "===== 3 passed in 0.12s ====="),
+    _row(
+        "iso-time",
+        "time",
+        rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_CLOCK}(?:Z|[+-]\d{{2}}:?\d{{2}})?+)?+",
+        "2026-11-22T01:35:00Z",
+    ),
+    _row(
+        "mail-time",
+        "time",
+        rf"\b{_DAY},? (?:\d{{1,2}} {_MONTH}|{_MONTH} {{1,2}}\d{{1,2}})(?: \d{{4}})?+ {_CLOCK}"
+        rf"(?: (?:[AP]M|[A-Z]{{3,4}}|[+-]\d{{4}}))?+(?: \d{{4}})?+",
+        "Sun Nov 22 01:35:00 UTC 2026",
+    ),
+    _row("listing-time", "time", rf"\b{_MONTH} {{1,2}}\d{{1,2}} {{1,2}}(?:\d{{2}}:\d{{2}}|\d{{4}})\b", "Nov 22 01:35"),
+    _row("clock", "time", r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d{1,9})?+\b", "01:35:00.123"),
+    _row("epoch", "time", r"\b1[6-9]\d{8}(?:\d{3}|\.\d{1,9})?+\b", "1795311300.25"),
+    _row("shell-time", "duration", r"\b(?:real|user|sys)[\t ]++\d{1,9}m\d{1,9}(?:\.\d{1,9})?+s", "real\t0m0.012s"),
+    _row(
+        "duration",
+        "duration",
+        r"\b\d{1,9}(?:\.\d{1,9})?+ ?(?:ns|us|\u00b5s|ms|msec|milliseconds?|s|secs?|seconds?|minutes?)\b",
+        "took 12.5 ms",
+    ),
+    _row("temporary-name", "name", r"/tmp/[A-Za-z0-9_.-]{0,60}(?:tmp|[._-])[A-Za-z0-9_]{6,16}\b", "/tmp/tmpab12cd_9"),
+    _row("temporary-name", "name", r"\btmp[a-z0-9_]{8}\b", "tmpab12cd_9"),
+    _row("temporary-name", "name", r"\btmp\.[A-Za-z0-9]{6,12}\b", "tmp.Xa81kQ20Zz"),
+    _row("pytest-folder", "name", r"\bpytest-of-[\w.-]{1,60}/pytest-\d{1,9}\b", "/tmp/pytest-of-agent/pytest-0"),
+    _row(
+        "uuid",
+        "name",
+        r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",
+        "0f8fad5b-d9cb-469f-a165-70867728950e",
+    ),
+    _row("port", "name", r"(?<=127\.0\.0\.1:)\d{1,5}\b|(?<=localhost:)\d{1,5}\b", "http://127.0.0.1:41234"),
+    _row("process-id", "process", r"(?i)\b(?:pid|process|ppid|tid)(?:[ =:#]|\s*+is ){1,3}\d{1,9}\b", "killed PID 4211"),
+    _row("job", "process", r"(?m)^\[\d{1,4}\][+-]? {1,2}\d{1,9}$", "[1] 4211"),
+    _row("proc-path", "process", r"(?<=/proc/)\d{1,9}(?=/)", "/proc/4211/status"),
+    _row("address", "address", r"\b0x[0-9a-f]{6,16}\b", "<object at 0x7f3a2c1d90>"),
+    _row("hash-seed", "ordering", r"PYTHONHASHSEED=\d{1,10}", "PYTHONHASHSEED=20261"),
+    Volatile("set", "ordering", re.compile(r"\{[^{}:\n]{1,2000}\}"), "{'b', 'a'}", _sorted_set),
+)
+
+_PATHS = (
+    (re.compile(r"/__pycache__(?:/|$)|\.py[co]$"), "byte code holds the time of its source"),
+    (re.compile(r"/\.(?:pytest|mypy|ruff)_cache(?:/|$)|/\.hypothesis(?:/|$)"), "caches of tools"),
+    (re.compile(r"/\.git/(?:index$|logs(?:/|$)|ORIG_HEAD$|FETCH_HEAD$)"), "git's index and logs hold times"),
+    (re.compile(r"/\.coverage(?:\.[\w.-]{1,100})?$"), "data of coverage hold times and process ids"),
+    (re.compile(r"/\.(?:bash_history|python_history|viminfo|lesshst|wget-hsts)$"), "histories of programs"),
+)
+VOLATILE_PATHS: tuple[tuple[str, str], ...] = tuple((pattern.pattern, why) for pattern, why in _PATHS)
+"""Paths, as regular expressions, and why what lies there differs."""
+
+
+def own(patterns: Iterable[str]) -> tuple[Volatile, ...]:
+    """A task's own patterns.
+
+    Args:
+        patterns: Literal text with places: `<number>`, `<word>`, `<hex>`, and, at its end alone, `<rest>` of the line.
+
+    Raises:
+        ValueError: One is too long, is nothing but places, or has `<rest>` elsewhere; the message names it.
+    """
+    given = tuple(patterns)
+    if len(given) > MOST_OWN:
+        message = f"{len(given)} volatile patterns: at most {MOST_OWN}"
+        raise ValueError(message)
+    return tuple(_own(pattern) for pattern in given)
+
+
+def _own(pattern: str) -> Volatile:
+    literal = _PLACE.sub("", pattern)
+    rest = pattern.find("<rest>")
+    if not literal.strip() or len(pattern) > LONGEST_OWN or "\n" in pattern:
+        message = (
+            f"the volatile pattern {pattern[:60]!r} must hold some literal text in one line of at most {LONGEST_OWN}"
+        )
+        raise ValueError(message)
+    if 0 <= rest < len(pattern) - len("<rest>"):
+        message = f"the volatile pattern {pattern[:60]!r} has <rest> elsewhere than at its end"
+        raise ValueError(message)
+    parts, at = [], 0
+    for found in _PLACE.finditer(pattern):
+        parts += [re.escape(pattern[at : found.start()]), _PLACES[found[0]]]
+        at = found.end()
+    compiled = re.compile("".join([*parts, re.escape(pattern[at:])]))
+    return Volatile(f"task: {pattern}", "task", compiled, pattern, "<task>")
+
+
+def normalise(text: str, more: Sequence[Volatile] = ()) -> Normal:
+    """The text with what means nothing replaced; the task's own patterns come first."""
+    head, tail = text[:MOST_TEXT], text[MOST_TEXT:]
+    names: dict[str, None] = {}
+    for row in (*more, *VOLATILE):
+        put = row.put or f"<{row.name}>"
+        new = row.pattern.sub(put if callable(put) else put.replace("\\", "\\\\"), head)
+        if new != head:
+            names[row.name] = None
+            head = new
+    return Normal(head + tail, tuple(names))
+
+
+def is_volatile_path(path: str) -> bool:
+    """Whether what lies at a path may differ and mean nothing."""
+    return any(pattern.search(path) for pattern, _ in _PATHS)

@@ -1,0 +1,181 @@
+"""`assay replay`: recorded actions, executed again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import typer
+
+from assay.rollout.replay import ReplayConfig
+
+from .options import takes_config
+from .shared import JsonOption, StoreOption, pick_run, settings_with
+
+if TYPE_CHECKING:
+    from assay.rollout.counterfactual import Rewound
+    from assay.rollout.replay import Replayed, ReplayReport
+    from assay.settings import Settings
+
+__all__ = ["replay"]
+
+SHOWN = 40
+
+
+@takes_config(ReplayConfig, arguments=("attempts",))
+def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Executes the recorded actions of attempts in fresh environments and compares what they show, step by step.
+
+    Every observation, the state after every step and the outcome are compared, without what means nothing (times,
+    temporary names, addresses: docs/reference/volatile.md). Of the first divergence the likely cause is told: found by
+    replaying under other circumstances, or said to be a guess. The replays are an ordinary run. Exits with 1 where a
+    replay differs.
+
+    With --from-each-prefix another agent goes on from before each step instead, and the decisive step is told: the
+    last one before which the task could still be won.
+
+    Examples:
+
+      assay replay hello@0
+
+      assay replay --all --run my-run --json
+
+      assay replay hello@0 --times 3 --no-experiments
+
+      assay replay hello@0 --from-each-prefix --agent oracle
+    """
+    settings = settings_with(store)
+    run = pick_run(config.run, settings) if config.run is not None else _newest(settings)
+    if config.from_each_prefix:
+        _rewind(run, config, settings, as_json=as_json)
+        return
+    report = _replayed(run, config, settings)
+    if as_json:
+        _emit(report)
+    else:
+        _print(report)
+    if report.counts["differ"]:
+        raise typer.Exit(1)
+
+
+def _newest(settings: Settings) -> str:
+    """The newest run that is no replay itself."""
+    from assay.store import RunStore, list_runs
+
+    for name in reversed(list_runs(settings.store)):
+        with RunStore.open(settings.store, name) as opened:
+            if "replay" not in opened.manifest():
+                return name
+    return pick_run(None, settings)
+
+
+def _replayed(run: str, config: ReplayConfig, settings: Settings) -> ReplayReport:
+    import asyncio
+
+    from assay.rollout.replay import replay as replay_run
+
+    from .live import display
+
+    with display() as progress:
+        return asyncio.run(replay_run(run, config, settings, progress))
+
+
+def _emit(report: ReplayReport) -> None:
+    from .output import emit_json
+
+    results = [{**msgspec.to_builtins(one), "agrees": one.agrees} for one in report.results]
+    plain = {"run": report.run, "replay": report.replay, "counts": report.counts, "rate": report.rate}
+    emit_json({**plain, "results": results})
+
+
+def _print(report: ReplayReport) -> None:
+    from .output import console, plain, say
+    from .tables import print_rows
+
+    order = sorted(report.results, key=lambda one: (one.agrees, one.comparison is None))
+    print_rows([_row(one) for one in order[:SHOWN]])
+    if len(order) > SHOWN:
+        console().print(f"... and {len(order) - SHOWN} more (--json tells all)")
+    for one in [one for one in order if not one.agrees][:SHOWN]:
+        for line in _why(one):
+            console().print(plain(line).replace("\n", "\n    "))
+    counts, rate = report.counts, report.rate
+    share = "" if rate is None else f": {rate:.1%} of what can be replayed agrees"
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    console().print(f"run {report.run}, replayed: {told}{share}")
+    if any(one.replay for one in report.results):
+        say(f"the replays are the run {report.replay}; next: assay show ATTEMPT --run {report.replay}")
+
+
+def _row(one: Replayed) -> dict[str, str]:
+    found = one.comparison
+    cells = {"attempt": one.attempt, "agent": one.agent}
+    if found is None:
+        return {**cells, "replay": "cannot", "steps": "-", "observations": "-", "states": "-", "outcome": "-"}
+    before, now = found.outcome
+    same = found.exact + found.normalised
+    return {
+        **cells,
+        "replay": "agrees" if one.agrees else "differs",
+        "steps": f"{found.steps} ({found.forks} in forks)" if found.forks else str(found.steps),
+        "observations": f"{same} of {found.observations}",
+        "states": f"{found.same_states} of {found.states}",
+        "outcome": f"{before or '-'}" if before == now else f"{before or '-'}, now {now or '-'}",
+    }
+
+
+def _why(one: Replayed) -> list[str]:
+    """The first divergence and its cause."""
+    found = one.comparison
+    if found is None:
+        return [f"{one.attempt}: {one.problem}"]
+    lines = []
+    if found.first is not None:
+        first = found.first
+        call = "" if first.call is None else f", call {first.call}"
+        lines.append(f"{one.attempt}: step {first.step}{call}: {first.field} differs")
+        lines += [f"  was {first.before!r}", f"  is  {first.now!r}"]
+        meant = [path.path for path in found.paths if not path.volatile]
+        if meant:
+            lines.append(f"  final states differ in {', '.join(meant[:5])}")
+    if not found.same_outcome:
+        lines.append(f"{one.attempt}: the outcome was {found.outcome[0]}, and is {found.outcome[1]}")
+    if one.cause is not None:
+        how = {"experiment": "found by experiment", "comparison": "seen in the records", "guess": "a guess"}
+        lines.append(f"  likely cause: {one.cause.kind} ({how[one.cause.by]}): {one.cause.reason}")
+    return lines
+
+
+def _rewind(run: str, config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
+    import asyncio
+
+    from assay.rollout.counterfactual import rewind_run
+
+    from .live import display
+    from .output import emit_json
+
+    with display() as progress:
+        found = asyncio.run(rewind_run(run, config, settings, progress))
+    if as_json:
+        emit_json({"run": run, "rewound": found})
+        return
+    for one in found:
+        _print_rewound(one)
+
+
+def _print_rewound(one: Rewound) -> None:
+    from .output import console, plain
+    from .tables import print_rows
+
+    rows = [
+        {
+            "before step": str(outcome.prefix),
+            "outcome": outcome.outcome or "-",
+            "how": outcome.how,
+            "note": plain(outcome.note or "").replace("\n", " ")[:100],
+        }
+        for outcome in one.outcomes
+    ]
+    console().print(plain(f"{one.attempt} (was {one.was or '-'}), with {one.agent} from before each step:"))
+    print_rows(rows)
+    console().print(one.told)
