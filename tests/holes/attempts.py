@@ -119,5 +119,6 @@ def ended(store: Path) -> dict[str, Attempted]:
     """How every attempt of a run ended."""
     with RunStore.open(store, "holes") as run:
         rows = {row.attempt: row for row in run.attempts() if row.final}
-        verdicts = {t.attempt: t.verdicts[-1] if t.verdicts else None for t in run.trajectories()}
+        outcomes = {t.attempt: [v for v in t.verdicts if v.kind == "outcome"] for t in run.trajectories()}
+        verdicts = {name: given[-1] if given else None for name, given in outcomes.items()}
     return {name: Attempted(row.outcome, verdicts.get(name), row.error) for name, row in rows.items()}

@@ -10,10 +10,10 @@ import typer
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from assay.records import Evidence, Step, Trajectory, Verdict
-    from assay.store import AttemptRow, RunStore
+    from assay.store import AttemptRow, RunStore, Standing
 
 __all__ = ["ls", "show", "show_trajectory"]
 
@@ -47,7 +47,7 @@ def ls(
       assay ls my-run --all --json
     """
     from assay.errors import UserError
-    from assay.store import RunStore, list_runs
+    from assay.store import RunStore, list_runs, standing
 
     from .output import emit_json
     from .tables import print_rows
@@ -65,18 +65,32 @@ def ls(
         return
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
         rows = [r for r in opened.attempts() if every or r.final or r.finished is None]
+    stands = standing(settings.store, opened.run)
     if as_json:
-        emit_json({"run": opened.run, "attempts": rows})
+        shown = {r.chain: stands[r.chain] for r in rows}
+        headlines = {r.chain: _headline(r, stands) for r in rows}
+        emit_json({"run": opened.run, "attempts": rows, "headlines": headlines, "standing": shown})
     else:
-        print_rows([_row(r) for r in rows], empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on")
+        print_rows(
+            [_row(r, _headline(r, stands)) for r in rows],
+            empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
+        )
 
 
-def _row(row: AttemptRow) -> dict[str, str]:
+def _headline(row: AttemptRow, stands: Mapping[str, Standing]) -> str:
+    """The outcome with what speaks against it."""
+    from assay.analysis.card import outcome_words
+
+    now = stands.get(row.chain)
+    return outcome_words(row.outcome, *((now.integrity, now.reverified, now.safety) if now else ()))
+
+
+def _row(row: AttemptRow, headline: str) -> dict[str, str]:
     how = row.broke or row.stopped or ("ended" if row.finished is not None else "cut")
     return {
         "attempt": row.attempt,
         "agent": row.agent,
-        "outcome": row.outcome or "-",
+        "outcome": headline,
         "score": "-" if row.score is None else f"{row.score:g}",
         "how": how,
         "steps": str(row.steps),
@@ -108,18 +122,22 @@ def show(
 
       assay show networkx-2dd --json
     """
-    from assay.store import RunStore
+    from assay.store import RunStore, standing
 
+    from .cards import print_found
     from .output import emit_json
 
     settings = settings_with(store)
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
         row = opened.find(attempt)
         trajectory = opened.trajectory(row.chain)
+        stands = standing(settings.store, opened.run)
+        headline = _headline(row, stands)
         if as_json:
-            emit_json(trajectory)
+            emit_json({**msgspec.to_builtins(trajectory), "headline": headline, "standing": stands[row.chain]})
             return
         show_trajectory(trajectory, opened, shown=10**9 if full else SHOWN)
+        print_found(settings.store, trajectory, headline)
 
 
 def show_trajectory(trajectory: Trajectory, opened: RunStore, *, shown: int = SHOWN) -> None:

@@ -53,6 +53,12 @@ def stats(
                 f"{group.agent}: {group.unknown + group.error} attempts could not be judged; "
                 f"with them pass@1 lies between {bounds.worst or 0:.3f} and {bounds.best or 0:.3f}"
             )
+        claimed = group.pass_at_1_claimed
+        if group.doubtful and claimed is not None and claimed.value is not None:
+            say(
+                f"{group.agent}: {group.doubtful} passes lack integrity or did not hold when judged again, and count "
+                f"as none; with them pass@1 would be {claimed.value:.3f} (`assay audit`, `assay ls`)"
+            )
         if group.icc is not None:
             icc, effective = group.icc, group.effective_n or 0
             say(f"{group.agent}: intra-task correlation {icc:.2f}, effective attempts {effective:.1f}")

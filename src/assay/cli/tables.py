@@ -23,12 +23,14 @@ def outcomes_of(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
 
 def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4)) -> list[GroupSummary]:
     """Summaries over the deciding tries of some runs, by agent and model."""
+    from assay.analysis.card import is_doubtful
     from assay.rollout.admitted import ADMISSION
     from assay.statistics import Outcome, summarise
-    from assay.store import RunStore
+    from assay.store import RunStore, standing
 
     outcomes = []
     for number, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
+        stands = standing(root, run)
         with RunStore.open(root, run) as store:
             for row in outcomes_of(store.attempts()):
                 if row.agent == ADMISSION:  # a certificate is no attempt
@@ -36,7 +38,9 @@ def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 
                 # Attempts of different runs at one task are different attempts.
                 index = number * 1_000_000 + row.number
                 status = row.outcome or ("error" if row.broke is not None else "unknown")
-                outcomes.append(Outcome(row.task, row.agent, row.model, index, status, row.score))
+                now = stands[row.chain]
+                doubtful = is_doubtful(row.outcome, now.integrity, now.reverified)
+                outcomes.append(Outcome(row.task, row.agent, row.model, index, status, row.score, doubtful))
     return list(summarise(outcomes, ks=ks))
 
 
@@ -51,6 +55,7 @@ def print_summaries(groups: Sequence[GroupSummary]) -> None:
                 "tasks": str(group.n_tasks),
                 "attempts": str(group.n_attempts),
                 "pass": str(group.passed),
+                **({"pass (doubtful)": str(group.doubtful)} if any(each.doubtful for each in groups) else {}),
                 "fail": str(group.failed),
                 "unknown": str(group.unknown),
                 "error": str(group.error),

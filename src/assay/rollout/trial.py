@@ -35,6 +35,7 @@ from assay.verify import CheckResult
 from .attempt import LiveAttempt, ModelAccess
 from .config import RunConfig
 from .guards import Held
+from .live_verdicts import judge_record
 from .meter import Meter
 from .place import Place
 from .plan import PlannedAttempt
@@ -318,7 +319,10 @@ class _Try:
         if retry:
             self.recorder.note("retried", {"broke": how.broke, "error": how.error})
         kept = self.place.artifacts
-        self.recorder.add(AttemptEnded(how.ended, how.stopped, how.broke, how.error, metrics, kept, time.time()))
+        end = AttemptEnded(how.ended, how.stopped, how.broke, how.error, metrics, kept, time.time())
+        if not retry:
+            judge_record(self.recorder, end)
+        self.recorder.add(end)
         self.recorder.flush()
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
         scores = [v.score for v in outcomes if v.score is not None]

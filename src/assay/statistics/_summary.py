@@ -1,7 +1,8 @@
 """From rows of outcomes to what is said about an agent.
 
 Invariant: an attempt that was not judged (`unknown`, `error`) is in no rate, neither as a pass nor as a fail. It is
-counted, and `Bounds` say what the rate would be had all such attempts failed, or all passed.
+counted, and `Bounds` say what the rate would be had all such attempts failed, or all passed. A pass that is doubtful is
+counted apart, and in every rate as no pass.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`unknown` also for an attempt that has no verdict, `error` for one that broke."""
     score: float | None = None
     """In [0, 1], or None where there is none."""
+    doubtful: bool = False
+    """A pass that lacks integrity, or did not hold when it was judged again."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -79,11 +82,12 @@ class GroupSummary(msgspec.Struct, frozen=True):
     """Tasks with at least one attempt that passed or failed."""
     n_attempts: int
     passed: int
+    """Passes that nothing speaks against."""
     failed: int
     unknown: int
     error: int
     pass_at_1: Estimate
-    """The one to quote: its interval knows that attempts at one task resemble each other."""
+    """The one to quote: its interval knows that attempts at one task resemble each other. A doubtful pass is none."""
     pass_at_1_bounds: Bounds
     pass_at_1_wilson: Estimate
     """As if attempts were independent; right where every task has one attempt, too narrow otherwise."""
@@ -96,6 +100,11 @@ class GroupSummary(msgspec.Struct, frozen=True):
     """Intra-task correlation of passing; None where it cannot be known."""
     design_effect: float | None
     effective_n: float | None
+    doubtful: int = 0
+    """Passes that lack integrity, or did not hold when they were judged again: counted apart, and in no rate as a pass,
+    nor left out of it, so that nobody gains by one."""
+    pass_at_1_claimed: Estimate | None = None
+    """Pass@1 as it was first judged, doubtful passes included; None where there are none."""
 
 
 class TaskCount(msgspec.Struct, frozen=True):
@@ -108,11 +117,13 @@ class TaskCount(msgspec.Struct, frozen=True):
     failed: int
     unknown: int
     error: int
+    doubtful: int = 0
+    """Passes that count as none."""
 
     @property
     def judged(self) -> int:
-        """Attempts that passed or failed."""
-        return self.passed + self.failed
+        """Attempts that passed or failed, doubtful passes among them."""
+        return self.passed + self.failed + self.doubtful
 
     @property
     def attempts(self) -> int:
@@ -135,9 +146,9 @@ def count_by_task(rows: Iterable[Outcome]) -> tuple[TaskCount, ...]:
     """
     counts: dict[tuple[str, str | None, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in _checked(rows):
-        counts[row.agent, row.model, row.task][row.status] += 1
+        counts[row.agent, row.model, row.task]["doubtful" if row.doubtful else row.status] += 1
     found = [
-        TaskCount(agent, model, task, c["pass"], c["fail"], c["unknown"], c["error"])
+        TaskCount(agent, model, task, c["pass"], c["fail"], c["unknown"], c["error"], c["doubtful"])
         for (agent, model, task), c in counts.items()
     ]
     return tuple(sorted(found, key=lambda count: (count.agent, count.model or "", count.task)))
@@ -154,6 +165,9 @@ def _checked(rows: Iterable[Outcome]) -> list[Outcome]:
         seen.add(key)
         if row.status not in _STATUSES:
             message = f"attempt {row.number} at task {row.task!r}: status is one of {_STATUSES}, got {row.status!r}"
+            raise ValueError(message)
+        if row.doubtful and row.status != "pass":
+            message = f"attempt {row.number} at task {row.task!r}: only a pass can be doubtful, not {row.status!r}"
             raise ValueError(message)
         if row.score is not None and not (math.isfinite(row.score) and 0 <= row.score <= 1):
             message = f"attempt {row.number} at task {row.task!r}: a score is in [0, 1], got {row.score}"
@@ -189,7 +203,7 @@ def summarise(
 def _summary(rows: list[Outcome], ks: Sequence[int], draw: _Draw) -> GroupSummary:
     counts = count_by_task(rows)
     judged = [count for count in counts if count.judged]
-    columns = [[1.0] * count.passed + [0.0] * count.failed for count in judged]
+    columns = [[1.0] * count.passed + [0.0] * (count.judged - count.passed) for count in judged]
     known = clustering(columns)
     return GroupSummary(
         agent=rows[0].agent,
@@ -210,7 +224,17 @@ def _summary(rows: list[Outcome], ks: Sequence[int], draw: _Draw) -> GroupSummar
         icc=known.icc,
         design_effect=known.design_effect,
         effective_n=known.effective_n,
+        doubtful=sum(count.doubtful for count in counts),
+        pass_at_1_claimed=_claimed(judged, draw),
     )
+
+
+def _claimed(judged: Sequence[TaskCount], draw: _Draw) -> Estimate | None:
+    """Pass@1 with doubtful passes as passes."""
+    if not any(count.doubtful for count in judged):
+        return None
+    replace = msgspec.structs.replace
+    return _rate([replace(count, passed=count.passed + count.doubtful, doubtful=0) for count in judged], draw)
 
 
 def _rate(judged: Sequence[TaskCount], draw: _Draw) -> Estimate:
@@ -289,5 +313,5 @@ def _bounds(counts: Sequence[TaskCount], k: int, *, hat: bool) -> Bounds:
     if not enough:
         return Bounds(None, None)
     worst = [rate(count.attempts, count.passed, k) for count in enough]
-    best = [rate(count.attempts, count.attempts - count.failed, k) for count in enough]
+    best = [rate(count.attempts, count.attempts - count.failed - count.doubtful, k) for count in enough]
     return Bounds(math.fsum(worst) / len(worst), math.fsum(best) / len(best))

@@ -16,11 +16,13 @@ from typing import Any, Final, NamedTuple
 
 from .fields import MISSING, NOTHING, PENDING, value_at
 from .pattern import Pattern
-from .syntax import COMPARISONS, Node
+from .syntax import COMPARISONS, FUTURE, Node, walk
 from .temporal import AHEAD, BACK, BOUNDED_COLUMNS, FALSE, TRUE, UNKNOWN, Truth
 
-__all__ = ["FALSE", "TRUE", "UNKNOWN", "Trace", "Truth", "evaluate"]
+__all__ = ["FALSE", "TRUE", "UNKNOWN", "Kept", "Trace", "Truth", "evaluate"]
 
+_ATOMS: Final = frozenset({"truth", "known", "missing", *COMPARISONS})
+_AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
 _TEXT: Final = 262_144
 """Characters of a text that a pattern is searched in."""
 _LARGEST: Final = 1e300
@@ -42,14 +44,34 @@ class _Range(NamedTuple):
     high: float
 
 
-def evaluate(node: Node, trace: Trace) -> list[Truth]:
-    """The truth of a formula at each step."""
-    return _Evaluation(trace).formula(node)
+class Kept:
+    """What was said of single steps, kept while a trace grows, so that each is looked at once.
+
+    Serves one set of formulas, which it keeps alive, and one trace, whose first `settled` positions change no more.
+    """
+
+    def __init__(self) -> None:
+        self.settled = 0
+        self.columns: dict[int, tuple[Node, list[Truth]]] = {}
+        self._ahead: dict[int, bool] = {}
+
+    def looks_ahead(self, node: Node) -> bool:
+        """Whether what a node says of a step depends on later ones."""
+        found = self._ahead.get(id(node))
+        if found is None:
+            found = self._ahead[id(node)] = any(part.op in _AHEAD for part in walk(node))
+        return found
+
+
+def evaluate(node: Node, trace: Trace, kept: Kept | None = None) -> list[Truth]:
+    """The truth of a formula at each step. With `kept`, what it says of settled steps is not computed again."""
+    return _Evaluation(trace, kept).formula(node)
 
 
 class _Evaluation:
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, kept: Kept | None) -> None:
         self._trace = trace
+        self._kept = kept
         self._size = len(trace.positions)
         self._known: dict[int, list[Truth]] = {}
         """Columns by the identity of their node: definitions are used many times, and stay alive with the tree."""
@@ -61,17 +83,8 @@ class _Evaluation:
         return found
 
     def _column(self, node: Node) -> list[Truth]:
-        if node.op == "truth":
-            return [_truth(value) for value in self._values(node.parts[0])]
-        if node.op in ("known", "missing"):
-            wanted = node.op == "known"
-            return [_presence(value, known=wanted) for value in self._values(node.parts[0])]
-        if node.op == "matches":
-            return [_matches(value, node.value) for value in self._values(node.parts[0])]
-        if node.op in COMPARISONS:
-            left, right = (self._values(part) for part in node.parts)
-            compare = _COMPARE[node.op]
-            return [compare(a, b) for a, b in zip(left, right, strict=True)]
+        if node.op in _ATOMS:
+            return self._atoms(node)
         parts = [self.formula(part) for part in node.parts]
         if node.op in _BOOLEAN:
             return [_BOOLEAN[node.op](*row) for row in zip(*parts, strict=True)]
@@ -81,20 +94,43 @@ class _Evaluation:
             return BACK[node.op](*parts)
         return AHEAD[node.op](*parts, ended=self._trace.ended)
 
-    def _values(self, node: Node) -> list[Any]:
+    def _atoms(self, node: Node) -> list[Truth]:
+        kept = self._kept
+        if kept is None or kept.looks_ahead(node):
+            return self._atoms_from(node, 0)
+        _, known = kept.columns.setdefault(id(node), (node, []))
+        new = self._atoms_from(node, len(known))
+        column = [*known, *new]
+        known.extend(new[: max(0, kept.settled - len(known))])
+        return column
+
+    def _atoms_from(self, node: Node, start: int) -> list[Truth]:
+        """What a node without operators over time says of the steps from `start` on."""
+        if node.op == "truth":
+            return [_truth(value) for value in self._values(node.parts[0], start)]
+        if node.op in ("known", "missing"):
+            wanted = node.op == "known"
+            return [_presence(value, known=wanted) for value in self._values(node.parts[0], start)]
+        if node.op == "matches":
+            return [_matches(value, node.value) for value in self._values(node.parts[0], start)]
+        left, right = (self._values(part, start) for part in node.parts)
+        compare = _COMPARE[node.op]
+        return [compare(a, b) for a, b in zip(left, right, strict=True)]
+
+    def _values(self, node: Node, start: int = 0) -> list[Any]:
         if node.op == "literal":
-            return [node.value] * self._size
+            return [node.value] * (self._size - start)
         if node.op == "path":
-            return [value_at(position, node.value) for position in self._trace.positions]
+            return [value_at(position, node.value) for position in self._trace.positions[start:]]
         if node.op == "count":
-            return _counts(self.formula(node.parts[0]))
+            return _counts(self.formula(node.parts[0]))[start:]
         if node.op == "sum":
-            return _sums(self._values(node.parts[0]), self.formula(node.parts[1]))
+            return _sums(self._values(node.parts[0]), self.formula(node.parts[1]))[start:]
         if node.op == "latest":
-            return _latest(self._values(node.parts[0]), self.formula(node.parts[1]))
-        parts = [self._values(part) for part in node.parts]
+            return _latest(self._values(node.parts[0]), self.formula(node.parts[1]))[start:]
+        parts = [self._values(part, start) for part in node.parts]
         if node.op == "list":
-            return [_listed(row) for row in zip(*parts, strict=True)] if parts else [[]] * self._size
+            return [_listed(row) for row in zip(*parts, strict=True)] if parts else [[]] * (self._size - start)
         return [_VALUE[node.op](*row) for row in zip(*parts, strict=True)]
 
 

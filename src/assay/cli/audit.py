@@ -1,0 +1,108 @@
+"""`assay audit`: judges stored trajectories on process, integrity and safety beside their outcome."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+import typer
+
+from assay.errors import UserError
+from assay.rollout.auditing import AuditConfig, AuditReport, audit_run
+
+from .options import takes_config
+from .shared import JsonOption, StoreOption, pick_run, settings_with
+
+if TYPE_CHECKING:
+    from assay.settings import Settings
+
+__all__ = ["audit"]
+
+
+@takes_config(AuditConfig, arguments=())
+def audit(
+    config: AuditConfig,
+    target: Annotated[
+        str | None,
+        typer.Argument(help="Name of a run, or of an attempt of it; default: the newest run.", show_default=False),
+    ] = None,
+    run: Annotated[str | None, typer.Option("--run", help="The attempt's run; default: the newest.")] = None,
+    shape: Annotated[str, typer.Option("--format", help="text, markdown or json.")] = "text",
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judges stored attempts by all rules, and shows one card for each: outcome, integrity, process, safety.
+
+    What is learnt is kept beside what was first judged, never over it; the same audit again adds nothing. A pass that
+    lacks integrity is shown as such from then on by `ls`, `show`, `stats` and exports. Exits with 1 where an attempt
+    lacks integrity or breaks a contract.
+
+    Examples:
+
+      assay audit
+
+      assay audit my-run --contract safety.toml
+
+      assay audit hello@0 --run my-run
+
+      assay audit my-run --dry-run --json
+
+      assay audit my-run --format markdown
+    """
+    if shape not in ("text", "markdown", "json"):
+        message = f"--format {shape!r} is none of text, markdown, json"
+        raise UserError(message)
+    settings = settings_with(store)
+    name, wanted = _target(target, run, settings)
+    config = msgspec.structs.replace(config, attempt=(*config.attempt, *wanted))
+    report = audit_run(settings.store, name, config, _told())
+    _print(report, config, "json" if as_json else shape)  # type: ignore[arg-type]
+    failed = any(card.integrity_failed or card.safety_failed for card in report.tasks)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _target(target: str | None, run: str | None, settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """The run, and the attempt where one is named."""
+    from assay.store import list_runs
+
+    if target is None or (run is None and target in list_runs(settings.store)):
+        return pick_run(target or run, settings), ()
+    return pick_run(run, settings), (target,)
+
+
+def _told() -> Callable[[int, int], None]:
+    """Sparse lines on stderr."""
+    import time
+
+    from .output import say
+
+    last = [time.monotonic()]
+
+    def told(done: int, total: int) -> None:
+        if time.monotonic() - last[0] >= 5:
+            last[0] = time.monotonic()
+            say(f"{done}/{total} attempts judged")
+
+    return told
+
+
+def _print(report: AuditReport, config: AuditConfig, shape: Literal["text", "markdown", "json"]) -> None:
+    from .cards import card_lines, markdown, print_cards, print_lines, print_tasks
+    from .output import emit_json, say
+
+    if shape == "json":
+        emit_json(report)
+        return
+    if shape == "markdown":
+        sys.stdout.write(markdown(report.tasks, report.cards))
+    elif len(report.cards) == 1:
+        print_lines(card_lines(report.cards[0]))
+    else:
+        print_cards(report.cards)
+        if report.tasks:
+            sys.stdout.write("\n")
+            print_tasks(report.tasks)
+    kept = "nothing was kept (--dry-run)" if config.dry_run else f"{report.added} new verdicts were kept"
+    say(f"run {report.run}: {len(report.cards)} attempts judged in {report.seconds:.1f} s; {kept}")

@@ -1,0 +1,130 @@
+"""Verdict cards as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .output import console, plain
+from .tables import print_rows
+
+if TYPE_CHECKING:
+    from assay.analysis.card import Card, Mark, TaskCard
+    from assay.records import Trajectory
+
+__all__ = ["card_lines", "markdown", "print_cards", "print_found", "print_tasks"]
+
+QUOTED = 160
+
+
+def print_cards(cards: Sequence[Card]) -> None:
+    """One row an attempt."""
+    print_rows([_row(card) for card in cards], empty="no attempt has ended: there is nothing to judge")
+
+
+def _row(card: Card) -> dict[str, str]:
+    score = card.process.score if card.process is not None else None
+    return {
+        "attempt": card.attempt,
+        "agent": card.agent,
+        "outcome": card.headline + (" (imported)" if card.imported else ""),
+        "integrity": _status(card.integrity),
+        "process": "-" if score is None else f"{score:.2f}",
+        "safety": ", ".join(sorted({mark.status for mark in card.safety})) or "-",
+        "again": card.reverified or "-",
+        "found": ", ".join(dict.fromkeys(finding.rule for finding in card.findings)) or "-",
+    }
+
+
+def _status(mark: Mark | None) -> str:
+    return "-" if mark is None else mark.status
+
+
+def print_tasks(tasks: Sequence[TaskCard]) -> None:
+    """One row a task."""
+    print_rows([_task_row(card) for card in tasks])
+
+
+def _task_row(card: TaskCard) -> dict[str, str]:
+    return {
+        "task": card.task,
+        "agent": card.agent,
+        "attempts": str(card.attempts),
+        "pass": str(card.passed),
+        "pass (doubtful)": str(card.doubtful),
+        "fail": str(card.failed),
+        "not judged": str(card.unjudged),
+        "integrity failed": str(card.integrity_failed),
+        "safety failed": str(card.safety_failed),
+        "process": "-" if card.process is None else f"{card.process:.2f}",
+    }
+
+
+def card_lines(card: Card) -> Iterator[str]:
+    """One attempt's whole card; what stands in a record cannot look like a line of ours."""
+    claimed = "; claimed by the system that recorded it" if card.imported else ""
+    yield f"attempt {card.attempt}  run {card.run}  agent {card.agent}"
+    yield f"outcome    {card.headline}{claimed}" + (f"; judged again: {card.reverified}" if card.reverified else "")
+    for name, mark in (("integrity", card.integrity), ("process", card.process)):
+        if mark is not None:
+            yield f"{name:10} {mark.status} - {mark.reason}"
+    for mark in card.safety:
+        yield f"safety     {mark.status} - {mark.check}: {mark.reason}"
+    for finding in card.findings:
+        yield from _finding_lines(
+            finding.severity, finding.rule, finding.summary, (finding.reach or "", finding.evidence)
+        )
+        for quote in finding.quotes[:3]:
+            yield f"      step {quote.step} {quote.field}: {quote.text[:QUOTED]}"
+
+
+def _finding_lines(severity: str, rule: str, summary: str, more: tuple[str, Sequence[str]]) -> Iterator[str]:
+    reach, evidence = more
+    cited = f"  evidence {', '.join(evidence)}" if evidence else ""
+    yield f"  [{severity}{', ' + reach if reach else ''}] {rule}: {summary}{cited}"
+
+
+def print_found(root: Path, trajectory: Trajectory, headline: str) -> None:
+    """What an attempt's newest audit found, and how it stands."""
+    from assay.records import Noted
+    from assay.rollout.auditing import AUDITED
+    from assay.store import learnt
+
+    every = (*trajectory.notes, *learnt(root, trajectory.run).get(trajectory.chain, ()))
+    notes = [body for body in every if isinstance(body, Noted) and body.name == AUDITED]
+    found: Any = notes[-1].data.get("findings", []) if notes else []
+    lines = [f"outcome: {headline}"]
+    for finding in found:
+        more = (str(finding.get("reach", "")), tuple(map(str, finding.get("evidence", ()))))
+        lines += _finding_lines(str(finding["severity"]), str(finding["rule"]), str(finding["summary"]), more)
+    for line in lines:
+        console().print(_block(line))
+
+
+def _block(text: str) -> str:
+    return plain(text).replace("\n", "\n        ")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Each line, hostile ones harmless."""
+    for line in lines:
+        console().print(_block(line))
+
+
+def markdown(tasks: Sequence[TaskCard], cards: Sequence[Card]) -> str:
+    """Both tables in Markdown."""
+    parts = [_table([_task_row(card) for card in tasks]), _table([_row(card) for card in cards])]
+    return "\n".join(parts)
+
+
+def _table(rows: Sequence[dict[str, str]]) -> str:
+    if not rows:
+        return ""
+    cells = [[_cell(value) for value in row.values()] for row in rows]
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *cells]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _cell(value: str) -> str:
+    return plain(value).replace("|", "\\|").replace("\n", " ")
