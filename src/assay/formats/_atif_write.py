@@ -15,7 +15,7 @@ from assay.records import ModelCall, Observation, Step, ToolCall, Trajectory, ca
 from ._building import IMPORTED
 from ._own_words import ASSAY, OwnCalls, slim_call, told_in_own_words
 from ._reading import SHOWN, seconds
-from ._writing import FileNames, new_file, new_folder
+from ._writing import FileNames, doubt, new_file, new_folder
 from .interface import Loss, Writing
 
 __all__ = ["SCHEMA", "document_of", "write_trajectories"]
@@ -52,13 +52,13 @@ def _encoded(trajectory: Trajectory, writing: Writing) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document_of(trajectory, writing)), indent=2) + b"\n"
 
 
-def document_of(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
-    """A trajectory as an ATIF document."""
+def document_of(trajectory: Trajectory, writing: Writing, format_name: str = "atif") -> dict[str, Any]:
+    """A trajectory as an ATIF document; what one that came from `format_name` said beside goes back to its places."""
     before = trajectory.started.config.get(IMPORTED)
-    own_before = isinstance(before, dict) and before.get("format") in ("atif", "harbor")
+    own_before = isinstance(before, dict) and before.get("format") == format_name
     fields = dict(before.get("fields") or {}) if isinstance(before, dict) and own_before else {}
     calls = OwnCalls(trajectory, writing)
-    words = told_in_own_words(trajectory, writing, "atif")
+    words = told_in_own_words(trajectory, writing, format_name)
     linked = {step.call for step in trajectory.steps}
     apart = [{**slim_call(c), **calls.tokens(c)} for c in trajectory.calls if c.id not in linked]
     words |= {"calls": apart} if apart else {}
@@ -75,7 +75,7 @@ def document_of(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
     document |= {name: fields[name] for name in _ROOT if isinstance(fields.get(name), str)}
     document |= {"agent": agent, "steps": steps, "final_metrics": _final(trajectory, fields, len(steps))}
     document["extra"] = {**(extra if isinstance(extra, dict) else {}), ASSAY: words}
-    return _marked(document, words)
+    return _marked(document, doubt(trajectory))
 
 
 def _is_root(name: str, value: Any) -> bool:
@@ -85,14 +85,12 @@ def _is_root(name: str, value: Any) -> bool:
     return name == "imported_before" or (name == "final_metrics" and isinstance(value, dict))
 
 
-def _marked(document: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
-    """Says in the document's own notes that a trajectory's integrity is doubtful."""
-    integrity = words.get("integrity")
-    if integrity not in (None, "pass"):
-        said = f"Assay: the integrity of this trajectory is {integrity}; its outcome is not to be taken as it stands."
-        notes = document.get("notes") or ""
-        if said not in notes:
-            document["notes"] = f"{notes}\n{said}".strip()
+def _marked(document: dict[str, Any], why: str | None) -> dict[str, Any]:
+    """Says in the document's own notes that a trajectory is not to be taken as it stands."""
+    said = f"Assay: {why}; what it claims is not to be taken as it stands."
+    notes = document.get("notes") or ""
+    if why is not None and said not in notes:
+        document["notes"] = f"{notes}\n{said}".strip()
     return document
 
 

@@ -102,6 +102,8 @@ class Building:
         self.calls: list[ModelCall] = []
         self.fields: dict[str, Any] = {}
         """What no record has a place for, in the source's words."""
+        self.later: list[Body] = []
+        """What was learnt after the end."""
         self._judged: list[Body] = []
         self._evidence = 0
         self._asked: dict[str, list[int]] = {}
@@ -218,7 +220,7 @@ class Building:
         given["task"] = given["task"] or instruction_id(self.steps)
         given["config"] = {**given.get("config", {}), IMPORTED: words}
         last = ended if ended is not None else AttemptEnded()
-        return Imported(key, AttemptStarted(**given), (*self._turns(), *self._judged, last))
+        return Imported(key, AttemptStarted(**given), (*self._turns(), *self._judged, last, *self.later))
 
     def _turns(self) -> list[Body]:
         """Each exchange just before the turn that came from it; those of no turn first."""

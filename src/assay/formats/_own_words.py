@@ -6,6 +6,7 @@ wrote it. So verdicts come back marked as imported, and no content address of a 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ from assay.records import (
 
 from ._building import IMPORTED, Building
 from ._reading import Bad
-from ._writing import integrity_of, prompt_tokens
+from ._writing import REVERIFY, integrity_of, prompt_tokens
 from .interface import Loss, Writing
 
 __all__ = ["ASSAY", "OwnCalls", "held_started", "put_back", "slim_call", "started_fields", "told_in_own_words"]
@@ -118,7 +119,7 @@ def _without_artifacts(trajectory: Trajectory, writing: Writing) -> dict[str, An
 def held_started(words: Any, bad: Bad, place: str) -> dict[str, Any]:
     """Fields of `AttemptStarted` out of a document, for `Building.done`; those that do not fit are told."""
     found: dict[str, Any] = {}
-    types = {f.name: f.type for f in msgspec.structs.fields(AttemptStarted)}
+    types = _started_types()
     given = words.get("started") if isinstance(words, dict) else None
     for name, value in (given if isinstance(given, dict) else {}).items():
         if name in (*_STARTED, "config"):
@@ -127,6 +128,11 @@ def held_started(words: Any, bad: Bad, place: str) -> dict[str, Any]:
             except (msgspec.ValidationError, RecursionError) as exc:
                 bad(f"{place}.started.{name}", str(exc))
     return found
+
+
+@cache
+def _started_types() -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(AttemptStarted)}
 
 
 def put_back(words: Any, building: Building, bad: Bad, place: str) -> AttemptEnded | None:
@@ -142,7 +148,11 @@ def put_back(words: Any, building: Building, bad: Bad, place: str) -> AttemptEnd
     for index, item in enumerate(_list(words, "verdicts", bad, place)):
         verdict = _fitting(item, Verdict, bad, f"{place}.verdicts[{index}]")
         if verdict is not None:
-            building.add(VerdictGiven(_claimed(verdict)))
+            given = VerdictGiven(_claimed(verdict))
+            if verdict.check.startswith(REVERIFY):
+                building.later.append(given)
+            else:
+                building.add(given)
     for index, item in enumerate(_list(words, "notes", bad, place)):
         note = _fitting(item, Noted, bad, f"{place}.notes[{index}]")
         if note is not None:

@@ -11,8 +11,20 @@ from typing import BinaryIO
 from assay.errors import UserError
 from assay.records import ModelCall, Trajectory, Verdict, VerdictStatus
 
-__all__ = ["FileNames", "integrity_of", "new_file", "new_folder", "outcome_verdict", "prompt_tokens", "refuse_existing"]
+__all__ = [
+    "REVERIFY",
+    "FileNames",
+    "doubt",
+    "integrity_of",
+    "new_file",
+    "new_folder",
+    "outcome_verdict",
+    "prompt_tokens",
+    "refuse_existing",
+]
 
+REVERIFY = "reverify:"
+"""What the name of a check begins with that judged a stored state again."""
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _WORST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
 
@@ -95,3 +107,14 @@ def outcome_verdict(trajectory: Trajectory) -> Verdict | None:
     """The verdict that gave the outcome: the first of that status."""
     outcomes = [v for v in trajectory.verdicts if v.kind == "outcome"]
     return next((v for v in outcomes if v.status == trajectory.outcome), outcomes[0] if outcomes else None)
+
+
+def doubt(trajectory: Trajectory) -> str | None:
+    """Why a pass is not to be exported as a plain one, in words; None where nothing speaks against it."""
+    integrity = integrity_of(trajectory)
+    if integrity not in (None, "pass"):
+        return f"its integrity is {integrity}"
+    again = {mark for v in trajectory.verdicts if v.check.startswith(REVERIFY) for mark in v.marks}
+    if "disagree" in again:
+        return "judging its stored state again disagrees with its verdict"
+    return "judging its stored state again gives now this verdict and now that" if "flaky" in again else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from ._reading import Bad, Source, at_place, digest_file, json_fields, json_item
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
 
-__all__ = ["Atif", "read_document"]
+__all__ = ["Atif", "Filled", "Place", "fill", "read_document"]
 
 _ACTORS = {"agent": "agent", "user": "user", "system": "environment"}
 _KEPT = ("reasoning_effort", "is_copied_context", "llm_call_count")
@@ -66,13 +66,13 @@ def read_document(source: Source, origin: Origin, reading: Reading) -> Iterator[
         message = "it is no ATIF document: it has neither a schema_version nor an agent"
         raise UserError(message)
     steps = json_items(source, ("steps",), bad)
-    yield _trajectory("trajectory", fields, steps, _Place(origin, reading, bad, ""))
+    yield _trajectory("trajectory", fields, steps, Place(origin, reading, bad, ""))
     for index, held in json_items(source, ("subagent_trajectories",), bad):
         place = f"subagent_trajectories[{index}]"
-        yield from _embedded(held, fields.get("trajectory_id"), _Place(origin, reading, bad, place))
+        yield from _embedded(held, fields.get("trajectory_id"), Place(origin, reading, bad, place))
 
 
-class _Place:
+class Place:
     """Where in which document something is read."""
 
     def __init__(self, origin: Origin, reading: Reading, bad: Bad, inside: str) -> None:
@@ -80,13 +80,15 @@ class _Place:
         self._bad = bad
 
     def bad(self, place: str, problem: str) -> None:
+        """Says what is wrong with a field of it."""
         self._bad(f"{self.inside}.{place}".strip("."), problem)
 
-    def below(self, inside: str) -> _Place:
-        return _Place(self.origin, self.reading, self._bad, f"{self.inside}.{inside}".strip("."))
+    def below(self, inside: str) -> Place:
+        """A place within it."""
+        return Place(self.origin, self.reading, self._bad, f"{self.inside}.{inside}".strip("."))
 
 
-def _embedded(held: Any, parent: Any, place: _Place) -> Iterator[Imported]:
+def _embedded(held: Any, parent: Any, place: Place) -> Iterator[Imported]:
     if not isinstance(held, dict) or not isinstance(held.get("steps"), list):
         place.bad("", "expected a trajectory with steps")
         return
@@ -99,32 +101,47 @@ def _embedded(held: Any, parent: Any, place: _Place) -> Iterator[Imported]:
         yield from _embedded(one, held.get("trajectory_id"), place.below(f"subagent_trajectories[{index}]"))
 
 
-def _trajectory(key: str, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], place: _Place) -> Imported:
-    version = str(fields.pop("schema_version", ""))
+class Filled(NamedTuple):
+    """What a document says of its trajectory as a whole."""
+
+    started: dict[str, Any]
+    """For `Building.done`."""
+    ended: AttemptEnded | None
+    unfinished: bool
+    """Whether it says itself that it is of an attempt that was cut."""
+
+
+def _trajectory(key: str, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], place: Place) -> Imported:
+    version = str(fields.get("schema_version", ""))
     building = Building(place.origin._replace(version=version), place.reading)
+    filled = fill(building, fields, steps, place)
+    made = building.done(key, ended=filled.ended, **filled.started)
+    return _without_end(made) if filled.unfinished else made
+
+
+def fill(building: Building, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], place: Place) -> Filled:
+    """Reads a document into `building`."""
+    fields = {k: v for k, v in fields.items() if k != "schema_version"}
     agent = fields.pop("agent", None)
     agent = dict(agent) if isinstance(agent, dict) else {}
     name, model = str(agent.pop("name", "unknown")), agent.pop("model_name", None)
     model = model if isinstance(model, str) else None
     extra, own = _own(fields.pop("extra", None))
-    if isinstance(own, dict):
-        agent |= own["agent"] if isinstance(own.get("agent"), dict) else {}
-        fields |= own["fields"] if isinstance(own.get("fields"), dict) else {}
-        extra = fields.pop("extra", extra)
+    own = own if isinstance(own, dict) else {}
+    agent |= own["agent"] if isinstance(own.get("agent"), dict) else {}
+    fields |= own["fields"] if isinstance(own.get("fields"), dict) else {}
+    extra = fields.pop("extra", extra)
     building.fields = {**fields, **({"agent": agent} if agent else {}), **({"extra": extra} if extra else {})}
     added_calls(own, building, place.bad, f"extra.{ASSAY}")
-    for index, held in steps:
+    for index, held in () if own.get("placeholder") else steps:
         if isinstance(held, dict):
-            if not (isinstance(own, dict) and own.get("placeholder")):
-                _step(held, building, model, place.below(f"steps[{index}]"))
+            _step(held, building, model, place.below(f"steps[{index}]"))
         else:
             place.bad(f"steps[{index}]", "expected a step")
     ended = put_back(own, building, place.bad, f"extra.{ASSAY}")
     started = held_started(own, place.bad, f"extra.{ASSAY}")
     started.setdefault("at", next((s.started for s in building.steps if s.started is not None), None))
-    unfinished = isinstance(own, dict) and own.get("unfinished") is True
-    made = building.done(key, ended=ended, agent=name, model=model, **started)
-    return _without_end(made) if unfinished else made
+    return Filled({"agent": name, "model": model, **started}, ended, own.get("unfinished") is True)
 
 
 def _without_end(made: Imported) -> Imported:
@@ -138,7 +155,7 @@ def _own(extra: Any) -> tuple[Any, Any]:
     return {k: v for k, v in extra.items() if k != ASSAY}, extra.get(ASSAY)
 
 
-def _step(held: dict[str, Any], building: Building, model: str | None, place: _Place) -> None:
+def _step(held: dict[str, Any], building: Building, model: str | None, place: Place) -> None:
     source = held.get("source")
     if source not in _ACTORS:
         place.bad("source", f"expected system, user or agent, not {str(source)[:50]!r}; read as system")
@@ -170,7 +187,7 @@ def _step(held: dict[str, Any], building: Building, model: str | None, place: _P
         building.change(made, observations=tuple(observations), extra=extra)
 
 
-def _content(content: Any, place: _Place, name: str) -> tuple[str, list[Any] | None]:
+def _content(content: Any, place: Place, name: str) -> tuple[str, list[Any] | None]:
     """The text of a content, and its parts where any of them is more than text."""
     if content is None or isinstance(content, str):
         return content or "", None
@@ -182,7 +199,7 @@ def _content(content: Any, place: _Place, name: str) -> tuple[str, list[Any] | N
     return "\n".join(texts), None if plain else content
 
 
-def _tool_calls(held: Any, rest: dict[str, Any], place: _Place) -> tuple[ToolCall, ...]:
+def _tool_calls(held: Any, rest: dict[str, Any], place: Place) -> tuple[ToolCall, ...]:
     if held is None:
         return ()
     if not isinstance(held, list):
@@ -211,7 +228,7 @@ def _tool_call(call: dict[str, Any], own: Any) -> ToolCall:
     return ToolCall(id_, name, found.arguments, found.parsed, error if isinstance(error, str) else found.error)
 
 
-def _observations(held: Any, building: Building, rest: dict[str, Any], place: _Place) -> list[Observation]:
+def _observations(held: Any, building: Building, rest: dict[str, Any], place: Place) -> list[Observation]:
     results = held.get("results") if isinstance(held, dict) else None
     if not isinstance(results, list):
         if held is not None:
@@ -248,7 +265,7 @@ def _observation(content: str, call_id: Any, own: Any, building: Building) -> Ob
 
 
 def _call(
-    held: dict[str, Any], building: Building, model: str | None, rest: dict[str, Any], place: _Place
+    held: dict[str, Any], building: Building, model: str | None, rest: dict[str, Any], place: Place
 ) -> str | None:
     metrics, own_model = held.get("metrics"), _text(held.get("model_name"))
     if not isinstance(metrics, dict):
@@ -265,7 +282,7 @@ def _call(
     return building.call(_with_tokens(made, metrics, place))
 
 
-def _with_tokens(call: ModelCall, metrics: dict[str, Any], place: _Place) -> ModelCall:
+def _with_tokens(call: ModelCall, metrics: dict[str, Any], place: Place) -> ModelCall:
     found: dict[str, Any] = {"cost_usd": _number(metrics.get("cost_usd"), call.cost_usd)}
     for name, kind in (("prompt_token_ids", int), ("completion_token_ids", int), ("logprobs", float)):
         held = metrics.get(name)

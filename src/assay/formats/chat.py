@@ -21,7 +21,7 @@ from ._mirror import items_of
 from ._mirrored import Mirrored, fields_of, number, origin_of, own, text_or_none, whole_number
 from ._reading import Bad, at_place, json_items, json_lines
 from ._sniffing import Sniffed, sniff
-from ._writing import integrity_of, new_file, outcome_verdict
+from ._writing import doubt, integrity_of, new_file, outcome_verdict
 from .interface import Imported, Provenance, Reading, Writing
 
 __all__ = ["Chat", "conversations", "has_turns", "metadata_of", "read_metadata", "write_rows"]
@@ -113,9 +113,10 @@ def metadata_of(trajectory: Trajectory) -> dict[str, Any]:
     """What a row says of a run of ours, its integrity among it: a pass that lacks it is never a plain pass."""
     verdict = outcome_verdict(trajectory)
     integrity = integrity_of(trajectory)
-    doubted = trajectory.outcome == "pass" and integrity not in (None, "pass")
+    why = doubt(trajectory)
+    doubted = trajectory.outcome == "pass" and why is not None
     words: dict[str, Any] = {"attempt": trajectory.attempt, "task": trajectory.task, "agent": trajectory.agent}
-    words |= {"model": trajectory.model, "number": trajectory.number, "integrity": integrity}
+    words |= {"model": trajectory.model, "number": trajectory.number, "integrity": integrity, "doubt": why}
     words |= {"claimed_outcome" if doubted else "outcome": trajectory.outcome}
     words |= {"claimed_score" if doubted else "score": verdict.score if verdict is not None else None}
     return {name: value for name, value in words.items() if value is not None}

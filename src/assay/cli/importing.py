@@ -1,0 +1,169 @@
+"""`assay import`, `assay export` and `assay formats`: other people's runs in, ours out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from assay.rollout.exporting import ExportConfig
+from assay.rollout.importing import ImportConfig
+
+from .options import takes_config
+from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
+
+if TYPE_CHECKING:
+    from assay.rollout.exporting import ExportReport
+    from assay.rollout.importing import ImportReport
+
+__all__ = ["export", "formats", "import_"]
+
+SHOWN = 50
+
+
+@takes_config(ImportConfig, arguments=("paths",))
+def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Reads other people's runs into the store; importing the same again adds nothing.
+
+    Formats are found by content, folders are walked, archives looked into. What cannot be read is named by file and
+    place, and the rest is read; the exit code is 1 then. A verdict of the source is kept as its claim, marked
+    `imported`. Interrupted or killed, the same command goes on.
+
+    Examples:
+
+      assay import logs/2026-01-01_task.eval
+
+      assay import jobs/ --run terminal-bench
+
+      assay import session.jsonl --format codex
+    """
+    from assay.rollout.importing import import_paths
+
+    from .output import emit_json, say
+
+    with _Line() as line:
+        report = import_paths(
+            config,
+            settings_with(store),
+            lambda p: line.show(
+                f"{p.file}: {p.read:,} read, {p.known:,} there already, {p.unreadable:,} unreadable",
+            ),
+        )
+    for what in report.unreadable[:SHOWN]:
+        say(f"unreadable: {what.file}{', ' + what.place if what.place else ''}: {what.problem}")
+    if report.unreadable_total > SHOWN:
+        say(f"... and {report.unreadable_total - SHOWN:,} more (--json names the first thousand)")
+    if as_json:
+        emit_json(report)
+    else:
+        _sum_up(report)
+    raise typer.Exit(1 if report.unreadable_total else 0)
+
+
+def _sum_up(report: ImportReport) -> None:
+    from .output import plain, say
+
+    by_format = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items())) or "no trajectory"
+    typer.echo(plain(f"run {report.run}: {report.read:,} trajectories read, {report.known:,} there already, "
+                     f"{report.unreadable_total:,} unreadable; {report.files:,} files ({by_format})"))  # fmt: skip
+    if report.unrecognised_total:
+        first = ", ".join(report.unrecognised[:3])
+        say(f"{report.unrecognised_total:,} files are of no known format and were passed over: {first}, ...")
+    if report.links:
+        say(f"{report.links:,} links were not followed: name what they lead to")
+    if report.redacted:
+        say(f"taken out before anything was stored: {', '.join(report.redacted)}")
+    if report.read:
+        say(f"next: assay stats {report.run}; assay audit {report.run}")
+
+
+@takes_config(ExportConfig, arguments=())
+def export(
+    config: ExportConfig, run: RunArgument = None, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Writes a run in another format; what that cannot hold is listed in OUT.losses.json, never dropped in silence.
+
+    The last try of each attempt is written, with what was learnt about it since. A pass that something speaks against
+    is marked in the target's own field where it has one, and in the list.
+
+    Examples:
+
+      assay export RUN --to atif --out trajectories/
+
+      assay export RUN --to chat --out rows.jsonl
+    """
+    from assay.rollout.exporting import export_run
+
+    from .output import emit_json
+
+    settings = settings_with(store)
+    with _Line() as line:
+        report = export_run(pick_run(run, settings), config, settings, lambda n: line.show(f"{n:,} written"))
+    if as_json:
+        emit_json(report)
+    else:
+        _told(report)
+
+
+def _told(report: ExportReport) -> None:
+    from .output import plain, say
+
+    typer.echo(plain(f"{report.written:,} trajectories of {report.run} as {report.format}: {report.out}"))
+    lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
+    say(f"not held: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
+    if report.doubted:
+        say(f"{len(report.doubted):,} passes are doubted, and marked so: {', '.join(report.doubted[:5])}")
+    if report.unaudited:
+        say(f"{report.unaudited:,} passes were never audited: assay audit {report.run}")
+
+
+def formats(as_json: JsonOption = False) -> None:
+    """Lists the formats that are read and written, and what each reader was tested on.
+
+    `recorded`: logs that others recorded. `peer`: files that the peer's own program wrote. `specification`: the
+    published description alone.
+
+    Examples:
+
+      assay formats
+
+      assay formats --json
+    """
+    from assay.formats.registry import listed
+
+    from .output import emit_json
+
+    found = listed()
+    if as_json:
+        emit_json([one._asdict() for one in found])
+        return
+    width = max(len(one.name) for one in found)
+    for one in found:
+        directions = "in, out" if one.writes else "in"
+        typer.echo(f"{one.name:{width}}  {directions:7}  {one.provenance:13}  {one.title}")
+
+
+class _Line:
+    """One line on stderr that is written over while something lasts; none where nobody watches."""
+
+    def __init__(self) -> None:
+        import sys
+
+        self._stream = sys.stderr
+        self._live = sys.stderr.isatty()
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def show(self, text: str) -> None:
+        """Shows how far it has come."""
+        from .output import plain
+
+        if self._live:
+            self._stream.write(f"\r\x1b[K{plain(text)[:200]}")
+            self._stream.flush()
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

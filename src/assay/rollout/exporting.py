@@ -1,0 +1,178 @@
+"""Writes a run in somebody else's format, and beside it everything that the format could not hold.
+
+Invariants: nothing is dropped in silence (`OUT.losses.json` names every loss, and how each attempt stands); a pass that
+something speaks against is never written as a plain pass, where the target has a field to say so in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from assay.errors import UserError
+from assay.formats._writing import doubt, new_file, refuse_existing
+from assay.formats.interface import Format, Loss, Writing
+from assay.formats.registry import formats, named
+from assay.records import Body, EvidenceAdded, Trajectory, VerdictGiven, VerdictStatus
+from assay.settings import Settings
+from assay.store import RunStore, Standing, learnt, standing
+
+__all__ = ["ExportConfig", "ExportReport", "Stands", "export_run", "sidecar_of"]
+
+
+class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to export, and as what."""
+
+    to: str
+    """Format to write: a name out of `assay formats`."""
+    out: str
+    """File or folder to make; what the format cannot hold is listed in OUT.losses.json."""
+    attempts: tuple[str, ...] = ()
+    """Only these attempts, by id or the beginning of one; default: all."""
+
+
+class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How an attempt stands, as the sidecar has it."""
+
+    attempt: str
+    outcome: VerdictStatus | None
+    integrity: VerdictStatus | None
+    """None: nobody looked (`assay audit` does)."""
+    reverified: str | None = None
+    doubt: str | None = None
+    """Why its outcome is not to be taken as it stands."""
+
+
+class ExportReport(msgspec.Struct, frozen=True):
+    """What an export did."""
+
+    run: str
+    format: str
+    out: str
+    sidecar: str
+    written: int
+    losses: dict[str, int]
+    """How much of each field the format could not hold."""
+    doubted: tuple[str, ...]
+    """Passes that something speaks against."""
+    unaudited: int
+    """Passes whose integrity nobody looked at."""
+
+
+def sidecar_of(out: Path) -> Path:
+    """Where the losses of an export are listed."""
+    return out.with_name(out.name + ".losses.json")
+
+
+def export_run(
+    run: str, config: ExportConfig, settings: Settings, progress: Callable[[int], None] | None = None
+) -> ExportReport:
+    """Exports the last try of each attempt of a run.
+
+    Raises:
+        UserError: The format does not write, the target exists, or no attempt has such an id.
+        StoreError: The run cannot be read.
+    """
+    format, out = _writer(config.to), Path(config.out)
+    refuse_existing(out)
+    with RunStore.open(settings.store, run) as store:
+        exporting = _Export(store, settings.store, config.attempts, progress)
+        with new_file(sidecar_of(out)) as stream:
+            losses = _Losses(stream, {"run": run, "format": format.name, "out": out.name})
+            format.write(exporting.trajectories(losses.lost), out, Writing(store.blobs.get, losses.lost))
+            losses.close(exporting.stands)
+    passes = [stands for stands in exporting.stands if stands.outcome == "pass"]
+    return ExportReport(
+        run,
+        format.name,
+        str(out),
+        str(sidecar_of(out)),
+        len(exporting.stands),
+        dict(losses.counts),
+        tuple(stands.attempt for stands in passes if stands.doubt is not None),
+        sum(stands.integrity is None for stands in passes),
+    )
+
+
+def _writer(name: str) -> Format:
+    found = named(name)
+    if not found.writes:
+        able = ", ".join(f.name for f in formats() if f.writes)
+        message = f"{found.name} is read, not written; these are written: {able}"
+        raise UserError(message)
+    return found
+
+
+class _Export:
+    """The trajectories of a run, with all that was learnt of them later."""
+
+    def __init__(
+        self, store: RunStore, root: Path, wanted: tuple[str, ...], progress: Callable[[int], None] | None
+    ) -> None:
+        self._store = store
+        self._progress = progress
+        self.stands: list[Stands] = []
+        self._standing: dict[str, Standing] = standing(root, store.run)
+        self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
+        self._wanted = wanted
+        self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
+        if not self._rows:
+            message = f"run {store.run!r} has no attempt" + (f" {' or '.join(wanted)}" if wanted else "")
+            raise UserError(message)
+
+    def trajectories(self, lost: Callable[[Loss], None]) -> Iterator[Trajectory]:
+        """One at a time, in the order in which they began."""
+        for row in self._rows:
+            if row.retried:
+                lost(Loss(row.attempt, "trajectory", f"try {row.retry} broke and was made again; the last one is here"))
+                continue
+            trajectory = self._whole(row.chain)
+            known = self._standing.get(row.chain)
+            again = known.reverified if known is not None else None
+            integrity = known.integrity if known is not None else None
+            self.stands.append(Stands(row.attempt, trajectory.outcome, integrity, again, doubt(trajectory)))
+            if self._progress is not None:
+                self._progress(len(self.stands))
+            yield trajectory
+
+    def _whole(self, chain: str) -> Trajectory:
+        """A trajectory with what addenda say about it; what its own chain says later is in it already."""
+        found = self._store.trajectory(chain)
+        later = self._learnt.get(chain, ())
+        facts = [b.evidence for b in later if isinstance(b, EvidenceAdded) and b.evidence not in found.evidence]
+        given = [b.verdict for b in later if isinstance(b, VerdictGiven) and b.verdict not in found.verdicts]
+        if not facts and not given:
+            return found
+        return msgspec.structs.replace(found, evidence=(*found.evidence, *facts), verdicts=(*found.verdicts, *given))
+
+
+def _is_wanted(attempt: str, wanted: tuple[str, ...]) -> bool:
+    return not wanted or any(attempt.startswith(start) for start in wanted)
+
+
+class _Losses:
+    """The sidecar, written while the export goes on, because a run of many attempts has many losses."""
+
+    def __init__(self, stream: BinaryIO, about: dict[str, str]) -> None:
+        self._stream = stream
+        self.counts: Counter[str] = Counter()
+        self._first = True
+        stream.write(msgspec.json.encode(about)[:-1] + b',\n"losses": [')
+
+    def lost(self, loss: Loss) -> None:
+        """Lists a loss."""
+        self.counts[loss.field] += loss.count
+        self._stream.write((b"\n" if self._first else b",\n") + msgspec.json.encode(loss))
+        self._first = False
+
+    def close(self, stands: list[Stands]) -> None:
+        """Ends the list, and says how each attempt stands."""
+        self._stream.write(b'],\n"totals": ' + msgspec.json.encode(dict(sorted(self.counts.items()))))
+        self._stream.write(b',\n"attempts": [')
+        for position, one in enumerate(stands):
+            self._stream.write((b",\n" if position else b"\n") + msgspec.json.encode(one))
+        self._stream.write(b"]}\n")
