@@ -27,6 +27,7 @@ PARTS = 7
 """Files of the shared logs that are lists of events, without an evaluation."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
 def test_a_generated_trajectory_comes_back_the_same(suffix: str) -> None:
     @settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
