@@ -59,6 +59,17 @@ def test_tools_of_swe_agent_typed_at_its_prompt_are_known() -> None:
     assert [each.paths for each in actions] == [("src/a.py",), ("src/a.py",), ("src",), (), ()]
 
 
+def test_tools_of_swe_agent_keep_their_paths_where_a_record_names_the_tool_beside_the_text() -> None:
+    typed = ["open src/a.py 10", "edit 1:2\nx = 1\nend_of_edit", "create b.py", "submit"]
+    actions = actions_of(trajectory(*(step(call(text.split()[0], {"command": text + "\n"})) for text in typed)))
+    assert [(each.kind, each.paths) for each in actions] == [
+        ("read", ("src/a.py",)),
+        ("edit", ("src/a.py",)),
+        ("edit", ("b.py",)),
+        ("finish", ()),
+    ]
+
+
 def test_mini_swe_agents_last_command_is_the_end_and_stays_a_command() -> None:
     action = one("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"})
     assert (action.kind, read_paths(action)) == ("finish", ("patch.txt",))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analysis.alignment import align, common_length, equal_pairs, lcs_ratio, levenshtein
+from assay.analysis.alignment import align, common_length, equal_rows, lcs_ratio, levenshtein
 from assay.analysis.coverage import cover
 from assay.analysis.states import State
 
@@ -35,13 +35,13 @@ def slow_distance(first: str, second: str) -> int:
 
 @given(words, words)
 def test_lengths_and_distances_are_those_of_the_definitions(first: str, second: str) -> None:
-    assert common_length(equal_pairs(first, second)) == slow_common(first, second)
+    assert common_length(equal_rows(first, second)) == slow_common(first, second)
     assert levenshtein(first, second) == slow_distance(first, second)
 
 
 @given(words, words)
 def test_an_alignment_is_a_longest_common_subsequence(first: str, second: str) -> None:
-    pairs = align(equal_pairs(first, second))
+    pairs = align(np.array([*equal_rows(first, second)], dtype=bool).reshape(len(first), len(second)))
     assert len(pairs) == slow_common(first, second)
     assert all(first[pair.left] == second[pair.right] for pair in pairs)
     for side in (0, 1):
@@ -81,3 +81,8 @@ def test_the_path_covered_best_counts_and_of_several_the_longest() -> None:
 def test_there_is_no_coverage_of_nothing() -> None:
     with pytest.raises(ValueError, match="no reference path"):
         cover([], [])
+
+
+def test_what_is_too_long_to_align_is_refused() -> None:
+    with pytest.raises(ValueError, match="too long to align"):
+        align(np.zeros((6000, 6000), dtype=bool))

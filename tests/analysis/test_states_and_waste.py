@@ -10,7 +10,7 @@ from assay.analysis.actions import actions_of
 from assay.analysis.alignment import Pair
 from assay.analysis.quality import process_quality
 from assay.analysis.stages import STAGES
-from assay.analysis.states import State, equivalent, normal_command, normal_path, states_of
+from assay.analysis.states import State, block, equivalent, normal_command, normal_path, states_of
 from assay.analysis.waste import cycles, waste_of
 from tests.analysis.made import call, step, trajectory
 
@@ -59,6 +59,8 @@ def test_equivalence_by_hand(first: State, second: State, same: bool) -> None:
 def test_equivalence_is_symmetric_and_reflexive(first: State, second: State) -> None:
     assert equivalent(first, first)
     assert equivalent(first, second) == equivalent(second, first)
+    if equivalent(first, second):
+        assert block(first) == block(second)
 
 
 def test_commands_and_paths_are_normalised() -> None:

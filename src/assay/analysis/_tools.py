@@ -30,7 +30,7 @@ _BROWSE = """browse browser webfetch websearch googlewebsearch fetch fetchurl fe
     browseinteractive browseraction visitpage visitwebpage navigate webbrowser websearchpreview browserun
     searchweb googlesearch internetsearch"""
 _THINK = """think sequentialthinking todowrite todoread todo updateplan tasktracker taskcreate taskupdate tasklist
-    taskget plan writetodos managetodolist exitplanmode enterplanmode savememory"""
+    taskget plan writetodos managetodolist todolist exitplanmode enterplanmode savememory"""
 _FINISH = """finish submit finalanswer attemptcompletion completetask marktaskcomplete taskcomplete taskdone done
     exitforfeit complete endtask submitanswer finishtask"""
 _KINDS: dict[str, ActionKind] = {}

@@ -154,6 +154,9 @@ def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, .
     )
     if kind == "shell":
         return _shell(base, _command(arguments, raw), opened)
+    typed = arguments.get("command") if len(arguments) == 1 else None
+    if isinstance(typed, str) and (tool := _OF_SWE_AGENT.match(typed)) is not None:
+        return _swe_agent(base, tool[1], typed, opened)
     if name in PATCH_TOOLS:
         return _patched(base, base.text or raw or "\n".join(words_in(arguments, "command")))
     if kind == "edit" and not base.paths and opened is not None:

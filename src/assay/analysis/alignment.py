@@ -6,13 +6,15 @@ nothing but itself: what comes after it can still be matched.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Pair", "align", "common_length", "equal_pairs", "lcs_ratio", "levenshtein"]
+__all__ = ["MOST_CELLS", "Pair", "align", "common_length", "equal_rows", "lcs_ratio", "levenshtein"]
+
+MOST_CELLS = 25_000_000
 
 
 class Pair(NamedTuple):
@@ -22,12 +24,13 @@ class Pair(NamedTuple):
     right: int
 
 
-def equal_pairs(left: Sequence[Hashable], right: Sequence[Hashable]) -> NDArray[np.bool_]:
-    """Which elements are equal, of shape (len(left), len(right))."""
+def equal_rows(left: Sequence[Hashable], right: Sequence[Hashable]) -> Iterator[NDArray[np.bool_]]:
+    """For each element of `left`, which of `right` are equal to it, of shape (len(right),)."""
     codes: dict[Hashable, int] = {}
-    first = np.array([codes.setdefault(each, len(codes)) for each in left], dtype=np.int64)
+    first = [codes.setdefault(each, len(codes)) for each in left]
     second = np.array([codes.setdefault(each, len(codes)) for each in right], dtype=np.int64)
-    return np.asarray(first[:, None] == second[None, :])
+    for code in first:
+        yield second == code
 
 
 def _table(matches: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -39,13 +42,25 @@ def _table(matches: NDArray[np.bool_]) -> NDArray[np.int32]:
     return table
 
 
-def common_length(matches: NDArray[np.bool_]) -> int:
-    """Length of the longest common subsequence of two sequences whose elements match as `matches` (n, m) says."""
-    return int(_table(matches)[-1, -1])
+def common_length(matches: Iterable[NDArray[np.bool_]]) -> int:
+    """Length of the longest common subsequence of two sequences, of which row n says what its n-th element matches."""
+    length: NDArray[np.int32] | None = None
+    for row in matches:
+        if length is None:
+            length = np.zeros(len(row) + 1, dtype=np.int32)
+        length[1:] = np.maximum.accumulate(np.maximum(length[1:], length[:-1] + row))
+    return 0 if length is None else int(length[-1])
 
 
 def align(matches: NDArray[np.bool_]) -> tuple[Pair, ...]:
-    """The pairs of one longest common subsequence, in order; of several, the one that matches late in neither."""
+    """The pairs of one longest common subsequence, in order; of several, the one that matches late in neither.
+
+    Raises:
+        ValueError: The table would have more than 25 million cells.
+    """
+    if matches.size > MOST_CELLS:
+        message = f"sequences of {matches.shape[0]} and {matches.shape[1]} are too long to align: cut them first"
+        raise ValueError(message)
     # The table of the reversed sequences gives, at each place, what is still to be had from there on.
     ahead = _table(matches[::-1, ::-1])[::-1, ::-1]
     found: list[Pair] = []
@@ -64,15 +79,14 @@ def align(matches: NDArray[np.bool_]) -> tuple[Pair, ...]:
 def lcs_ratio(left: Sequence[Hashable], right: Sequence[Hashable]) -> float:
     """Longest common subsequence over the longer length, in [0, 1]; 1 for two empty sequences."""
     longest = max(len(left), len(right))
-    return common_length(equal_pairs(left, right)) / longest if longest else 1.0
+    return common_length(equal_rows(left, right)) / longest if longest else 1.0
 
 
 def levenshtein(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
     """Fewest insertions, removals and replacements that make one sequence the other."""
-    differs = ~equal_pairs(left, right)
     steps = np.arange(len(right) + 1)
     row = steps.copy()
-    for position in range(len(left)):
-        best = np.concatenate(([position + 1], np.minimum(row[1:] + 1, row[:-1] + differs[position])))
+    for position, equal in enumerate(equal_rows(left, right)):
+        best = np.concatenate(([position + 1], np.minimum(row[1:] + 1, row[:-1] + ~equal)))
         row = np.minimum.accumulate(best - steps) + steps
     return int(row[-1])

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import msgspec
 
-from .states import State, equivalent
+from .states import State, block, equivalent
 
 __all__ = ["Fork", "Node", "PrefixTree", "divergence", "forks", "information_gain", "paths", "prefix_tree"]
 
@@ -81,7 +81,7 @@ def prefix_tree(
     Args:
         attempts: The states of each.
         outcomes: Of each: passed, failed, or None where it is not known.
-        same: Whether two states are one. It is asked about states of one stage and kind alone.
+        same: Whether two states are one. It is asked about states of one `block` alone.
 
     Raises:
         ValueError: There are not as many outcomes as attempts.
@@ -97,14 +97,14 @@ def prefix_tree(
         for state in states:
             found = exact[at].get(state)
             if found is None:
-                found = next((n for n in alike[at].get(_bucket(state), ()) if same(_held(nodes[n]), state)), None)
+                found = next((n for n in alike[at].get(block(state), ()) if same(_held(nodes[n]), state)), None)
                 if found is None:
                     found = len(nodes)
                     nodes.append(Node(at, nodes[at].depth + 1, state, []))
                     exact.append({})
                     alike.append({})
                     nodes[at].children.append(found)
-                    alike[at].setdefault(_bucket(state), []).append(found)
+                    alike[at].setdefault(block(state), []).append(found)
                 exact[at][state] = found
             at = found
             walk.append(at)
@@ -112,10 +112,6 @@ def prefix_tree(
         nodes[at].ended += 1
         walks.append(tuple(walk))
     return PrefixTree(tuple(nodes), tuple(walks), tuple(outcomes))
-
-
-def _bucket(state: State) -> Hashable:
-    return state.stage, state.kind
 
 
 def _held(node: Node) -> State:

@@ -34,6 +34,7 @@ __all__ = [
 Tier = Literal["ideal", "solid", "lucky", "partial_fail", "off_track"]
 IDEAL, SOLID, PARTIAL = 70.0, 47.0, 40.0
 """Lower bounds of the tiers, in points."""
+MOST_ACTS = 2_000
 _PARTS = {"coverage": 25.0, "coherence": 25.0, "completeness": 18.0, "workflow": 12.0, "f1": 10.0}
 _OUTCOME = 10.0
 _LABEL_FREE = sum(_PARTS.values())
@@ -62,6 +63,8 @@ class Quality(msgspec.Struct, frozen=True):
     """Whether it was compared with attempts that passed. Scores with and without are on different scales."""
     wasted: tuple[int, ...]
     """Positions among the actions that were waste."""
+    judged: int
+    """How many actions were looked at: the first 2,000 at the most, of the attempt and of each reference."""
     path: int | None = None
     """Which reference it was most like."""
 
@@ -105,12 +108,12 @@ def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Act
     """
     if not actions:
         return None
-    states = states_of(actions)
+    states = states_of(actions[:MOST_ACTS])
     if not references:
         alone = without_reference(states)
         score = sum(weight * alone[name] for name, weight in _ALONE.items()) / sum(_ALONE.values())
-        return Quality(score, alone, referenced=False, wasted=waste_of(states).wasted)
-    paths = [states_of(each) for each in references]
+        return Quality(score, alone, False, waste_of(states).wasted, len(states))
+    paths = [states_of(each[:MOST_ACTS]) for each in references]
     covered = cover(states, paths)
     path = paths[covered.path]
     parts = Parts(
@@ -125,5 +128,6 @@ def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Act
         parts=msgspec.structs.asdict(parts),
         referenced=True,
         wasted=waste_of(states, path, covered.pairs).wasted,
+        judged=len(states),
         path=covered.path,
     )

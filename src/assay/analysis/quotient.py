@@ -20,7 +20,7 @@ import numpy as np
 from .interface import Action
 from .outcomes import outcome_of
 from .prefix_tree import information_gain
-from .states import State, equivalent, states_of
+from .states import State, block, equivalent, states_of
 
 __all__ = ["Bifurcation", "Edge", "Quotient", "QuotientNode", "bifurcations", "error_branch_ratio", "quotient_graph",
            "semantic_efficiency", "strategy_diversity"]  # fmt: skip
@@ -89,7 +89,7 @@ class _Classes:
     def number(self, state: State, outcome: str) -> int:
         found = self._exact.get((state, outcome))
         if found is None:
-            bucket = self._alike.setdefault((state.stage, state.kind, outcome, _narrow(state)), [])
+            bucket = self._alike.setdefault((block(state), outcome), [])
             found = next((n for n in bucket if equivalent(_held(self.nodes[n]), state)), None)
             if found is None:
                 found = len(self.nodes)
@@ -102,13 +102,6 @@ class _Classes:
 def _held(node: QuotientNode) -> State:
     assert node.state is not None, "only the beginning has no state"
     return node.state
-
-
-def _narrow(state: State) -> str:
-    """What equivalent states must share, and that tells most others apart."""
-    if state.kind == "edit" or state.kind == "read":
-        return state.file
-    return state.what.split(" ", 1)[0] if state.kind == "shell" and not state.file else ""
 
 
 def quotient_graph(

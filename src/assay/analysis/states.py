@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -23,7 +23,7 @@ from .commands import simple_commands
 from .interface import Action, ActionKind
 from .stages import Stage, stages_of
 
-__all__ = ["State", "equivalent", "normal_command", "normal_path", "states_of"]
+__all__ = ["State", "block", "equivalent", "normal_command", "normal_path", "states_of"]
 
 _ROOTS = re.compile(
     r"^(?:/*(?:testbed|workspace|workdir|repo|repository|app|src/repo|code|project|home/[^/]+|root|agent/workspace/local)"
@@ -114,6 +114,17 @@ def _lines(action: Action) -> tuple[int, int] | None:
     return given[0], given[1]
 
 
+def block(state: State) -> Hashable:
+    """What equivalent states have in common: states of different blocks need not be compared."""
+    if state.kind in ("edit", "read"):
+        narrow = state.file
+    elif state.kind == "shell":
+        narrow = state.file or " " + state.what.split(" ", 1)[0]
+    else:
+        narrow = "" if state.kind in ("think", "say", "finish") else " " + state.tool
+    return state.stage, state.kind, narrow
+
+
 def equivalent(a: State, b: State) -> bool:
     """Whether two states are of the same act. States of different stages never are."""
     if a.stage != b.stage or a.kind != b.kind:
@@ -132,8 +143,9 @@ def equivalent(a: State, b: State) -> bool:
 
 
 def _same_command(a: State, b: State) -> bool:
-    if a.file and a.file == b.file:
-        return True
+    """Commands that write one file are told by that file."""
+    if a.file or b.file:
+        return a.file == b.file
     if not a.what or not b.what:
         return False
     if a.what == b.what:

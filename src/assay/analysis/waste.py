@@ -128,9 +128,11 @@ def cycles(keys: Sequence[Hashable]) -> Iterator[tuple[int, int, int]]:
         best = (start, 0, 0)
         for length in range(_SHORTEST, _LONGEST + 1):
             unit, rounds = keys[start : start + length], 1
+            if len(set(unit)) < 2:
+                continue
             while keys[start + rounds * length : start + (rounds + 1) * length] == unit:
                 rounds += 1
-            if rounds > 1 and len(set(unit)) > 1 and rounds * length > best[1] * best[2]:
+            if rounds > 1 and rounds * length > best[1] * best[2]:
                 best = (start, length, rounds)
         if best[2]:
             yield best
