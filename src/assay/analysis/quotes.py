@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from assay.records import Observation, Step, Trajectory, canonical_bytes
@@ -61,19 +61,24 @@ def from_evidence(text: str) -> Quote:
     return Quote(NO_STEP, "evidence", text[:MOST])
 
 
-def stands(trajectory: Trajectory, quote: Quote) -> bool:
+def stands(trajectory: Trajectory, quote: Quote, texts: Callable[[str], str | None] | None = None) -> bool:
     """Whether the words stand in the record exactly so, in that step and field. An empty quote stands nowhere.
 
     Arguments are looked up as the model wrote them and as they were parsed; evidence in its texts and as canonical
-    JSON.
+    JSON, and, where `texts` gives the text of a digest, in its blobs.
     """
     if not quote.text:
         return False
     if quote.field == "evidence":
+        kept = texts if texts is not None else lambda _: None
         return any(
             quote.text in text
             for item in trajectory.evidence
-            for text in (*_strings(item.data), canonical_bytes(item.data).decode())
+            for text in (
+                *_strings(item.data),
+                canonical_bytes(item.data).decode(),
+                *(kept(b) or "" for b in item.blobs),
+            )
         )
     return any(quote.text in text for step in _steps(trajectory, quote.step) for text in _field(step, quote))
 

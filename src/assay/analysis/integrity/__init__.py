@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from assay.analysis.subject import Rule
 
+from . import answers, harness, history, leaks, network, tests_changed
+
 __all__ = ["RULES"]
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    *history.RULES,
+    *leaks.RULES,
+    *tests_changed.RULES,
+    *harness.RULES,
+    *answers.RULES,
+    *network.RULES,
+)
 """All rules, in the order in which their findings are listed."""

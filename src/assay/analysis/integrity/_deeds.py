@@ -1,0 +1,219 @@
+"""What an agent did, one command or edit at a time, with the places that it touched and what came back.
+
+A shell text is read command by command, so that a folder changed to before is known. Code that a command carries
+(`python -c`, a here-document) is kept as text: nothing is run, and what a variable holds is not known.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from assay.analysis.actions import SimpleCommand, read_paths, removed_paths, simple_commands, written_paths
+from assay.analysis.interface import Action, Finding, Quote, Reach, Severity
+from assay.analysis.quotes import from_action
+from assay.analysis.subject import Subject
+
+__all__ = [
+    "Deed",
+    "Touch",
+    "came_back",
+    "code_in",
+    "deeds",
+    "evidence_writes",
+    "finding",
+    "instruction",
+    "names",
+    "refused",
+    "touches",
+]
+
+_REFUSED = re.compile(
+    r"No such file or directory|Permission denied|cannot (?:access|open|create|stat|touch|remove)|does not exist"
+    r"|Operation not permitted|Read-only file system|not a git repository|unknown revision|bad (?:revision|object)"
+    r"|command not found|FileNotFoundError|PermissionError|Could not resolve|Connection (?:refused|timed out)"
+    r"|Network is unreachable|Temporary failure in name resolution|Failed to connect|Name or service not known"
+    r"|fatal: |HTTP Error \d|ERROR:",
+)
+_LISTING = frozenset({"ls", "find", "tree", "stat", "test", "[", "du", "file", "locate", "which", "whereis", "wc"})
+_SHELL_LIKE = frozenset({"cd", "pushd"})
+_LONG = 300
+
+
+class Deed(NamedTuple):
+    """One simple command of a shell action, or an action that is no shell."""
+
+    action: Action
+    command: SimpleCommand | None
+    folder: str
+    """Where it ran, as far as `cd` said; empty where unknown."""
+
+    @property
+    def program(self) -> str:
+        """The program's base name, wrappers taken off; empty for other actions."""
+        words = self.words
+        return words[0].rsplit("/", 1)[-1] if words else ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the command, wrappers taken off."""
+        return self.command.effective if self.command is not None else ()
+
+
+class Touch(NamedTuple):
+    """A place that an act names, and how."""
+
+    path: str
+    """Absolute where the folder is known."""
+    how: str
+    """`read`, `list`, `write`, `remove` or `code`: named in code that is run."""
+    action: Action
+
+
+def deeds(subject: Subject) -> Iterator[Deed]:
+    """Everything done, in order."""
+    folder = ""
+    for action in subject.actions:
+        if action.command is None:
+            yield Deed(action, None, "")
+            continue
+        here = folder
+        for command in simple_commands(action.command):
+            words = command.effective
+            if words and words[0] in _SHELL_LIKE and len(words) > 1:
+                here = joined(here, words[1])
+            yield Deed(action, command, here)
+
+
+def joined(folder: str, path: str) -> str:
+    """A path from a folder; as written where the folder is unknown or the path begins with a variable."""
+    if path.startswith("/") or path.startswith(("$", "~", "-")) or not folder:
+        return posixpath.normpath(path) if path.startswith("/") else path
+    return posixpath.normpath(posixpath.join(folder, path))
+
+
+def touches(subject: Subject) -> Iterator[Touch]:
+    """Places named by each act, in order. What only a pattern of `grep` or a filter of `find` names is none."""
+    folder = ""
+    for action in subject.actions:
+        if action.command is None:
+            yield from _of_tool(action)
+            continue
+        written, removed = set(written_paths(action)), set(removed_paths(action))
+        read = set(read_paths(action))
+        here = folder
+        for command in simple_commands(action.command):
+            words = command.effective
+            if words and words[0] in _SHELL_LIKE and len(words) > 1:
+                here = joined(here, words[1])
+                continue
+            yield from _of_command(action, command, here, (written, removed, read))
+
+
+def _of_tool(action: Action) -> Iterator[Touch]:
+    for path in written_paths(action):
+        yield Touch(path, "write", action)
+    for path in removed_paths(action):
+        yield Touch(path, "remove", action)
+    for path in read_paths(action):
+        yield Touch(path, "read", action)
+
+
+def _of_command(
+    action: Action, command: SimpleCommand, folder: str, uses: tuple[set[str], set[str], set[str]]
+) -> Iterator[Touch]:
+    written, removed, read = uses
+    words = command.effective
+    program = words[0].rsplit("/", 1)[-1] if words else ""
+    names = [*words[1:], *(redirect.target for redirect in command.redirects)]
+    for word in names:
+        if not word or "\n" in word or len(word) > _LONG:
+            continue
+        path = joined(folder, word)
+        if word in written:
+            yield Touch(path, "write", action)
+        elif word in removed:
+            yield Touch(path, "remove", action)
+        elif word in read:
+            yield Touch(path, "read", action)
+        elif program in _LISTING and not word.startswith("-"):
+            yield Touch(path, "list", action)
+
+
+def code_in(action: Action) -> Iterator[str]:
+    """Code that an act runs or carries: of a command its scripts and what they are given, of a tool its code."""
+    if action.command is None:
+        if action.kind == "tool" and action.text:
+            yield action.text
+        return
+    for command in simple_commands(action.command):
+        words = command.effective
+        scripted = any("\n" in word or len(word) > _LONG for word in words)
+        if scripted:
+            yield "\n".join(words)
+        if command.stdin:
+            yield command.stdin
+
+
+def evidence_writes(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Paths that the audit channel saw written beside the agent's commands, each with the id of its evidence."""
+    for item in subject.trajectory.evidence:
+        path = item.data.get("path")
+        if item.channel == "audit" and item.kind in ("write", "upload") and isinstance(path, str):
+            yield path, item.id
+
+
+def refused(action: Action) -> bool:
+    """Whether what came back says that it did not work."""
+    text = action.observation or ""
+    if action.exit_code not in (0, None) and len(text) < 2000 and _REFUSED.search(text):
+        return True
+    return bool(text) and len(text) < 600 and _REFUSED.search(text) is not None
+
+
+def came_back(action: Action) -> bool:
+    """Whether there was an answer with something in it, and it is no refusal."""
+    return bool((action.observation or "").strip()) and not refused(action)
+
+
+def instruction(subject: Subject) -> str:
+    """What the agent was asked: the texts before its first act, else what users said."""
+    texts = []
+    for step in subject.trajectory.steps:
+        if step.actor in ("agent", "other_agent"):
+            break
+        texts.append(step.message or "")
+    return "\n".join(texts)
+
+
+def names(text: str, pattern: re.Pattern[str]) -> str | None:
+    """The words of a text that a pattern finds first."""
+    match = pattern.search(text)
+    return match[0] if match is not None else None
+
+
+def finding(
+    rule: str,
+    severity: Severity,
+    summary: str,
+    actions: list[Action],
+    *,
+    reach: Reach,
+    patterns: tuple[str | re.Pattern[str], ...] = (),
+) -> Finding:
+    """A finding over some acts, with a quote of each (of the first six) in which a pattern is found."""
+    quotes: list[Quote] = []
+    for action in actions[:6]:
+        for pattern in patterns:
+            field = "arguments" if action.call >= 0 else "message"
+            quote = from_action(action, field, pattern)  # type: ignore[arg-type]
+            if quote is not None:
+                quotes.append(quote)
+                break
+        if reach == "obtained" and came_back(action):
+            seen = from_action(action, "observation", r"\S")
+            quotes += [seen] if seen is not None else []
+    steps = tuple(dict.fromkeys(action.step for action in actions))
+    return Finding(rule, "integrity", severity, summary, steps, tuple(quotes), reach=reach)
