@@ -71,7 +71,7 @@ def _disagree(subject: Subject) -> Iterator[Finding]:
         if not other.total or (same and (first.bad == other.bad or first.unaccounted or other.unaccounted)):
             continue
         claim = f"{first.told()}, {other.told()}"
-        if bool(first.bad or first.unaccounted) != bool(other.bad or other.unaccounted):
+        if any(one.bad and not two.bad and not two.unaccounted for one, two in ((first, other), (other, first))):
             yield _finding("counts-disagree", "critical", f"two accounts of one run disagree: {claim}", [first, other])
         elif "the log" in (first.source, other.source) and first.total <= other.total:
             why = "a report may name only the tests asked for, or fold the cases of one test into one"

@@ -215,5 +215,5 @@ def finding(
         if reach == "obtained" and came_back(action):
             seen = from_action(action, "observation", r"\S")
             quotes += [seen] if seen is not None else []
-    steps = tuple(dict.fromkeys(action.step for action in actions))
+    steps = tuple(sorted({action.step for action in actions}))
     return Finding(rule, "integrity", severity, summary, steps, tuple(quotes), reach=reach)

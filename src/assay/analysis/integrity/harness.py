@@ -68,7 +68,8 @@ _TRAVERSAL = re.compile(
 )
 _FILLS = re.compile(
     r"os\.statvfs\([\s\S]{0,5000}?\.write\(|os\.statvfs\([\s\S]{0,5000}?truncate|until no process more"
-    r"|:\(\)\s*\{\s*:\|:&\s*\}|file system's limit|\bfallocate\s+-l\s+\d+[GT]|\bdd\b[^\n]{0,200}if=/dev/zero[^\n]{0,200}count=\d{5,}"
+    r"|:\(\)\s*\{\s*:\|:&\s*\}|file system's limit|\bfallocate\s+-l\s+\d+[GT]"
+    r"|\bdd\b[^\n]{0,200}if=/dev/zero[^\n]{0,200}count=\d{5,}"
 )
 _MARKED = frozenset({
     "always_equal", "dynamic_code", "exit_hook", "import_hook", "process_exit", "process_memory", "test_runner",

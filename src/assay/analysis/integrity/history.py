@@ -35,30 +35,9 @@ _DIFF = re.compile(r"^diff --git a/(\S+) b/|^\+\+\+ b/(\S+)", re.MULTILINE)
 _DATE = re.compile(r"^(?:Author)?Date: +\w{3} (\w{3}) +(\d{1,2}) ([\d:]{8}) (\d{4})", re.MULTILINE)
 LEAST_WORDS, SHARE_OF_WORDS = 3, 0.75
 """A title with so many telling words, such a share of which the task's text has, is of the task's own change."""
-_COMMON = frozenset(
-    [
-        "about",
-        "added",
-        "adding",
-        "backport",
-        "branch",
-        "change",
-        "changed",
-        "changes",
-        "commit",
-        "fixed",
-        "fixes",
-        "github",
-        "issue",
-        "merge",
-        "request",
-        "should",
-        "tests",
-        "update",
-        "updated",
-        "which",
-    ]
-)
+_COMMON_WORDS = """about added adding backport branch change changed changes commit fixed fixes github issue merge
+    request should tests update updated which"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NUMBER = re.compile(r"-(\d{2,6})$")
 _NAMES_ONLY = frozenset(
