@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ._rates import Interval, normal_quantile, wilson_at
 
-__all__ = ["Clustering", "clustering", "hierarchical_bootstrap", "mean_interval", "task_bootstrap"]
+__all__ = ["Clustering", "clustering", "hierarchical_bootstrap", "mean_interval", "student_quantile", "task_bootstrap"]
 
 Floats = npt.NDArray[np.float64]
 REPLICATES = 4000
@@ -61,10 +61,13 @@ def mean_interval(means: Sequence[float], confidence: float = 0.95, *, most: flo
     mean, variance = float(values.mean()), float(values.var(ddof=1)) / tasks
     agree = float(values.max() - values.min()) < 1e-12
     n = float(tasks) if agree else max(mean * (1 - mean) / variance, tasks - 1.0)
-    return wilson_at(min(1.0, max(0.0, mean)), n if most is None else min(n, most), _student(tasks - 1, confidence))
+    return wilson_at(
+        min(1.0, max(0.0, mean)), n if most is None else min(n, most), student_quantile(tasks - 1, confidence)
+    )
 
 
-def _student(degrees: int, confidence: float) -> float:
+def student_quantile(degrees: int, confidence: float) -> float:
+    """The two-sided quantile of Student's distribution."""
     from scipy.special import stdtrit  # late: scipy is slow to import
 
     return float(stdtrit(degrees, 0.5 + confidence / 2))

@@ -1,0 +1,93 @@
+"""What each task says: how hard it is, whether it tells good from bad, whether it is decided by chance.
+
+Difficulty and discrimination are those of classical test theory (Lord and Novick 1968): the share that passes, and the
+correlation of a task's result with the result on all other tasks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from ._rates import Interval, wilson
+from ._summary import TaskCount
+
+__all__ = ["Band", "TaskProfile", "profiles"]
+
+Band = Literal["never", "hard", "middling", "easy", "always"]
+HARD, EASY = 0.25, 0.75
+
+
+class TaskProfile(msgspec.Struct, frozen=True):
+    """One task, over all configurations that tried it."""
+
+    task: str
+    attempts: int
+    """Judged ones."""
+    rate: float
+    interval: Interval
+    band: Band
+    """`never` and `always` are exact; `hard` is below a quarter, `easy` above three."""
+    configurations: int
+    discrimination: float | None
+    """Correlation of the configurations' rates here with their rates on all other tasks, in [-1, 1]; None with fewer
+    than three configurations, or where nothing varies. Below 0: good ones fail it more, so look at its verifier."""
+    mixed: int
+    """Configurations that both passed and failed here: for one that is meant to be deterministic, a flake."""
+    contrast: float
+    """Mean over configurations of p (1 - p), at most 0.25: how much a group of attempts has to teach."""
+
+
+def profiles(counts: Iterable[TaskCount]) -> tuple[TaskProfile, ...]:
+    """One profile a task, by name. Tasks that were never judged are left out."""
+    by_task: dict[str, list[TaskCount]] = defaultdict(list)
+    totals: dict[tuple[str, str | None], list[tuple[str, float]]] = defaultdict(list)
+    for count in counts:
+        if count.judged:
+            by_task[count.task].append(count)
+            totals[count.agent, count.model].append((count.task, count.passed / count.judged))
+    sums = {who: (sum(rate for _, rate in rates), len(rates)) for who, rates in totals.items()}
+    return tuple(_profile(task, by_task[task], sums) for task in sorted(by_task))
+
+
+def _profile(task: str, counts: list[TaskCount], sums: dict[tuple[str, str | None], tuple[float, int]]) -> TaskProfile:
+    passed, attempts = sum(c.passed for c in counts), sum(c.judged for c in counts)
+    rate = passed / attempts
+    rates = [c.passed / c.judged for c in counts]
+    return TaskProfile(
+        task=task,
+        attempts=attempts,
+        rate=rate,
+        interval=wilson(passed, attempts),
+        band=_band(passed, attempts),
+        configurations=len(counts),
+        discrimination=_discrimination(counts, sums),
+        mixed=sum(0 < c.passed < c.judged for c in counts),
+        contrast=float(np.mean([r * (1 - r) for r in rates])),
+    )
+
+
+def _band(passed: int, attempts: int) -> Band:
+    if passed == 0:
+        return "never"
+    if passed == attempts:
+        return "always"
+    rate = passed / attempts
+    return "hard" if rate < HARD else "easy" if rate > EASY else "middling"
+
+
+def _discrimination(counts: list[TaskCount], sums: dict[tuple[str, str | None], tuple[float, int]]) -> float | None:
+    here, elsewhere = [], []
+    for count in counts:
+        total, tasks = sums[count.agent, count.model]
+        if tasks > 1:
+            own = count.passed / count.judged
+            here.append(own)
+            elsewhere.append((total - own) / (tasks - 1))
+    if len(here) < 3 or np.std(here) < 1e-12 or np.std(elsewhere) < 1e-12:
+        return None
+    return float(np.corrcoef(here, elsewhere)[0, 1])

@@ -1,0 +1,177 @@
+"""Two configurations on the same tasks: what changed, how much, and whether chance explains it.
+
+The task is the unit. A task counts as gained where its rate rose and as lost where it fell, so with one attempt a
+task the sign test below is McNemar's exact test (McNemar 1947; exact form: the binomial test on the pairs that
+differ), and with several it is the same test on tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from ._clustered import REPLICATES, student_quantile, task_bootstrap
+from ._rates import Interval, normal_quantile
+from ._summary import Estimate, TaskCount
+
+__all__ = ["Flip", "Paired", "compare", "difference_interval", "sign_test"]
+
+
+class Flip(msgspec.Struct, frozen=True):
+    """A task whose rate changed."""
+
+    task: str
+    before: float
+    after: float
+    attempts_before: int
+    attempts_after: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every attempt changed: all passed and none does, or the other way round."""
+        return {self.before, self.after} == {0.0, 1.0}
+
+
+class Paired(msgspec.Struct, frozen=True):
+    """A comparison over the tasks that were judged in both."""
+
+    tasks: tuple[str, ...]
+    n_tasks: int
+    same: int
+    gained: tuple[Flip, ...]
+    """Fail to pass, the largest change first."""
+    lost: tuple[Flip, ...]
+    """Pass to fail, the largest change first."""
+    before: float | None
+    """Mean over those tasks."""
+    after: float | None
+    difference: Estimate
+    """After minus before, with Student's interval over the tasks' differences."""
+    difference_bootstrap: Estimate
+    """The same with tasks drawn in pairs."""
+    p_value: float
+    """Two-sided exact McNemar test (sign test on tasks)."""
+    p_gain: float
+    """One-sided: how likely so many gains or more are by chance alone."""
+    p_loss: float
+    only_before: tuple[str, ...] = ()
+    """Tasks that were judged in one of the two alone, and so say nothing here."""
+    only_after: tuple[str, ...] = ()
+
+
+def sign_test(gained: int, lost: int, side: Literal["both", "gain", "loss"] = "both") -> float:
+    """The exact binomial test that gains and losses are equally likely; 1 where nothing changed.
+
+    Raises:
+        ValueError: A count is negative.
+    """
+    if gained < 0 or lost < 0:
+        message = f"counts must not be negative, got {gained} and {lost}"
+        raise ValueError(message)
+    n = gained + lost
+    if n == 0:
+        return 1.0
+    if side == "both":
+        return min(1.0, 2 * _tail(n, max(gained, lost)))
+    return _tail(n, gained if side == "gain" else lost)
+
+
+def _tail(n: int, least: int) -> float:
+    """P(X >= least) of n fair coins, in whole numbers until the last division."""
+    return sum(math.comb(n, k) for k in range(least, n + 1)) / (1 << n)
+
+
+def difference_interval(differences: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Student's interval for the mean of the tasks' differences, kept in [-1, 1]; None for fewer than two tasks.
+
+    Where all differences agree their spread says nothing; then the interval of a proportion of 0 in as many tasks
+    (Wilson) is laid on both sides.
+    """
+    normal_quantile(confidence)
+    values = np.asarray(differences, dtype=np.float64)
+    n = len(values)
+    if n < 2:
+        return None
+    quantile, mean = student_quantile(n - 1, confidence), float(values.mean())
+    spread = float(values.std(ddof=1))
+    half = quantile * spread / math.sqrt(n) if spread > 1e-12 else quantile**2 / (n + quantile**2)
+    return Interval(max(-1.0, mean - half), min(1.0, mean + half))
+
+
+def compare(
+    before: Iterable[TaskCount], after: Iterable[TaskCount], *, confidence: float = 0.95, seed: int = 0
+) -> Paired:
+    """Compares two configurations task by task. What was not judged is in no rate.
+
+    Args:
+        before: Counts of one agent with one model, one a task.
+        after: The same of the other.
+        confidence: Of the intervals.
+        seed: Of the bootstrap.
+
+    Raises:
+        ValueError: A task is given twice on one side.
+    """
+    old, new = _by_task(before), _by_task(after)
+    both = sorted(old.keys() & new.keys())
+    flips = [_flip(old[task], new[task]) for task in both]
+    differences = [flip.after - flip.before for flip in flips]
+    gained = sorted((f for f in flips if f.after > f.before), key=lambda f: (f.before - f.after, f.task))
+    lost = sorted((f for f in flips if f.after < f.before), key=lambda f: (f.after - f.before, f.task))
+    attempts = sum(old[t].judged + new[t].judged for t in both)
+    return Paired(
+        tasks=tuple(both),
+        n_tasks=len(both),
+        same=len(both) - len(gained) - len(lost),
+        gained=tuple(gained),
+        lost=tuple(lost),
+        before=_mean([f.before for f in flips]),
+        after=_mean([f.after for f in flips]),
+        difference=_estimate(
+            differences, difference_interval(differences, confidence), "Student over tasks", attempts, confidence
+        ),
+        difference_bootstrap=_estimate(
+            differences,
+            task_bootstrap(differences, confidence, seed=seed, replicates=REPLICATES),
+            "paired bootstrap over tasks",
+            attempts,
+            confidence,
+        ),
+        p_value=sign_test(len(gained), len(lost)),
+        p_gain=sign_test(len(gained), len(lost), "gain"),
+        p_loss=sign_test(len(gained), len(lost), "loss"),
+        only_before=tuple(sorted(old.keys() - new.keys())),
+        only_after=tuple(sorted(new.keys() - old.keys())),
+    )
+
+
+def _by_task(counts: Iterable[TaskCount]) -> Mapping[str, TaskCount]:
+    found: dict[str, TaskCount] = {}
+    for count in counts:
+        if count.task in found:
+            message = f"task {count.task!r} is given twice: compare one agent with one model"
+            raise ValueError(message)
+        found[count.task] = count
+    return {task: count for task, count in found.items() if count.judged}
+
+
+def _flip(old: TaskCount, new: TaskCount) -> Flip:
+    return Flip(old.task, old.passed / old.judged, new.passed / new.judged, old.judged, new.judged)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _estimate(
+    values: Sequence[float], interval: Interval | None, method: str, attempts: int, confidence: float
+) -> Estimate:
+    tasks = len(values)
+    if interval is None:
+        why = "one task has no spread" if tasks else "no task was judged in both"
+        return Estimate(_mean(values), None, None, why, attempts, tasks, confidence)
+    return Estimate(_mean(values), *interval, method, attempts, tasks, confidence)

@@ -1,0 +1,103 @@
+"""Before the money is spent: what a plan can show, and how much more it takes.
+
+With T tasks, m attempts at each, rate p and intra-task correlation r the variance of the mean over tasks is
+`p (1 - p) / (T m) * (1 + (m - 1) r)`: more attempts at the same tasks help up to a floor of `p (1 - p) r / T`, more
+tasks always do. For two configurations on the same tasks a share `shared` of what tasks differ by cancels.
+Normal approximation; source: Miller, "Adding Error Bars to Evals" (2024), and any text on cluster sampling.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import msgspec
+
+__all__ = ["Design", "attempts_needed", "detectable", "standard_error", "tasks_needed"]
+
+
+class Design(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan and what is assumed of it."""
+
+    tasks: int
+    attempts: int = 1
+    """At each task."""
+    rate: float = 0.5
+    """The pass rate that is expected; 0.5 is the most cautious."""
+    icc: float = 0.4
+    """Intra-task correlation."""
+    shared: float = 0.0
+    """Of two configurations: how strongly their tasks' true rates agree, from 0 (as if on other tasks) to 1."""
+    alpha: float = 0.05
+    power: float = 0.8
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be."""
+        if self.tasks < 1 or self.attempts < 1:
+            message = f"a plan has at least one task and one attempt, got {self.tasks} and {self.attempts}"
+            raise ValueError(message)
+        for name in ("rate", "icc", "shared"):
+            if not 0 <= getattr(self, name) <= 1:
+                message = f"{name} is in [0, 1], got {getattr(self, name)}"
+                raise ValueError(message)
+        for name in ("alpha", "power"):
+            if not 0 < getattr(self, name) < 1:
+                message = f"{name} is between 0 and 1, got {getattr(self, name)}"
+                raise ValueError(message)
+
+
+def standard_error(design: Design) -> float:
+    """Of one configuration's mean over tasks."""
+    between, within = _parts(design)
+    return math.sqrt((between + within / design.attempts) / design.tasks)
+
+
+def detectable(design: Design) -> float:
+    """The smallest true difference between two configurations on the same tasks that is found with the plan's power."""
+    return _quantiles(design) * math.sqrt(2 * _paired(design) / design.tasks)
+
+
+def tasks_needed(design: Design, difference: float) -> int:
+    """Tasks that a paired comparison needs to find `difference`, with the plan's attempts at each.
+
+    Raises:
+        ValueError: The difference is not in (0, 1].
+    """
+    _check(difference)
+    return max(2, math.ceil(2 * _paired(design) * (_quantiles(design) / difference) ** 2))
+
+
+def attempts_needed(design: Design, difference: float) -> int | None:
+    """Attempts at each of the plan's tasks that find `difference`; None where no number does, and only more tasks help.
+
+    Raises:
+        ValueError: The difference is not in (0, 1].
+    """
+    _check(difference)
+    between, within = _parts(design)
+    room = design.tasks * (difference / _quantiles(design)) ** 2 / 2 - between * (1 - design.shared)
+    if within == 0:
+        return 1 if room >= 0 else None
+    return max(1, math.ceil(within / room)) if room > 0 else None
+
+
+def _parts(design: Design) -> tuple[float, float]:
+    """Variance of a task's true rate, and of one attempt around it."""
+    whole = design.rate * (1 - design.rate)
+    return whole * design.icc, whole * (1 - design.icc)
+
+
+def _paired(design: Design) -> float:
+    between, within = _parts(design)
+    return between * (1 - design.shared) + within / design.attempts
+
+
+def _quantiles(design: Design) -> float:
+    normal = NormalDist()
+    return normal.inv_cdf(1 - design.alpha / 2) + normal.inv_cdf(design.power)
+
+
+def _check(difference: float) -> None:
+    if not 0 < difference <= 1:
+        message = f"a difference of rates is in (0, 1], got {difference}"
+        raise ValueError(message)

@@ -1,0 +1,234 @@
+"""How good a score is that predicts outcomes, and whether a ranking holds where it was not made.
+
+A score may rank well and still be useless for selection, or select well and be badly calibrated; all three are given
+(after SWE-RM, which found equal selection with unequal use in training).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ._clustered import REPLICATES
+from ._rates import Interval, normal_quantile
+
+__all__ = ["Bin", "RankAgreement", "ReportCard", "area_under_curve", "calibration", "rank_agreement", "report_card"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Bin(msgspec.Struct, frozen=True):
+    """Scores of one range against what happened."""
+
+    low: float
+    high: float
+    count: int
+    mean_score: float
+    rate: float
+
+
+class ReportCard(msgspec.Struct, frozen=True):
+    """What a score is worth as a stand-in for the outcome."""
+
+    n: int
+    passed: int
+    auc: float | None
+    """Probability that a passing attempt has the higher score, ties half; None where all came out the same."""
+    auc_interval: Interval | None
+    """Tasks drawn with replacement."""
+    ece: float
+    """Expected calibration error over ten bins of equal width, in [0, 1]."""
+    brier: float
+    selected: float | None
+    """Mean over tasks of the outcome of the attempt with the highest score; ties share."""
+    at_random: float | None
+    """The same for an attempt drawn blindly."""
+    at_best: float | None
+    """The same for the best attempt: nobody selects better."""
+    bins: tuple[Bin, ...]
+
+
+class RankAgreement(msgspec.Struct, frozen=True):
+    """Spearman's correlation of a ranking with another."""
+
+    value: float | None
+    interval: Interval | None
+    n: int
+    """Configurations."""
+
+
+def area_under_curve(scores: Sequence[float], passed: Sequence[bool]) -> float | None:
+    """Probability that a passing attempt scores above a failing one, ties counting half (Mann and Whitney 1947)."""
+    given, outcome = np.asarray(scores, dtype=np.float64), np.asarray(passed, dtype=bool)
+    good, bad = int(outcome.sum()), int((~outcome).sum())
+    if not good or not bad:
+        return None
+    ranks = _ranks(given)
+    return (float(ranks[outcome].sum()) - good * (good + 1) / 2) / (good * bad)
+
+
+def calibration(scores: Sequence[float], passed: Sequence[bool], bins: int = 10) -> tuple[float, tuple[Bin, ...]]:
+    """Expected calibration error and the bins that are not empty (Naeini et al. 2015; equal width).
+
+    Raises:
+        ValueError: A score is outside [0, 1], or the columns differ in length.
+    """
+    given, outcome = _columns(scores, passed)
+    if not len(given):
+        return 0.0, ()
+    places = np.minimum((given * bins).astype(int), bins - 1)
+    found, error = [], 0.0
+    for place in range(bins):
+        inside = places == place
+        count = int(inside.sum())
+        if count:
+            mean, rate = float(given[inside].mean()), float(outcome[inside].mean())
+            found.append(Bin(place / bins, (place + 1) / bins, count, mean, rate))
+            error += count / len(given) * abs(mean - rate)
+    return error, tuple(found)
+
+
+def report_card(
+    scores: Sequence[float], passed: Sequence[bool], tasks: Sequence[str], *, confidence: float = 0.95, seed: int = 0
+) -> ReportCard:
+    """Judges a score against outcomes; attempts at one task are drawn together.
+
+    Args:
+        scores: In [0, 1], one an attempt.
+        passed: What the outcome was.
+        tasks: Which task each is of.
+        confidence: Of the interval.
+        seed: Of the bootstrap.
+
+    Raises:
+        ValueError: A score is outside [0, 1], or the columns differ in length.
+    """
+    given, outcome = _columns(scores, passed)
+    if len(tasks) != len(given):
+        message = f"{len(tasks)} tasks for {len(given)} scores"
+        raise ValueError(message)
+    error, bins = calibration(scores, passed)
+    groups = _groups(tasks)
+    picked = [_picked(given[rows], outcome[rows]) for rows in groups]
+    return ReportCard(
+        n=len(given),
+        passed=int(outcome.sum()),
+        auc=area_under_curve(scores, passed),
+        auc_interval=_auc_interval(given, outcome, groups, (confidence, seed)),
+        ece=error,
+        brier=float(np.mean((given - outcome) ** 2)) if len(given) else 0.0,
+        selected=_mean([one[0] for one in picked]),
+        at_random=_mean([one[1] for one in picked]),
+        at_best=_mean([one[2] for one in picked]),
+        bins=bins,
+    )
+
+
+def rank_agreement(
+    inside: Mapping[str, Sequence[float]],
+    outside: Mapping[str, Sequence[float]],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> RankAgreement:
+    """Does the ranking of configurations on some tasks hold on others (predictive validity)?
+
+    Args:
+        inside: Configuration to its value on each of the tasks that the ranking was made on, in one order of tasks.
+        outside: The same on other tasks.
+        confidence: Of the interval, for which tasks of both sides are drawn with replacement.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: The configurations differ, or do not have the same tasks.
+    """
+    if set(inside) != set(outside):
+        message = "both sides need the same configurations"
+        raise ValueError(message)
+    names = sorted(inside)
+    old, new = _matrix([inside[name] for name in names]), _matrix([outside[name] for name in names])
+    if len(names) < 3:
+        return RankAgreement(None, None, len(names))
+    draw, found = np.random.default_rng(seed), []
+    for _ in range(REPLICATES // 4):
+        columns = [m[:, draw.integers(0, m.shape[1], m.shape[1])].mean(axis=1) for m in (old, new)]
+        value = _spearman(columns[0], columns[1])
+        if value is not None:
+            found.append(value)
+    ends = _ends(found, confidence)
+    return RankAgreement(_spearman(old.mean(axis=1), new.mean(axis=1)), ends, len(names))
+
+
+def _matrix(rows: Sequence[Sequence[float]]) -> Floats:
+    if len({len(row) for row in rows}) > 1 or (rows and not len(rows[0])):
+        message = "every configuration needs a value for the same tasks, and at least one"
+        raise ValueError(message)
+    return np.asarray(rows, dtype=np.float64)
+
+
+def _spearman(one: Floats, other: Floats) -> float | None:
+    ranks = _ranks(one), _ranks(other)
+    if any(float(np.std(r)) < 1e-12 for r in ranks):
+        return None
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _ranks(values: Floats) -> Floats:
+    """From 1; equal values share the mean of their ranks."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    means: Floats = last - (counts - 1) / 2
+    return means[place]
+
+
+def _columns(scores: Sequence[float], passed: Sequence[bool]) -> tuple[Floats, Floats]:
+    given, outcome = np.asarray(scores, dtype=np.float64), np.asarray(passed, dtype=np.float64)
+    if given.shape != outcome.shape or given.ndim != 1:
+        message = f"{len(scores)} scores for {len(passed)} outcomes"
+        raise ValueError(message)
+    if not bool(np.all((given >= 0) & (given <= 1))):
+        message = "a score is in [0, 1]"
+        raise ValueError(message)
+    return given, outcome
+
+
+def _groups(tasks: Sequence[str]) -> list[npt.NDArray[np.intp]]:
+    _, place = np.unique(np.asarray(tasks, dtype=str), return_inverse=True)
+    return [np.flatnonzero(place == n) for n in range(int(place.max()) + 1)] if len(tasks) else []
+
+
+def _picked(scores: Floats, outcome: Floats) -> tuple[float, float, float]:
+    """The outcome of the highest score, of a blind draw, and of the best."""
+    return float(outcome[scores == scores.max()].mean()), float(outcome.mean()), float(outcome.max())
+
+
+def _auc_interval(
+    given: Floats, outcome: Floats, groups: Sequence[npt.NDArray[np.intp]], drawn: tuple[float, int]
+) -> Interval | None:
+    confidence, seed = drawn
+    normal_quantile(confidence)
+    if len(groups) < 2:
+        return None
+    draw, found = np.random.default_rng(seed), []
+    for _ in range(REPLICATES // 4):
+        rows = np.concatenate([groups[n] for n in draw.integers(0, len(groups), len(groups))])
+        value = area_under_curve(given[rows].tolist(), outcome[rows].astype(bool).tolist())
+        if value is not None:
+            found.append(value)
+    return _ends(found, confidence)
+
+
+def _ends(found: Sequence[float], confidence: float) -> Interval | None:
+    normal_quantile(confidence)
+    if len(found) < 100:
+        return None
+    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(low), float(high))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,79 @@
+"""Does an agent do the same thing twice, and does it still do it when something is in its way?
+
+Consistency and robustness after HAL's reliability measures; their intervals are over tasks here, where HAL's are over
+attempts as if independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from ._clustered import REPLICATES, mean_interval
+from ._paired import Paired, compare
+from ._rates import Interval, normal_quantile, pass_at_k
+from ._summary import Estimate, TaskCount
+
+__all__ = ["Robustness", "blind_replay_line", "outcome_consistency", "robustness"]
+
+
+class Robustness(msgspec.Struct, frozen=True):
+    """What a perturbation costs."""
+
+    ratio: float | None
+    """Rate under the perturbation over the rate without, at most 1; None where nothing passed without."""
+    ratio_interval: Interval | None
+    delta: Paired
+    """Without against with, task by task."""
+
+
+def outcome_consistency(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate:
+    """Mean over tasks with at least two judged attempts of `(2 p - 1)^2`: 1 where attempts agree, 0 where half pass.
+
+    With few attempts it is biased upwards, by `4 p (1 - p) / n` for a task.
+    """
+    judged = [count for count in counts if count.judged >= 2]
+    values = [(2 * count.passed / count.judged - 1) ** 2 for count in judged]
+    attempts = sum(count.judged for count in judged)
+    if not values:
+        return Estimate(None, None, None, "no task has two judged attempts", 0, 0, confidence)
+    interval = mean_interval(values, confidence)
+    low, high = interval if interval is not None else (None, None)
+    method = "Wilson at the task-clustered effective n" if interval is not None else "one task has no spread"
+    return Estimate(float(np.mean(values)), low, high, method, attempts, len(values), confidence)
+
+
+def robustness(
+    plain: Sequence[TaskCount], perturbed: Sequence[TaskCount], *, confidence: float = 0.95, seed: int = 0
+) -> Robustness:
+    """The same agent with and without a perturbation (an injected error, another wording), on the tasks of both."""
+    normal_quantile(confidence)
+    delta = compare(plain, perturbed, confidence=confidence, seed=seed)
+    if not delta.n_tasks or not delta.before or delta.after is None:
+        return Robustness(None, None, delta)
+    shared = set(delta.tasks)
+    rates = [
+        {count.task: count.passed / count.judged for count in side if count.task in shared and count.judged}
+        for side in (plain, perturbed)
+    ]
+    table = np.array([[side[task] for side in rates] for task in delta.tasks])
+    draw = np.random.default_rng(seed)
+    means = table[draw.integers(0, len(table), (REPLICATES, len(table)))].mean(axis=1)
+    kept = means[means[:, 0] > 0]
+    interval = None
+    if len(table) > 1 and len(kept) > 100:
+        ends = np.quantile(np.minimum(1.0, kept[:, 1] / kept[:, 0]), [(1 - confidence) / 2, (1 + confidence) / 2])
+        interval = Interval(float(ends[0]), float(ends[1]))
+    return Robustness(min(1.0, delta.after / delta.before), interval, delta)
+
+
+def blind_replay_line(counts: Iterable[TaskCount], k: int) -> float | None:
+    """What a script that blindly replays the best of k recorded attempts gets where the environment is deterministic.
+
+    That is the source agent's pass@k (PRISM; "CU at the Edge of the Statistical Precipice"): a benchmark on which it is
+    high measures memory as well. None where no task has k judged attempts.
+    """
+    enough = [pass_at_k(count.judged, count.passed, k) for count in counts if count.judged >= k]
+    return float(np.mean(enough)) if enough else None
