@@ -22,7 +22,7 @@ from ._wrappers import handed_on, without_wrappers
 __all__ = ["Redirect", "SimpleCommand", "simple_commands"]
 
 _DEPTH = 24
-_CACHED_CHARACTERS = 16_384
+_SHORT = 16_384
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _PLAIN = re.compile(r"[^ \t\r\n'\"\\$`|&;()<>#]+")
 _QUOTED = re.compile(r'[^"\\$`]+')
@@ -74,11 +74,17 @@ def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
 
     Nothing is left out where the text is malformed: an open quote or parenthesis reaches to the end.
     """
-    return _cached(command) if len(command) <= _CACHED_CHARACTERS else _read(command, 0)
+    return _short(command) if len(command) <= _SHORT else _long(command)
 
 
+# What one act is asked about it is asked several times in a row.
 @lru_cache(maxsize=2048)
-def _cached(command: str) -> tuple[SimpleCommand, ...]:
+def _short(command: str) -> tuple[SimpleCommand, ...]:
+    return _read(command, 0)
+
+
+@lru_cache(maxsize=2)
+def _long(command: str) -> tuple[SimpleCommand, ...]:
     return _read(command, 0)
 
 
@@ -156,8 +162,8 @@ class _Reader:
                     if closing:
                         return
                     self._pattern()
-                same = pending.empty() and not pending.closed
-                pending = self._begin(pending.joined if same else joint, depth)
+                if pending.closed or pending.head or not pending.empty():
+                    pending = self._begin(joint, depth)
             elif (redirect := _REDIRECT.match(self.text, self.at)) is not None:
                 self._redirect(pending, redirect, depth)
             elif char == "(":

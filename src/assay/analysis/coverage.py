@@ -10,7 +10,7 @@ says nothing about other good ways. An attempt that is itself among the referenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .alignment import Pair, align
 from .stages import STAGES, Stage
-from .states import State, equivalent
+from .states import State, block, equivalent
 
 __all__ = ["Coverage", "cover", "matches"]
 
@@ -56,15 +56,25 @@ class Coverage(msgspec.Struct, frozen=True):
 
 def matches(attempt: Sequence[State], path: Sequence[State]) -> NDArray[np.bool_]:
     """Which states are equivalent, of shape (len(attempt), len(path))."""
-    known: dict[tuple[State, State], bool] = {}
-    table = np.zeros((len(attempt), len(path)), dtype=np.bool_)
-    for row, state in enumerate(attempt):
-        for column, other in enumerate(path):
-            pair = (state, other)
-            if pair not in known:
-                known[pair] = equivalent(state, other)
-            table[row, column] = known[pair]
-    return table
+    rows, columns = _numbered(attempt), _numbered(path)
+    blocks: dict[Hashable, list[tuple[State, int]]] = {}
+    for state, number in columns.items():
+        blocks.setdefault(block(state), []).append((state, number))
+    distinct = np.zeros((len(rows), len(columns)), dtype=np.bool_)
+    for state, row in rows.items():
+        for other, column in blocks.get(block(state), ()):
+            distinct[row, column] = equivalent(state, other)
+    which = [
+        np.array([of[state] for state in states], dtype=np.int64) for of, states in ((rows, attempt), (columns, path))
+    ]
+    return np.asarray(distinct[np.ix_(*which)])
+
+
+def _numbered(states: Sequence[State]) -> dict[State, int]:
+    numbers: dict[State, int] = {}
+    for state in states:
+        numbers.setdefault(state, len(numbers))
+    return numbers
 
 
 def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverage:

@@ -10,16 +10,21 @@ that is not there, so the agent looks elsewhere) counts as not recovered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from .interface import Action
 from .outcomes import is_error
-from .states import State, equivalent, states_of
+from .states import State, block, equivalent, states_of
 
 __all__ = ["Recovered", "Recovery", "recovery_of"]
+
+
+_LOOKED_AT = 200
+"""Later acts of the same kind that an error is compared with, so that a hostile record takes no quadratic time."""
 
 
 class Recovered(NamedTuple):
@@ -55,16 +60,18 @@ def recovery_of(actions: Sequence[Action], states: Sequence[State] | None = None
     held = states_of(actions) if states is None else states
     failed = [is_error(action) for action in actions]
     errors = tuple(position for position, error in enumerate(failed) if error)
+    # Equivalent but for the stage, which changes with what was done in between.
+    aims = [msgspec.structs.replace(state, stage="explore") for state in held]
+    fine: dict[Hashable, list[int]] = {}
+    for position, aim in enumerate(aims):
+        if not failed[position]:
+            fine.setdefault(block(aim), []).append(position)
     recovered = []
     for position in errors:
-        for later in range(position + 1, len(actions)):
-            if not failed[later] and _same_aim(held[position], held[later]):
-                repeated = held[position].what == held[later].what and held[position].file == held[later].file
-                recovered.append(Recovered(position, later, repeated))
+        later = fine.get(block(aims[position]), [])
+        first = bisect(later, position)
+        for mended in later[first : first + _LOOKED_AT]:
+            if equivalent(aims[position], aims[mended]):
+                recovered.append(Recovered(position, mended, aims[position] == aims[mended]))
                 break
     return Recovery(errors, tuple(recovered))
-
-
-def _same_aim(first: State, second: State) -> bool:
-    """Equivalent but for the stage, which changes with what was done in between."""
-    return equivalent(first, msgspec.structs.replace(second, stage=first.stage))
