@@ -36,6 +36,12 @@ from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport
 from assay.agents.cheats import CHEATS
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
+from assay.analysis.card import Card, Mark, TaskCard
+from assay.analysis.causes import Cause
+from assay.analysis.interface import Finding as RuleFinding
+from assay.analysis.interface import Quote
+from assay.analysis.replayed import Comparison, Difference, PathDifference
+from assay.analysis.volatile import VOLATILE, VOLATILE_PATHS
 from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
@@ -73,9 +79,13 @@ from assay.records import (
     VerdictGiven,
 )
 from assay.rollout.alone import RecordConfig, ServeConfig
+from assay.rollout.auditing import AuditReport
 from assay.rollout.config import RunConfig
+from assay.rollout.counterfactual import PrefixOutcome, Rewound
+from assay.rollout.replay import Replayed
+from assay.rollout.reverify import Reverified
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
-from assay.store import AttemptRow, GcReport, Problem, SealReport
+from assay.store import AttemptRow, GcReport, Problem, SealReport, Standing
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis.config import SynthesisConfig
@@ -137,6 +147,8 @@ WALLS = {
     "The check `script`": "assay.verify.script",
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",
+    "Stored folders": "assay.store.trees",
+    "Submitted patches": "assay.code.patches",
     "Queries": "assay.store.query",
     "Command-line agents": "assay.agents.harnesses.agent",
     "Their installation": "assay.agents.harnesses.install",
@@ -184,9 +196,29 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "record": ({"run": "its name", "attempt": "record@0", "exit_code": "the command's, negative for a signal"}, ()),
     "stats": ({"runs": "names", "groups": "list of GroupSummary"}, ()),
-    "ls": ({"run": "its name", "attempts": "list of AttemptRow"}, (AttemptRow,)),
+    "ls": (
+        {
+            "run": "its name",
+            "attempts": "list of AttemptRow",
+            "headlines": "by chain: the outcome in words, with what speaks against it",
+            "standing": "by chain: Standing",
+        },
+        (AttemptRow, Standing),
+    ),
+    "audit": (
+        {name: f"see AuditReport.{name}" for name in AuditReport.__struct_fields__},
+        (AuditReport, Card, Mark, RuleFinding, Quote, TaskCard),
+    ),
+    "contract check": ({"file": "its path", "contracts": "list of {name, digest, rules}"}, ()),
     "ls --runs": ({"runs": "names, the oldest first"}, ()),
-    "show": ({"(the whole)": "a Trajectory, see [records](records.md)"}, ()),
+    "show": (
+        {
+            "(the whole)": "a Trajectory, see [records](records.md)",
+            "headline": "the outcome in words, with what speaks against it",
+            "standing": "Standing",
+        },
+        (),
+    ),
     "query": (
         {
             "columns": "names",
@@ -204,6 +236,27 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "problems": "list of Problem; empty where all holds",
         },
         (Problem,),
+    ),
+    "verify --again": (
+        {
+            "run, verified, problems": "as without",
+            "again": "{run, results: list of Reverified, unjudged: attempts without a verdict, counts: by mark}",
+        },
+        (Reverified,),
+    ),
+    "replay": (
+        {
+            "run": "the recorded run",
+            "replay": "the run that the replays are",
+            "counts": "{agree, differ, cannot}",
+            "rate": "the share of what could be replayed that agrees; null where nothing could",
+            "results": "list of Replayed, each with `agrees`",
+        },
+        (Replayed, Comparison, Difference, PathDifference, Cause),
+    ),
+    "replay --from-each-prefix": (
+        {"run": "the recorded run", "rewound": "list of Rewound"},
+        (Rewound, PrefixOutcome),
     ),
     "verify --receipt": (
         {
@@ -449,6 +502,26 @@ def covered_page() -> str:
     return made
 
 
+def volatile_page() -> str:
+    """docs/reference/volatile.md."""
+    made = (
+        "# What means nothing in a replay\n\nBefore two outputs are compared, this is put aside, in this order, after "
+        "the task's own patterns (`[metadata.assay] volatile`: literal text with the places `<number>`, `<word>`, "
+        "`<hex>` and, at the end alone, `<rest>` of the line). What is equal only then is counted apart.\n\n"
+        "| name | kind | for example | pattern |\n|---|---|---|---|\n"
+    )
+    for row in VOLATILE:
+        example = row.example.replace("\t", " ")
+        cells = (row.name, row.kind, f"`{example}`", f"`{row.pattern.pattern}`")
+        made += "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    made += (
+        "\n# Paths whose content means nothing\n\nTwo final states that differ in such paths alone are taken for the "
+        "same.\n\n| path | why |\n|---|---|\n"
+    )
+    escaped = ((path.replace("|", "\\|"), why) for path, why in VOLATILE_PATHS)
+    return made + "".join(f"| `{path}` | {why} |\n" for path, why in escaped)
+
+
 def cheats_page() -> str:
     """docs/reference/cheats.md."""
     quick = ", ".join(f"`{cheat.name}`" for cheat in CHEATS if cheat.quick)
@@ -493,6 +566,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "agents.md": agents_page,
     "checks.md": checks_page,
     "cheats.md": cheats_page,
+    "volatile.md": volatile_page,
     "covered.md": covered_page,
 }
 

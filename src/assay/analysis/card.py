@@ -148,7 +148,7 @@ def task_cards(cards: Iterable[Card]) -> tuple[TaskCard, ...]:
 
 
 def _task_card(cards: Sequence[Card]) -> TaskCard:
-    rules = Counter(rule for card in cards for rule in {finding.rule for finding in card.findings})
+    rules = Counter(rule for card in cards for rule in {f.rule for f in card.findings if f.family != "attribution"})
     scores = [card.process.score for card in cards if card.process is not None and card.process.score is not None]
     doubtful = sum(card.outcome == "pass" and not card.trusted_pass for card in cards)
     return TaskCard(

@@ -13,6 +13,7 @@ from assay.errors import UserError
 from assay.records import Verdict, VerdictStatus, digest_record
 
 from . import consistency, integrity
+from .attribution import attribute, attribute_by_alignment, finding_of
 from .contracts import Contract, contract_of, findings_of_contract, verdict_of_contract
 from .interface import Action, Finding, Severity
 from .quality import process_quality
@@ -60,7 +61,7 @@ def judge(subject: Subject, contracts: Sequence[Contract] = (), references: Sequ
     """
     findings, verdict = judge_integrity(subject)
     verdicts = [verdict, _process(subject, references)]
-    every = list(findings)
+    every = [*findings, *_attributed(subject, references)]
     held = {contract.name: contract for contract in (*contracts_in(subject), *contracts)}
     for contract in held.values():
         against = findings_of_contract(contract, subject)
@@ -122,6 +123,15 @@ def contracts_in(subject: Subject) -> tuple[Contract, ...]:
                 continue
             read[contract.name] = contract
     return tuple(read.values())
+
+
+def _attributed(subject: Subject, references: Sequence[Sequence[Action]]) -> tuple[Finding, ...]:
+    """Of a failed attempt the step that it was lost at: by comparison where one passed, else by rules."""
+    trajectory = subject.trajectory
+    if trajectory.outcome != "fail":
+        return ()
+    named = attribute_by_alignment(trajectory, subject.actions, references) or attribute(trajectory)
+    return (finding_of(named),) if named is not None else ()
 
 
 def _looked_at(subject: Subject) -> bool:

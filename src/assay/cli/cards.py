@@ -33,7 +33,7 @@ def _row(card: Card) -> dict[str, str]:
         "process": "-" if score is None else f"{score:.2f}",
         "safety": ", ".join(sorted({mark.status for mark in card.safety})) or "-",
         "again": card.reverified or "-",
-        "found": ", ".join(dict.fromkeys(finding.rule for finding in card.findings)) or "-",
+        "found": ", ".join(dict.fromkeys(f.rule for f in card.findings if f.family != "attribution")) or "-",
     }
 
 

@@ -1,0 +1,68 @@
+"""The decisive step of a failed attempt by comparison with attempts at the same task that passed.
+
+Acts are compared as states (what was done to what, normalised). The passing attempt that the failed one has most in
+common with is its reference; the decisive act is the first after the last one that both share: from there on nothing
+that led to success was done again. Where the attempts part earlier and come together once more, the earlier parting
+was not decisive.
+
+When it misleads: two ways to solve one task may share nothing; then the first act of all is named, with little weight
+(`shared` says how much there was in common).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.analysis.actors import who
+from assay.analysis.alignment import align, equal_rows
+from assay.analysis.interface import Action
+from assay.analysis.states import State, states_of
+from assay.records import Trajectory
+
+from .rules import Attribution, Candidate
+from .taxonomy import Label
+
+__all__ = ["attribute_by_alignment"]
+
+MOST_ACTS = 4_000
+"""Acts of an attempt that are compared."""
+
+
+def attribute_by_alignment(
+    trajectory: Trajectory, actions: Sequence[Action], passed: Sequence[Sequence[Action]]
+) -> Attribution | None:
+    """The decisive step; None where there is no act, or nothing to compare with.
+
+    Args:
+        trajectory: The failed one.
+        actions: Its acts.
+        passed: The acts of attempts at the same task that passed.
+    """
+    if not actions or not any(passed):
+        return None
+    mine = [_key(state) for state in states_of(actions[:MOST_ACTS])]
+    shared, _, last = max((*_compared(mine, other), -n) for n, other in enumerate(passed) if other)[:3]
+    at = min(last + 1, len(actions) - 1)
+    named = {step.index: who(step) for step in trajectory.steps}
+    step = actions[at].step
+    reason = (
+        f"{shared:.0%} of its acts are those of an attempt that passed, and after step {actions[last].step} none"
+        if last >= 0
+        else "it shares no act with any attempt that passed"
+    )
+    label = Label("planning", "inefficient_plan") if last >= 0 else Label("planning", "constraint_ignorance")
+    candidate = Candidate(step, named.get(step, "agent"), round(shared, 6), ("leaves-the-passing-path",))
+    return Attribution(step, candidate.who, label, "alignment", reason, (candidate,))
+
+
+def _compared(mine: Sequence[tuple[str, ...]], other: Sequence[Action]) -> tuple[float, int, int]:
+    """Share of the failed attempt's acts that both have, how many, and the position of the last; -1 for none."""
+    theirs = [_key(state) for state in states_of(other[:MOST_ACTS])]
+    pairs = align(np.array(list(equal_rows(mine, theirs))))
+    return len(pairs) / len(mine), len(pairs), pairs[-1].left if pairs else -1
+
+
+def _key(state: State) -> tuple[str, ...]:
+    return (state.kind, state.tool, state.file, state.what)
