@@ -50,6 +50,8 @@ def test_what_means_nothing_makes_no_difference(one: str, other: str) -> None:
         ("version 1.2.3", "version 1.2.4"),
         ("1234567890", "1234567891"),
         ("/tmp/report", "/tmp/reports"),
+        ("/tmp/my-project1/a", "/tmp/my-project2/a"),
+        ("process 3 files", "process 4 files"),
         ("AssertionError: 5 != 6", "AssertionError: 5 != 7"),
     ],
 )

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from assay.records import Trajectory
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import Reverified, RunConfig, Tally, start_run
+from assay.rollout.counterfactual import Rewound
+from assay.rollout.replay import Replayed
 from assay.settings import Settings
 from assay.store import AttemptRow, GcReport, SealReport
 from scripts.make_reference import JSON
@@ -39,6 +41,18 @@ def printed(store: Path | None, *words: str) -> Any:
 @pytest.mark.parametrize("words", ["ls", "ls --runs", "stats", "verify"])
 async def test_document_has_the_keys_of_the_reference(words: str, store: Path) -> None:
     assert set(printed(store, *words.split())) == set(JSON[words][0])
+
+
+def test_judging_again_and_replaying_have_the_keys_of_the_reference(store: Path) -> None:
+    again = printed(store, "verify", "--again", "2")["again"]
+    assert set(again) == {"run", "results", "unjudged", "counts"}
+    assert [one.mark for one in msgspec.convert(again["results"], list[Reverified])] == ["agree"]
+    found = printed(store, "replay", "--all", "--run", "r")
+    assert set(found) == set(JSON["replay"][0])
+    assert msgspec.convert(found["results"], list[Replayed])[0].agrees
+    rewound = printed(store, "replay", "count@0", "--from-each-prefix", "--agent", "null", "--run", "r")
+    assert set(rewound) == set(JSON["replay --from-each-prefix"][0])
+    assert msgspec.convert(rewound["rewound"], list[Rewound])[0].steps == 2
 
 
 async def test_query_has_the_keys_of_the_reference(store: Path) -> None:

@@ -91,7 +91,7 @@ class Adder:
 class Overshooter(Solver):
     name = "overshooter"
 
-    async def run(self, attempt: object) -> None:  # type: ignore[override]
+    async def run(self, attempt: object) -> None:
         for by in (4, 4, 4):
             await attempt.act([add(by)])  # type: ignore[attr-defined]
 

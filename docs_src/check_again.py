@@ -1,0 +1,67 @@
+"""Judges a stored run again, does its attempts again, and finds the step after which it could not be won any more."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from counter_world import CounterTasks
+
+from assay.agents.interface import Attempt
+from assay.records import ToolCall
+from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
+from assay.rollout.counterfactual import decisive_step, rewind
+from assay.rollout.replay import ReplayConfig, replay
+from assay.settings import Settings
+from assay.store import standing
+from assay.tasks import LoadedTask
+
+SETTINGS = Settings(Path("cache"), Path(".assay"))
+
+
+def add(by: int) -> ToolCall:
+    return ToolCall("c0", "add", f'{{"by": {by}}}', {"by": by})
+
+
+class AddFours:
+    """Adds four, three times: from 4 that is too much."""
+
+    name = "add-fours"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        for _ in range(3):
+            await attempt.act([add(4)])
+        attempt.finish("added twelve")
+
+
+class CountUp:
+    """Adds one until there are ten; it can take nothing away."""
+
+    name = "count-up"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        (seen,) = await attempt.act([add(0)])
+        for _ in range(10 - int(seen.content)):
+            await attempt.act([add(1)])
+
+
+async def main() -> None:
+    tasks = [LoadedTask(task, None) for task in CounterTasks().tasks(1, seed=4)]
+    config = RunConfig(tasks=("generated",), agent=f"{__file__}:AddFours", run="fours")
+    await start_run(config, SETTINGS, Tally(), tasks=tasks)
+
+    judged = await reverify("fours", ReverifyConfig(again=3), SETTINGS)
+    print(judged.counts, judged.results[0].reason)
+    print([stands.reverified for stands in standing(SETTINGS.store, "fours").values()])
+
+    again = await replay("fours", ReplayConfig(all=True), SETTINGS, Tally())
+    print(again.counts, "replay rate", again.rate)
+
+    outcomes = await rewind("fours:count-from-4@0", CountUp(), SETTINGS)
+    print([(one.prefix, one.outcome) for one in outcomes], "decisive: step", decisive_step(outcomes, steps=3))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
