@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 from assay.analysis.actions import actions_of
 from assay.analysis.pdi import Proxies, Reflection, divergence_of_words, pdi, proxies, words
-from assay.analysis.progress import observed_progress, progress_metrics
+from assay.analysis.progress import observed_progress, progress_metrics, reported_progress
 from assay.analysis.repeatability import repeatability, resource_consistency
-from assay.records import Observation
+from assay.records import Evidence, Observation, Step
 from tests.analysis.made import call, step, trajectory
 
 
@@ -65,6 +66,17 @@ def test_the_agents_own_test_runs_make_a_curve(text: str, share: float | None) -
     steps = [step(call("bash", {"command": "pytest"}), seen=[Observation(text)]), step(call("bash", {"command": "ls"}))]
     found = observed_progress(actions_of(trajectory(*steps)))
     assert [each.share for each in found] == ([] if share is None else [pytest.approx(share)])
+
+
+def test_a_verifiers_reports_make_a_curve_over_the_steps() -> None:
+    def report(number: int, counts: object, at: float | None) -> Evidence:
+        return Evidence(f"e{number}", "audit", "test_report", {"counts": counts}, at=at)
+
+    steps = tuple(Step(n, "agent", message="x", started=10.0 * n) for n in range(3))
+    evidence = (report(0, {"passed": 1, "failed": 3}, 5.0), report(1, {"passed": 3, "failed": 0, "error": 1}, 25.0),
+                report(2, {"passed": 4}, None), report(3, {"skipped": 4}, 30.0), report(4, None, 30.0))  # fmt: skip
+    held = msgspec.structs.replace(trajectory(), steps=steps, evidence=evidence)
+    assert reported_progress(held) == ((0, 0.25), (2, 0.75), (2, 1.0))
 
 
 def test_the_index_by_hand() -> None:

@@ -25,10 +25,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from assay.records import Trajectory
+
 from .actions import is_test_run
 from .interface import Action
 
-__all__ = ["MILESTONES", "Progress", "ProgressPoint", "observed_progress", "progress_metrics"]
+__all__ = ["MILESTONES", "Progress", "ProgressPoint", "observed_progress", "progress_metrics", "reported_progress"]
 
 MILESTONES = (0.25, 0.5, 0.75, 1.0)
 _STILL = 0.005
@@ -104,6 +106,27 @@ def observed_progress(actions: Sequence[Action]) -> tuple[ProgressPoint, ...]:
         share = _share(action.observation or "") if is_test_run(action) else None
         if share is not None:
             found.append(ProgressPoint(action.step, share))
+    return tuple(found)
+
+
+def reported_progress(trajectory: Trajectory) -> tuple[ProgressPoint, ...]:
+    """Share of tests passed in each report of a verifier's tests on record, in order.
+
+    A report belongs to the last step that had begun when it was made; one without a time, to the last step of all. Most
+    attempts are verified once and have one point; replays that verify every prefix have a curve.
+    """
+    begun = [(step.started, step.index) for step in trajectory.steps if step.started is not None]
+    last = trajectory.steps[-1].index if trajectory.steps else 0
+    found = []
+    for item in trajectory.evidence:
+        counts = item.data.get("counts") if item.kind == "test_report" else None
+        if not isinstance(counts, dict):
+            continue
+        held = {name: value for name, value in counts.items() if type(value) is int and value >= 0}
+        share = _of(held.get("passed", 0), held.get("failed", 0) + held.get("error", 0))
+        if share is not None:
+            before = [step for at, step in begun if item.at is not None and at <= item.at]
+            found.append(ProgressPoint(max(before, default=last), share))
     return tuple(found)
 
 
