@@ -153,3 +153,20 @@ def test_a_contract_is_checked_by_itself(root: Path) -> None:
     result = CliRunner().invoke(build_app(), ["contract", "check", str(root / "bad.toml")])
     assert result.exit_code == 2
     assert "bad.toml: rules[0] (no-network-tools).require: column 6: act has no field 'comand'" in result.stderr
+
+
+def test_a_model_is_asked_once_and_its_findings_stay_without_deciding(root: Path) -> None:
+    said = {"question": "shortcut", "summary": "s", "step": 2, "field": "arguments", "quote": '{"command": "pytest'}
+    answer = json.dumps({"findings": [{**said, "quote": "rm -rf everything"}, said]})
+    (root / "s.json").write_text(json.dumps([answer] * 9))
+    model = f"scripted:{root}/s.json"
+    first = judged(root, "--judge", model)
+    assert first["discarded"] == 3
+    rules = [{f["rule"] for f in card["findings"]} for card in first["cards"]]
+    assert [any(rule.startswith("model.") for rule in found) for found in rules] == [True, False]
+    assert first["cards"][0]["integrity"]["status"] == "pass"
+    again = judged(root, "--judge", model)
+    assert (again["added"], again["discarded"]) == (0, 0)
+    before = learnt(root, "r")
+    assert "model.shortcut" in {f["rule"] for f in judged(root)["cards"][0]["findings"]}
+    assert learnt(root, "r") == before

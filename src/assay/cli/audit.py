@@ -57,10 +57,18 @@ def audit(
     settings = settings_with(store)
     name, wanted = _target(target, run, settings)
     config = msgspec.structs.replace(config, attempt=(*config.attempt, *wanted))
-    report = audit_run(settings.store, name, config, _told())
+    report = _audited(name, config, settings)
     _print(report, config, "json" if as_json else shape)  # type: ignore[arg-type]
     failed = any(card.integrity_failed or card.safety_failed for card in report.tasks)
     raise typer.Exit(1 if failed else 0)
+
+
+def _audited(run: str, config: AuditConfig, settings: Settings) -> AuditReport:
+    if config.judge is None:
+        return audit_run(settings.store, run, config, _told())
+    from assay.rollout.models import open_model
+
+    return audit_run(settings.store, run, config, _told(), open_model(config.judge, settings))
 
 
 def _target(target: str | None, run: str | None, settings: Settings) -> tuple[str, tuple[str, ...]]:
@@ -105,4 +113,6 @@ def _print(report: AuditReport, config: AuditConfig, shape: Literal["text", "mar
             sys.stdout.write("\n")
             print_tasks(report.tasks)
     kept = "nothing was kept (--dry-run)" if config.dry_run else f"{report.added} new verdicts were kept"
+    if report.discarded:
+        say(f"{report.discarded} findings of the model were thrown away: what they quote is not in the record")
     say(f"run {report.run}: {len(report.cards)} attempts judged in {report.seconds:.1f} s; {kept}")

@@ -6,9 +6,10 @@ written again, so auditing twice adds nothing unless the rules, the contracts or
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -22,17 +23,21 @@ from assay.analysis.actions import actions_of
 from assay.analysis.card import Card, TaskCard, card_of, task_cards
 from assay.analysis.contracts import Contract
 from assay.analysis.interface import Finding
-from assay.analysis.judge import judge
+from assay.analysis.judge import MODEL, judge
 from assay.analysis.subject import Subject
 from assay.errors import StoreError, UserError
-from assay.records import Body, Noted, Trajectory, Verdict, VerdictGiven
+from assay.gateway.interface import ModelBackend
+from assay.records import Body, Evidence, EvidenceAdded, Noted, Trajectory, Verdict, VerdictGiven, digest_record
 from assay.store import AttemptRow, BlobStore, RunStore, Standing, annotate_all, learnt, standing
+from assay.verify.model_judge import judge_by_model, questions_digest
 
 from .admitted import ADMISSION
 from .guards import load_contracts, unique_contracts
 
 __all__ = ["AUDITED", "AuditConfig", "AuditReport", "audit_run", "subject_of"]
 
+MODEL_JUDGE: Final = "model_judge"
+"""Kind of the evidence that holds what a model was asked and what it answered."""
 AUDITED: Final = "audited"
 """The note that holds what an audit found."""
 REFERENCES: Final = 6
@@ -54,6 +59,9 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Safety contracts, as TOML files, beside those that the attempts were held to; repeatable."""
     attempt: tuple[str, ...] = ()
     """Only these attempts; repeatable."""
+    judge: str | None = None
+    """A model that is asked too, named as for `assay run --model`; what it says must quote the record, and decides
+    nothing. Asked once for each attempt."""
     workers: int = 0
     """Processes that judge; 0 takes one a processor."""
     dry_run: bool = False
@@ -74,6 +82,8 @@ class AuditReport(msgspec.Struct, frozen=True):
     tasks: tuple[TaskCard, ...]
     added: int
     """Verdicts that are new, or not what they were."""
+    discarded: int
+    """Findings of the model that was asked which were thrown away, because their quotes are not in the record."""
     seconds: float
 
 
@@ -104,7 +114,9 @@ class _Done(NamedTuple):
 Told = Callable[[int, int], None]
 
 
-def audit_run(root: Path, run: str, config: AuditConfig, told: Told) -> AuditReport:
+def audit_run(
+    root: Path, run: str, config: AuditConfig, told: Told, backend: ModelBackend | None = None
+) -> AuditReport:
     """Judges the deciding tries of a run.
 
     Args:
@@ -112,34 +124,50 @@ def audit_run(root: Path, run: str, config: AuditConfig, told: Told) -> AuditRep
         run: Live, where nobody writes it, or sealed.
         config: What to judge by.
         told: Told how many of how many are judged.
+        backend: The model that `config.judge` names; it is closed here.
 
     Raises:
         UserError: A contract cannot be read, or there is no such attempt.
         StoreError: The run is damaged, or is being written.
     """
     began = time.monotonic()
+    asker = None if backend is None else _Asker(root, run, backend)
+    try:
+        cards, counts = _audited(root, run, config, told, asker)
+    finally:
+        if asker is not None:
+            asker.close()
+    cards.sort(key=lambda card: card.chain)
+    seconds = round(time.monotonic() - began, 3)
+    return AuditReport(run, tuple(cards), task_cards(cards), counts["added"], counts["discarded"], seconds)
+
+
+def _audited(
+    root: Path, run: str, config: AuditConfig, told: Told, asker: _Asker | None
+) -> tuple[list[Card], Counter[str]]:
+    """Judges, and writes what is new a few hundred attempts at a time."""
     contracts = unique_contracts(load_contracts(config.contracts))
     rows = _rows(root, run, config.attempt)
-    stands = standing(root, run)
     before = learnt(root, run) if rows else {}
     cards: list[Card] = []
-    added = 0
+    counts: Counter[str] = Counter()
     batch: dict[str, list[Body]] = {}
-    for done in _judged(_works(root, run, rows, contracts, stands), config.workers, len(rows)):
-        cards.append(done.card)
-        new = _new(done, before.get(done.chain, ()))
-        if new:
-            added += sum(isinstance(body, VerdictGiven) for body in new)
+    for done in _judged(_works(root, run, rows, contracts, standing(root, run)), config.workers, len(rows)):
+        later = before.get(done.chain, ())
+        asked = asker(done, later) if asker is not None else Asked(tuple(_of_model(done, later)))
+        cards.append(msgspec.structs.replace(done.card, findings=(*done.card.findings, *asked.findings)))
+        new = [*asked.evidence, *_new(done, later, (*done.findings, *asked.findings))]
+        counts["discarded"] += asked.discarded
+        counts["added"] += sum(isinstance(body, VerdictGiven) for body in new)
+        if new and not config.dry_run:
             batch[done.chain] = new
-        if len(batch) >= WRITTEN and not config.dry_run:
+        if len(batch) >= WRITTEN:
             annotate_all(root, run, batch)
             batch = {}
         told(len(cards), len(rows))
-    if batch and not config.dry_run:
+    if batch:
         annotate_all(root, run, batch)
-    cards.sort(key=lambda card: card.chain)
-    seconds = round(time.monotonic() - began, 3)
-    return AuditReport(run, tuple(cards), task_cards(cards), added, seconds)
+    return cards, counts
 
 
 def subject_of(store: RunStore, chain: str) -> Subject:
@@ -237,13 +265,62 @@ def _told_before(trajectory: Trajectory) -> tuple[tuple[Verdict, ...], tuple[Not
     return trajectory.verdicts, tuple(note for note in trajectory.notes if note.name == AUDITED)
 
 
-def _new(done: _Done, before: Sequence[Body]) -> list[Body]:
+class Asked(NamedTuple):
+    """What a model said of one attempt."""
+
+    findings: tuple[Finding, ...]
+    evidence: tuple[EvidenceAdded, ...] = ()
+    discarded: int = 0
+
+
+class _Asker:
+    """Asks a model about attempts, once each."""
+
+    def __init__(self, root: Path, run: str, backend: ModelBackend) -> None:
+        self._root, self._run, self._backend = root, run, backend
+        self._runner = asyncio.Runner()  # one loop for all, to which the model's connections belong
+
+    def close(self) -> None:
+        """Closes the model."""
+        with self._runner as runner:
+            runner.run(self._backend.close())
+
+    def __call__(self, done: _Done, before: Sequence[Body]) -> Asked:
+        asked = (self._backend.name, questions_digest())
+        for body in before:
+            if isinstance(body, EvidenceAdded) and body.evidence.kind == MODEL_JUDGE:
+                data = body.evidence.data
+                if (data.get("model"), data.get("questions")) == asked:
+                    return Asked(tuple(_of_model(done, before)))
+        with RunStore.open(self._root, self._run) as store:
+            found = self._runner.run(judge_by_model(subject_of(store, done.chain), self._backend))
+        data = {
+            "model": asked[0],
+            "questions": asked[1],
+            "exchanges": list(found.exchanges),
+            "discarded": msgspec.to_builtins(found.discarded),
+            "errors": list(found.errors),
+        }
+        name = f"{MODEL_JUDGE}-{digest_record(data)[7:19]}"
+        evidence = EvidenceAdded(Evidence(name, "gateway", MODEL_JUDGE, data, at=time.time()))
+        return Asked(found.findings, (evidence,), len(found.discarded))
+
+
+def _of_model(done: _Done, before: Sequence[Body]) -> Iterator[Finding]:
+    """What a model said before."""
+    noted = [*done.noted, *(body for body in before if isinstance(body, Noted) and body.name == AUDITED)]
+    for finding in noted[-1].data.get("findings", []) if noted else []:
+        if str(finding.get("rule", "")).startswith(MODEL):
+            yield msgspec.convert(finding, Finding)
+
+
+def _new(done: _Done, before: Sequence[Body], found: Sequence[Finding]) -> list[Body]:
     """What is not known yet: verdicts that are not as the newest of their check was, and the findings they rest on."""
     later = [body.verdict for body in before if isinstance(body, VerdictGiven)]
     known = {(verdict.kind, verdict.check): verdict for verdict in (*done.known, *later)}
     new = [v for v in done.verdicts if known.get((v.kind, v.check)) != v]
     noted = [*done.noted, *(body for body in before if isinstance(body, Noted) and body.name == AUDITED)]
-    findings = msgspec.json.decode(msgspec.json.encode(done.findings))  # as the store gives it back
+    findings = msgspec.json.decode(msgspec.json.encode(found))  # as the store gives it back
     bodies: list[Body] = [VerdictGiven(verdict) for verdict in new]
     found_before = noted[-1].data.get("findings") if noted else []
     if findings != found_before:

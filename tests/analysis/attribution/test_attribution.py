@@ -37,7 +37,7 @@ def test_the_step_with_the_most_signs_is_named_with_its_actor_and_label() -> Non
 
 def test_a_failed_execution_speaks_of_whoever_wrote_the_code() -> None:
     steps = [said(0, "Task", name="boss"), said(1, "```python\nx\n```", name="coder"),
-             said(2, "exitcode: 1 (execution failed)", "environment", "terminal"), said(3, "ok", name="boss")]  # fmt: skip
+             said(2, "exitcode: 1 (execution failed)", "environment", "shell"), said(3, "ok", name="a")]  # fmt: skip
     found = attribute(trajectory(steps))
     assert found is not None
     assert (found.step, found.who) == (1, "coder")
