@@ -255,6 +255,8 @@ class _Checked(io.RawIOBase):
             raise _refused(self._path, self._name, f"is damaged: {exc}") from exc
         if len(piece) > self._left:
             raise _refused(self._path, self._name, "holds more than it says")
+        if not piece and self._left and len(buffer):
+            raise _refused(self._path, self._name, "holds less than it says")
         self._left -= len(piece)
         buffer[: len(piece)] = piece
         return len(piece)

@@ -18,9 +18,11 @@ from ._reading import SHOWN, seconds
 from ._writing import FileNames, doubt, new_file, new_folder
 from .interface import Loss, Writing
 
-__all__ = ["SCHEMA", "document_of", "write_trajectories"]
+__all__ = ["SCHEMA", "UNKNOWN", "document_of", "write_trajectories"]
 
 SCHEMA = "ATIF-v1.8"
+UNKNOWN = "unknown"
+"""The version of an agent, which ATIF requires, where it is not known."""
 WHOLE = 16 << 20
 """Bytes of a text that was cut, up to which the whole of it is written too."""
 _SOURCES = {"agent": "agent", "user": "user", "environment": "system", "other_agent": "user"}
@@ -73,7 +75,9 @@ def document_of(trajectory: Trajectory, writing: Writing, format_name: str = "at
     words |= {"fields": strange} if strange else {}
     document: dict[str, Any] = {"schema_version": SCHEMA}
     document |= {name: fields[name] for name in _ROOT if isinstance(fields.get(name), str)}
-    document |= {"agent": agent, "steps": steps, "final_metrics": _final(trajectory, fields, len(steps))}
+    document |= {"agent": agent, "steps": steps}
+    if not own_before or "final_metrics" in fields:
+        document["final_metrics"] = _final(trajectory, fields, len(steps))
     document["extra"] = {**(extra if isinstance(extra, dict) else {}), ASSAY: words}
     return _marked(document, doubt(trajectory))
 
@@ -97,7 +101,7 @@ def _marked(document: dict[str, Any], why: str | None) -> dict[str, Any]:
 def _agent(trajectory: Trajectory, before: Any, words: dict[str, Any]) -> dict[str, Any]:
     given = before if isinstance(before, dict) else {}
     known = {"version": str, "tool_definitions": list, "extra": dict}
-    agent: dict[str, Any] = {"name": trajectory.agent, "version": "unknown"}
+    agent: dict[str, Any] = {"name": trajectory.agent, "version": UNKNOWN}
     agent |= {"model_name": trajectory.model} if trajectory.model is not None else {}
     agent |= {name: given[name] for name, kind in known.items() if isinstance(given.get(name), kind)}
     strange = {k: v for k, v in given.items() if k not in agent}

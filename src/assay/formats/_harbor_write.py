@@ -53,6 +53,9 @@ def _write_trial(trajectory: Trajectory, job: Path, names: FileNames, writing: W
     before = _words(trajectory)
     result = before.get("result")
     result = result if isinstance(result, dict) and result.get("trial_name") else _fresh_result(trajectory, writing)
+    if trajectory.outcome == "pass" and doubt(trajectory) is not None:
+        told = result.get("verifier_result") or {}
+        result = {**result, "verifier_result": {**told, "rewards": {**told.get("rewards", {}), "integrity": 0.0}}}
     name = names.name(str(result.get("trial_name") or trajectory.attempt))
     folder = job / name
     folder.mkdir()
@@ -131,10 +134,7 @@ def _rewards(trajectory: Trajectory) -> dict[str, float]:
         return {}
     rewards = dict(verdict.rewards)
     if "reward" not in rewards:
-        score = verdict.score if verdict.score is not None else float(verdict.status == "pass")
-        rewards["reward"] = score
-    if trajectory.outcome == "pass" and doubt(trajectory) is not None:
-        rewards["integrity"] = 0.0
+        rewards["reward"] = verdict.score if verdict.score is not None else float(verdict.status == "pass")
     return rewards
 
 

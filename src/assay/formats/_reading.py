@@ -383,7 +383,7 @@ class _Scanner:
             message = f"no JSON value at byte {self.offset:,}"
             raise _Broken(message)
         self._at = found.end()
-        return found[0]
+        return found[0] if len(found[0]) <= largest else _Large(len(found[0]))
 
     def _key(self) -> str:
         if self.peek() != b'"':

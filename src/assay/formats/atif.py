@@ -16,7 +16,7 @@ import msgspec
 from assay.errors import UserError
 from assay.records import AttemptEnded, ModelCall, Observation, ToolCall, Trajectory, Usage
 
-from ._atif_write import write_trajectories
+from ._atif_write import UNKNOWN, write_trajectories
 from ._building import Building, Origin, tool_call
 from ._own_words import ASSAY, added_calls, call_put_back, held_started, put_back
 from ._reading import Bad, Source, at_place, digest_file, json_fields, json_items, seconds
@@ -128,6 +128,8 @@ def fill(building: Building, fields: dict[str, Any], steps: Iterable[tuple[Any, 
     model = model if isinstance(model, str) else None
     extra, own = _own(fields.pop("extra", None))
     own = own if isinstance(own, dict) else {}
+    if agent.get("version") == UNKNOWN:
+        agent.pop("version")
     agent |= own["agent"] if isinstance(own.get("agent"), dict) else {}
     fields |= own["fields"] if isinstance(own.get("fields"), dict) else {}
     extra = fields.pop("extra", extra)

@@ -27,7 +27,8 @@ from .interface import Imported, Provenance, Reading, Writing
 __all__ = ["HarborJob"]
 
 _PROVIDER = ("Api", "RateLimit", "ServiceUnavailable", "APIConnection", "APIError", "ModelNotFound", "Authentication")
-_READ = {"result.json", "agent/trajectory.json", "artifacts/manifest.json"}
+_READ = {"agent/trajectory.json", "verifier/reward.json", "verifier/reward.txt", "verifier/ctrf.json",
+         "verifier/test-stdout.txt"}  # fmt: skip
 _NAMED = 500
 
 
@@ -161,7 +162,8 @@ def _others(folder: Path) -> dict[str, int]:
     found: dict[str, int] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        seen = name in _READ or name.startswith(("artifacts/", "verifier/")) or name.endswith("/agent/trajectory.json")
+        part = "/".join(path.parts[-2:])
+        seen = name == "result.json" or part in _READ or name.startswith("artifacts/")
         if not seen and len(found) < _NAMED and path.is_file() and not path.is_symlink():
             found[name] = path.stat().st_size
     return found
