@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .forms import FormOption
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 __all__ = ["stats"]
@@ -16,6 +17,7 @@ def stats(
     k: Annotated[
         list[int] | None, typer.Option("--k", min=1, help="Also pass@k and pass^k for this k; repeatable.")
     ] = None,
+    form: FormOption = "text",
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,6 +33,8 @@ def stats(
       assay stats my-run --k 1 --k 8
 
       assay stats before after --json
+
+      assay stats my-run --format latex
     """
     from .output import emit_json, say
     from .tables import print_summaries, summaries_of
@@ -39,10 +43,10 @@ def stats(
     given: list[str | None] = list(runs) if runs else [None]
     names = list(dict.fromkeys(pick_run(run, settings) for run in given))
     groups = summaries_of(settings.store, names, ks=tuple(sorted({1, *(k or (2, 4))})))
-    if as_json:
+    if as_json or form == "json":
         emit_json({"runs": names, "groups": groups})
         return
-    print_summaries(groups)
+    print_summaries(groups, form)
     for group in groups:
         bounds = group.pass_at_1_bounds
         for found in group.at_k:

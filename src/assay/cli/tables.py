@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from .output import console, plain
 
 if TYPE_CHECKING:
-    from assay.statistics import Estimate, GroupSummary
+    from assay.statistics import Estimate, GroupSummary, Outcome
     from assay.store import AttemptRow
 
-__all__ = ["outcomes_of", "print_rows", "print_summaries", "summaries_of"]
+__all__ = ["interval_text", "outcomes_of", "print_rows", "print_summaries", "statuses_of", "summaries_of"]
 
 
 def outcomes_of(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
@@ -23,9 +23,16 @@ def outcomes_of(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
 
 def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4)) -> list[GroupSummary]:
     """Summaries over the deciding tries of some runs, by agent and model."""
+    from assay.statistics import summarise
+
+    return list(summarise(statuses_of(root, runs), ks=ks))
+
+
+def statuses_of(root: Path, runs: Sequence[str]) -> list[Outcome]:
+    """What came of every attempt of some runs, as far as it is decided."""
     from assay.analysis.card import is_doubtful
     from assay.rollout.admitted import ADMISSION
-    from assay.statistics import Outcome, summarise
+    from assay.statistics import Outcome
     from assay.store import RunStore, standing
 
     outcomes = []
@@ -41,10 +48,10 @@ def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 
                 now = stands[row.chain]
                 doubtful = is_doubtful(row.outcome, now.integrity, now.reverified)
                 outcomes.append(Outcome(row.task, row.agent, row.model, index, status, row.score, doubtful))
-    return list(summarise(outcomes, ks=ks))
+    return outcomes
 
 
-def print_summaries(groups: Sequence[GroupSummary]) -> None:
+def print_summaries(groups: Sequence[GroupSummary], form: str = "text") -> None:
     """A table of summaries on stdout."""
     rows = []
     for group in groups:
@@ -59,23 +66,25 @@ def print_summaries(groups: Sequence[GroupSummary]) -> None:
                 "fail": str(group.failed),
                 "unknown": str(group.unknown),
                 "error": str(group.error),
-                "pass@1 [95%]": _interval(group.pass_at_1),
+                "pass@1 [95%]": interval_text(group.pass_at_1),
                 **_at_k(group),
             }
         )
-    print_rows(rows, empty="no attempt has ended yet: `assay ls` shows those under way, `assay resume RUN` goes on")
+    empty = "no attempt has ended yet: `assay ls` shows those under way, `assay resume RUN` goes on"
+    print_rows(rows, empty=empty, form=form)
 
 
 def _at_k(group: GroupSummary) -> dict[str, str]:
     cells = {}
     for found in group.at_k:
         if found.k > 1 and found.pass_at_k.value is not None:
-            cells[f"pass@{found.k}"] = _interval(found.pass_at_k)
-            cells[f"pass^{found.k}"] = _interval(found.pass_hat_k)
+            cells[f"pass@{found.k}"] = interval_text(found.pass_at_k)
+            cells[f"pass^{found.k}"] = interval_text(found.pass_hat_k)
     return cells
 
 
-def _interval(estimate: Estimate | None) -> str:
+def interval_text(estimate: Estimate | None) -> str:
+    """A value with its interval."""
     if estimate is None or estimate.value is None:
         return "-"
     if estimate.low is None or estimate.high is None:
@@ -83,8 +92,16 @@ def _interval(estimate: Estimate | None) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def print_rows(rows: Sequence[dict[str, str]], *, empty: str = "nothing to show") -> None:
-    """A table on stdout; hostile text cannot steer the terminal. Piped, each row is one line."""
+def print_rows(rows: Sequence[dict[str, str]], *, empty: str = "nothing to show", form: str = "text") -> None:
+    """A table on stdout; hostile text cannot steer the terminal. Piped, each row is one line.
+
+    `form` is one of `FORMS`.
+    """
+    if form != "text":
+        from .forms import written
+
+        sys.stdout.write(written(rows, form))
+        return
     if not rows:
         console().print(empty)
         return

@@ -64,7 +64,8 @@ def decide(paired: Paired, protected: Collection[str], rule: GateRule | None = N
     reasons = [f"protected task {f.task} fell from {f.before:.2f} to {f.after:.2f}" for f in broken]
     reasons += [f"protected task {task} was not judged in both" for task in unseen]
     if rule.want == "better" and p_value > rule.alpha:
-        reasons.append(f"{gained} gained and {lost} lost: chance explains that (p = {p_value:.3f})")
+        why = "chance explains that" if gained > lost else "that is no gain"
+        reasons.append(f"{gained} gained and {lost} lost: {why} (p = {p_value:.3f})")
     if rule.want == "not worse" and p_value <= rule.alpha:
         reasons.append(f"{lost} lost and {gained} gained: more than chance explains (p = {p_value:.3f})")
     if not paired.n_tasks:

@@ -1,0 +1,140 @@
+"""`assay compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from .forms import FormOption
+from .shared import JsonOption, StoreOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.statistics import Paired, TaskCount
+
+__all__ = ["Side", "compare", "flip_rows", "side_of"]
+
+SHOWN = 20
+
+
+def compare(
+    configurations: Annotated[
+        list[str], typer.Argument(help="RUN, RUN:AGENT or RUN:AGENT:MODEL; all are compared with the first.")
+    ],
+    everything: Annotated[bool, typer.Option("--all", help="List every task that changed.")] = False,
+    form: FormOption = "text",
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compares configurations on the tasks that both tried: what was gained, what was lost, and whether it is chance.
+
+    The task is the unit: the exact McNemar test counts tasks that rose against tasks that fell, the interval knows that
+    attempts at one task resemble each other. With several candidates, p-values are corrected by Holm's method.
+
+    Examples:
+
+      assay compare before after
+
+      assay compare my-run:repair my-run:oracle --all
+
+      assay compare base first second third --format markdown
+    """
+    from assay.errors import UserError
+    from assay.statistics import compare as compared
+    from assay.statistics import holm
+
+    from .output import emit_json, say
+    from .tables import print_rows
+
+    if len(configurations) < 2:
+        message = "name at least two configurations: `assay compare BASE CANDIDATE`"
+        raise UserError(message)
+    root = settings_with(store).store
+    base, *others = [side_of(root, given) for given in configurations]
+    pairs = [(other, compared(base.counts, other.counts)) for other in others]
+    corrected = holm([pair.p_value for _, pair in pairs])
+    if as_json or form == "json":
+        found = [
+            {"candidate": other.name, "comparison": pair, "p_holm": p}
+            for (other, pair), p in zip(pairs, corrected, strict=True)
+        ]
+        emit_json({"base": base.name, "comparisons": found})
+        return
+    print_rows([_row(base, other, pair, p) for (other, pair), p in zip(pairs, corrected, strict=True)], form=form)
+    for other, pair in pairs:
+        rows = flip_rows(pair)
+        shown = rows if everything else rows[:SHOWN]
+        if shown and form == "text":
+            say(f"\n{other.name} against {base.name}: {len(rows)} tasks changed")
+            print_rows(shown)
+        if len(shown) < len(rows):
+            say(f"{len(rows) - len(shown)} more: --all lists them")
+        missing = len(pair.only_before) + len(pair.only_after)
+        if missing:
+            say(f"{missing} tasks were judged in one of the two alone, and say nothing here")
+
+
+class Side(NamedTuple):
+    """One configuration."""
+
+    name: str
+    counts: tuple[TaskCount, ...]
+
+
+def side_of(root: Path, given: str) -> Side:
+    """The counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` where that is not one configuration."""
+    from assay.errors import UserError
+    from assay.statistics import count_by_task
+
+    from .shared import pick_run
+    from .tables import statuses_of
+
+    run, _, rest = given.partition(":")
+    agent, _, model = rest.partition(":")
+    name = pick_run(run, settings_with(root))
+    counts = [
+        count
+        for count in count_by_task(statuses_of(root, [name]))
+        if agent in ("", count.agent) and model in ("", count.model or "-")
+    ]
+    kinds = sorted({(count.agent, count.model or "-") for count in counts})
+    if len(kinds) != 1:
+        known = kinds or sorted({(c.agent, c.model or "-") for c in count_by_task(statuses_of(root, [name]))})
+        listed = ", ".join(f"{name}:{one}:{two}" for one, two in known) or "none: no attempt has ended"
+        what = "is several configurations" if kinds else "is no configuration of that run"
+        message = f"{given!r} {what}; there are {listed}"
+        raise UserError(message)
+    return Side(given, tuple(counts))
+
+
+def flip_rows(pair: Paired) -> list[dict[str, str]]:
+    """Tasks that changed, losses first."""
+    marked = [*(("lost", flip) for flip in pair.lost), *(("gained", flip) for flip in pair.gained)]
+    return [
+        {
+            "change": name,
+            "task": flip.task,
+            "before": f"{flip.before:.2f} of {flip.attempts_before}",
+            "after": f"{flip.after:.2f} of {flip.attempts_after}",
+        }
+        for name, flip in marked
+    ]
+
+
+def _row(base: Side, other: Side, pair: Paired, corrected: float) -> dict[str, str]:
+    from .tables import interval_text
+
+    cells: dict[str, Any] = {
+        "candidate": other.name,
+        "base": base.name,
+        "tasks": pair.n_tasks,
+        "before": "-" if pair.before is None else f"{pair.before:.3f}",
+        "after": "-" if pair.after is None else f"{pair.after:.3f}",
+        "difference [95%]": interval_text(pair.difference),
+        "gained": len(pair.gained),
+        "lost": len(pair.lost),
+        "p (McNemar)": f"{pair.p_value:.4f}",
+        "p (Holm)": f"{corrected:.4f}",
+    }
+    return {name: str(value) for name, value in cells.items()}

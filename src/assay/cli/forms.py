@@ -1,0 +1,89 @@
+"""Tables for other programs: Markdown, CSV and LaTeX. Hostile text stays text in each of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from assay.errors import UserError
+
+from .output import plain
+
+__all__ = ["FORMS", "FormOption", "written"]
+
+FORMS = ("text", "markdown", "json", "csv", "latex")
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|])")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _known(value: str) -> str:
+    if value not in FORMS:
+        message = f"--format is one of {', '.join(FORMS)}, got {value!r}"
+        raise UserError(message)
+    return value
+
+
+FormOption = Annotated[
+    str, typer.Option("--format", callback=_known, help="How tables are written: text, markdown, json, csv or latex.")
+]
+
+
+def written(rows: Sequence[dict[str, str]], form: str) -> str:
+    """The table as text of that form; columns in the order in which rows name them.
+
+    Raises:
+        UserError: No such form for tables.
+    """
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [columns, *([_line(row.get(name, "-")) for name in columns] for row in rows)]
+    if form == "markdown":
+        return _markdown(lines)
+    if form == "csv":
+        return _csv(lines)
+    if form == "latex":
+        return _latex(lines)
+    message = f"a table is written as markdown, csv or latex, not as {form!r}"
+    raise UserError(message)
+
+
+def _line(text: str) -> str:
+    return plain(text).replace("\n", " ").replace("\t", " ")
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    head, *body = [[_MARKDOWN.sub(r"\\\1", cell) for cell in line] for line in lines]
+    parts = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*parts, *("| " + " | ".join(line) + " |" for line in body)]) + "\n"
+
+
+def _csv(lines: Sequence[Sequence[str]]) -> str:
+    """A cell that a spreadsheet would take for a formula gets an apostrophe; numbers stay numbers."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([[_inert(cell) for cell in line] for line in lines])
+    return out.getvalue()
+
+
+def _inert(cell: str) -> str:
+    if not cell.startswith(_FORMULA) or cell == "-":
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def _latex(lines: Sequence[Sequence[str]]) -> str:
+    head, *body = [" & ".join("".join(_LATEX.get(c, c) for c in cell) for cell in line) + r" \\" for line in lines]
+    columns = "l" * len(lines[0])
+    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
+    return "\n".join(parts) + "\n"

@@ -1,0 +1,84 @@
+"""`assay gate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import typer
+
+from .forms import FormOption
+from .options import takes_config
+from .shared import JsonOption, StoreOption, settings_with
+
+__all__ = ["GateConfig", "gate"]
+
+
+class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is decided, and by which rule."""
+
+    base: str
+    """What is released: RUN, RUN:AGENT or RUN:AGENT:MODEL."""
+    candidate: str
+    """What would replace it, in the same form."""
+    protected: str | None = None
+    """File with a task id a line; none of them may be lost."""
+    not_worse: bool = False
+    """It is enough that losses are no more than chance explains."""
+    alpha: float = 0.05
+    """Level of the one-sided exact test."""
+    tolerance: float = 0.0
+    """How far a protected task's rate may fall and not be lost."""
+
+
+@takes_config(GateConfig, arguments=("base", "candidate"))
+def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """May the candidate replace the base? Decided by tasks that flipped, not by two means.
+
+    No protected task may be lost, and over all other tasks gains must outweigh losses by the exact one-sided test.
+    Exits with 1 where the candidate is refused.
+
+    Examples:
+
+      assay gate released candidate --protected must-pass.txt
+
+      assay gate released candidate --not-worse
+
+      assay gate released:loop candidate:loop --format markdown
+    """
+    from assay.errors import UserError
+    from assay.statistics import GateRule, compare, decide
+
+    from .compare import flip_rows, side_of
+    from .output import console, emit_json
+    from .tables import print_rows
+
+    root, base, candidate = settings_with(store).store, config.base, config.candidate
+    paired = compare(side_of(root, base).counts, side_of(root, candidate).counts)
+    names = _named(Path(config.protected)) if config.protected is not None else frozenset()
+    rule = GateRule("not worse" if config.not_worse else "better", config.alpha, config.tolerance)
+    try:
+        ruling = decide(paired, names, rule)
+    except ValueError as exc:
+        raise UserError(str(exc)) from exc
+    if as_json or form == "json":
+        emit_json({"base": base, "candidate": candidate, "ruling": ruling, "comparison": paired})
+    else:
+        word = "accepted" if ruling.accepted else "refused"
+        console().print(f"{candidate} is {word} against {base}")
+        for reason in ruling.reasons:
+            console().print(f"  {reason}")
+        print_rows(flip_rows(paired), form=form, empty="no task changed")
+    if not ruling.accepted:
+        raise typer.Exit(1)
+
+
+def _named(path: Path) -> frozenset[str]:
+    from assay.errors import UserError
+
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as exc:
+        message = f"{path} cannot be read: {exc}; it holds a task id a line"
+        raise UserError(message) from exc
+    return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))

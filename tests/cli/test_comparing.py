@@ -1,0 +1,117 @@
+"""`assay compare`, `gate`, `power` and the forms of tables, on a small store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from assay.cli.app import build_app
+from assay.cli.forms import written
+from assay.errors import UserError
+from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictGiven
+from assay.store import RunStore
+
+pytestmark = pytest.mark.quick
+CELL = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+def record(root: Path, run: str, passed: dict[str, tuple[bool, ...]], agent: str = "loop") -> None:
+    with RunStore.create(root, run, {}) as store:
+        for task, outcomes in passed.items():
+            for number, good in enumerate(outcomes):
+                status = "pass" if good else "fail"
+                started = AttemptStarted(run, f"{task}@{number}", task, "d", agent, None, 0, number, at=1.0)
+                verdict = Verdict("tests", "outcome", status, float(good), "")  # type: ignore[arg-type]
+                store.append(f"{task}@{number}.0", [started, VerdictGiven(verdict), AttemptEnded("done", at=2.0)])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    record(tmp_path, "base", {f"t{n}": (n < 2, n < 2) for n in range(10)})
+    record(tmp_path, "better", {f"t{n}": (n < 9, n < 9) for n in range(10)})
+    record(tmp_path, "worse", {f"t{n}": (n == 5, False) for n in range(10)})
+    return tmp_path
+
+
+def assay(store: Path, *words: str) -> Result:
+    return CliRunner().invoke(build_app(), [*words, "--store", str(store)])
+
+
+def test_a_comparison_counts_tasks_that_flipped(store: Path) -> None:
+    told = json.loads(assay(store, "compare", "base", "better", "worse", "--json").stdout)
+    first, second = (one["comparison"] for one in told["comparisons"])
+    assert [flip["task"] for flip in first["gained"]] == [f"t{n}" for n in range(2, 9)]
+    assert (first["p_value"], told["comparisons"][0]["p_holm"]) == (0.015625, 0.03125)
+    assert [len(second["gained"]), len(second["lost"])] == [1, 2]
+
+
+def test_a_gate_says_no_with_an_exit_code(store: Path) -> None:
+    assert assay(store, "gate", "base", "better").exit_code == 0
+    refused = assay(store, "gate", "better", "worse")
+    assert refused.exit_code == 1
+    assert "worse is refused against better\n  0 gained and 9 lost: that is no gain" in refused.stdout
+
+
+def test_a_protected_task_is_read_from_a_file(store: Path, tmp_path: Path) -> None:
+    names = tmp_path / "protected.txt"
+    names.write_text("# must pass\nt0\nt9\n")
+    assert assay(store, "gate", "base", "better", "--protected", str(names)).exit_code == 0
+    names.write_text("t77\n")
+    assert "t77 was not judged in both" in assay(store, "gate", "base", "better", "--protected", str(names)).stdout
+    assert assay(store, "gate", "base", "better", "--protected", str(tmp_path / "none")).exit_code == 2
+
+
+def test_power_starts_from_a_run(store: Path) -> None:
+    found = json.loads(assay(store, "power", "better", "--difference", "0.3", "--json").stdout)
+    assert (found["design"]["tasks"], found["design"]["attempts"]) == (10, 2)
+    assert found["tasks_needed"] > 10
+    assert assay(store, "power").exit_code == 2
+    assert assay(store, "power", "--tasks", "5", "--rate", "2").exit_code == 2
+
+
+def test_a_run_of_several_agents_wants_one_named(store: Path) -> None:
+    record(store, "two", {"t1": (True,)})
+    with RunStore.open(store, "two", write=True) as open_store:
+        started = AttemptStarted("two", "t1@x", "t1", "d", "other", None, 0, 0, at=1.0)
+        open_store.append("t1@x.0", [started, AttemptEnded("done", at=2.0)])
+    several = assay(store, "compare", "two", "base")
+    assert several.exit_code == 2
+    assert "two:loop:-, two:other:-" in several.stderr
+    assert assay(store, "compare", "two:loop", "base").exit_code == 0
+
+
+@pytest.mark.parametrize("form", ["markdown", "csv", "latex"])
+def test_every_table_has_every_form(store: Path, form: str) -> None:
+    for words in (["stats", "base"], ["compare", "base", "better"], ["power", "base"], ["gate", "base", "better"]):
+        result = assay(store, *words, "--format", form)
+        assert result.exit_code == 0
+        assert "base" in result.stdout or "loop" in result.stdout or "0." in result.stdout
+
+
+def test_an_unknown_form_is_named(store: Path) -> None:
+    assert "one of text, markdown, json, csv, latex" in assay(store, "stats", "base", "--format", "html").stderr
+
+
+@given(st.lists(st.fixed_dictionaries({"a": CELL, "b": CELL}), min_size=1, max_size=5))
+def test_tables_keep_their_shape_whatever_cells_hold(rows: list[dict[str, str]]) -> None:
+    read = list(csv.reader(io.StringIO(written(rows, "csv"))))
+    assert [len(line) for line in read] == [2] * (len(rows) + 1)
+    assert not any(cell.startswith(("=", "@", "\t")) for line in read for cell in line)
+    assert written(rows, "markdown").count("\n") == len(rows) + 2
+    assert written(rows, "latex").count("\n") == len(rows) + 6
+
+
+def test_markup_in_a_cell_is_text() -> None:
+    cell = {"a": "<script>x</script> [link](http://x) | 50% & $1 \\input{/etc/passwd}"}
+    assert "\\<script\\>x" in written([cell], "markdown")
+    assert r"\textbackslash{}input\{/etc/passwd\}" in written([cell], "latex")
+    with pytest.raises(UserError, match="not as 'html'"):
+        written([cell], "html")
