@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.errors import UserError
+from assay.errors import StoreError, UserError
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -210,8 +210,25 @@ async def test_an_imported_claim_is_judged_by_its_patch(
 
 
 async def test_an_imported_attempt_without_a_task_is_told_what_is_missing(tmp_path: Path) -> None:
-    (result,) = (await again(tmp_path, imported(tmp_path, GOOD, "pass"))).results
+    run = imported(tmp_path, GOOD, "pass")
+    (result,) = (await again(tmp_path, run)).results
     assert (result.mark, "--tasks" in result.reason) == ("cannot", True)
+    told = learnt(tmp_path, run)
+    await again(tmp_path, run)
+    assert learnt(tmp_path, run) == told
+
+
+async def test_an_imported_attempt_names_no_version_of_its_task(folder: Path, tmp_path: Path) -> None:
+    run = imported(tmp_path, GOOD, "pass")
+    (result,) = (await again(tmp_path, run, tasks=(str(folder),))).results
+    assert (result.mark, "--check-version today" in result.reason) == ("cannot", True)
+
+
+@pytest.mark.quick
+async def test_a_run_that_is_being_written_is_not_judged(tmp_path: Path) -> None:
+    run = await made(tmp_path, SOLVER, tasks=(counting_task(),))
+    with RunStore.open(tmp_path, run, write=True), pytest.raises(StoreError):
+        await again(tmp_path, run)
 
 
 @pytest.mark.quick

@@ -17,7 +17,7 @@ from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify._from_artifacts import state_of_import
 from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, reverdict, sealed_states
 
-from .past import AS_ASKED
+from .past import AS_ASKED, variation_of
 from .prepare import Preparer
 from .runs import Means
 from .steps import combined, of_step, step_tasks
@@ -63,6 +63,10 @@ class _Judging:
         trajectory = self._trajectory
         if trajectory.agent.endswith(AS_ASKED):
             message = "it was judged in its living sandbox, as its task asks elsewhere: that is not to be had again"
+            raise CannotRebuildError(message)
+        circumstance = variation_of(trajectory)
+        if circumstance is not None:
+            message = f"it was judged under a circumstance of its own ({circumstance}): only its run makes that again"
             raise CannotRebuildError(message)
         if self._loaded.task.environment.kind != "workspace":
             return await self._world()

@@ -24,7 +24,7 @@ from assay.verify.again import CannotRebuildError
 from .config import RunConfig
 from .kept import kept_task
 
-__all__ = ["AS_ASKED", "PastTasks", "Places", "Version", "past_config", "priors_of"]
+__all__ = ["AS_ASKED", "PastTasks", "Places", "Version", "past_config", "priors_of", "variation_of"]
 
 Version = Literal["recorded", "today"]
 AS_ASKED = "+as-asked"
@@ -99,6 +99,9 @@ class PastTasks:
             hint = self._problem or "name its folder with --tasks"
             message = f"the task {trajectory.task!r} is missing: the store holds no copy, and no folder has it ({hint})"
             raise CannotRebuildError(message)
+        if self._version == "recorded" and not trajectory.task_digest:
+            message = "the record does not say which version of the task it was: --check-version today takes today's"
+            raise CannotRebuildError(message)
         if self._version == "recorded" and found.task.digest != trajectory.task_digest:
             why = f" ({kept.data['left_out']})" if kept is not None else ""
             message = (
@@ -148,6 +151,12 @@ class PastTasks:
         """Removes it."""
         with contextlib.suppress(OSError):
             self._scratch.cleanup()
+
+
+def variation_of(trajectory: Trajectory) -> str | None:
+    """The circumstance that an attempt was made and judged under; None where there was none."""
+    found = (e.data.get("variation") for e in trajectory.evidence if e.kind == "place")
+    return next((str(name) for name in found if name), None)
 
 
 def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:

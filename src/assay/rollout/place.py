@@ -156,7 +156,8 @@ class WorkspacePlace:
         if not self._told:
             self._told = True
             await tell_task(self._keeping.tasks, self._loaded, recorder)
-            recorder.evidence("state", "place", place_of(self._open().spec, self._backend.name))
+            place = place_of(self._open().spec, self._backend.name)
+            recorder.evidence("state", "place", place | self._under())
         healthcheck = step.healthcheck if step is not None and step.healthcheck else self._parameters.get("healthcheck")
         if step is None and not healthcheck:
             return
@@ -245,6 +246,11 @@ class WorkspacePlace:
         result = await judge_as_asked(self._open(), given)
         await self._seal(unsealed)
         return (result._replace(evidence=(*result.evidence, *self._cost())),)
+
+    def _under(self) -> dict[str, object]:
+        """What differs from what was asked for, by its name."""
+        name = self._keeping.variation.name
+        return {"variation": name} if name else {}
 
     def _cost(self) -> tuple[Evidence, ...]:
         """What judging took, where that was to be measured."""

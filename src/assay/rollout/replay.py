@@ -25,7 +25,8 @@ from assay.store import AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask
 from assay.verify.again import CannotRebuildError, sealed_states
 
-from .past import AS_ASKED, PastTasks, Version, past_config, priors_of
+from .admitted import ADMISSION
+from .past import AS_ASKED, PastTasks, Version, past_config, priors_of, variation_of
 from .plan import PlannedAttempt, merge_limits
 from .progress import Progress
 from .runs import new_run_name, opened_means, run_attempts
@@ -186,6 +187,10 @@ def unreplayable(trajectory: Trajectory) -> str | None:
     """Why an attempt's actions cannot be executed again by us; None where they can."""
     if "imported" in trajectory.started.config:
         return "it was imported: its actions are those of another harness, in an environment that is not known"
+    if trajectory.agent == ADMISSION:
+        return "it is a certificate: nobody acted"
+    if variation_of(trajectory) is not None:
+        return f"it acted under a circumstance of its own ({variation_of(trajectory)}): only its run makes that again"
     if any(call.raw_request is not None for call in trajectory.calls):
         again = f"replay:{trajectory.run}:{trajectory.attempt}"
         return (

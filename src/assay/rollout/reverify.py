@@ -103,11 +103,15 @@ class ReverifyReport(msgspec.Struct, frozen=True):
 
 
 class _Work(NamedTuple):
+    """An attempt that is to be judged again."""
+
     row: AttemptRow
-    loaded: LoadedTask
-    basis: str
-    times: int
-    """How often it was judged again before."""
+    loaded: LoadedTask | None
+    """None where it is not to be had."""
+    basis: str | None
+    """What stands for the checks: one basis judges one state alike."""
+    known: list[Evidence]
+    """What earlier re-verifications said of it."""
 
 
 async def reverify(
@@ -155,6 +159,8 @@ class _Reverifying:
 
     async def run(self, told: Callable[[int, int], None]) -> None:
         """Judges what is to be judged; what is finished is kept, however it ends."""
+        if not self._store.is_sealed:  # else what is judged could not be added
+            RunStore.open(self._settings.store, self._store.run, write=True).close()
         before = learnt(self._settings.store, self._store.run)
         work = deque(self._planned(before))
         total, done = len(self._rows), len(self._rows) - len(work)
@@ -184,7 +190,7 @@ class _Reverifying:
             return None, ""
         try:
             config = past_config(self._store, self._config)
-            means = opened_means(config, self._settings, [one.loaded for one in work], NullAgent())
+            means = opened_means(config, self._settings, [one.loaded for one in work if one.loaded], NullAgent())
             return await stack.enter_async_context(means), ""
         except UserError as exc:
             return None, f"isolation not available: {exc}"
@@ -201,7 +207,7 @@ class _Reverifying:
                 loaded = self._tasks.of(trajectory)
             except CannotRebuildError as exc:
                 was = _first(trajectory)
-                self._keep(row, [(was, cannot(was.check, exc))], None, len(known))
+                self._keep(_Work(row, None, None, known), [(was, cannot(was.check, exc))])
                 continue
             basis = digest_record([loaded.task, self._config.check_version, code_digest()])
             same = [one for one in known if one.data["basis"] == basis and one.data["rounds"] >= self._config.again]
@@ -209,30 +215,33 @@ class _Reverifying:
                 told = msgspec.convert(same[-1].data["results"], list[Reverified])
                 self._results[row.chain] = [msgspec.structs.replace(one, before=True) for one in told]
                 continue
-            planned.append(_Work(row, loaded, basis, len(known)))
+            planned.append(_Work(row, loaded, basis, known))
         return planned
 
     async def _judge(self, work: _Work, means: Means | None, problem: str) -> None:
         trajectory = self._store.trajectory(work.row.chain)
-        if means is None:
+        if means is None or work.loaded is None:
             found = [(_first(trajectory), cannot(_first(trajectory).check, problem))]
         else:
             found = await judged_again(trajectory, work.loaded, means, self._store.blobs, self._config.again)
-        self._keep(work.row, found, work.basis, work.times)
+        self._keep(work, found)
 
-    def _keep(self, row: AttemptRow, found: Sequence[tuple[Verdict, Reverdict]], basis: str | None, times: int) -> None:
+    def _keep(self, work: _Work, found: Sequence[tuple[Verdict, Reverdict]]) -> None:
         """Makes a judgement part of the report, and of what is committed next."""
+        row = work.row
         results = [_told(row, was, now) for was, now in found]
         self._results[row.chain] = results
         open_question = any(one.mark == "cannot" for one in results)
+        if open_question and work.known and work.known[-1].data["results"] == msgspec.to_builtins(results):
+            return  # nothing is learnt by saying the same again
         data: dict[str, Any] = {
             # What could not be judged is tried again the next time.
-            "basis": None if open_question else basis,
+            "basis": None if open_question else work.basis,
             "version": self._config.check_version,
             "rounds": self._config.again,
             "results": msgspec.to_builtins(results),
         }
-        self._pending[row.chain] = _bodies([now for _, now in found], data, times)
+        self._pending[row.chain] = _bodies([now for _, now in found], data, len(work.known))
         if len(self._pending) >= COMMIT_EVERY or time.monotonic() - self._since > COMMIT_EVERY_S:
             self._commit()
 
