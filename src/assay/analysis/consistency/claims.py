@@ -34,6 +34,12 @@ _UNSURE = re.compile(
     r"|\brequire|n't\b|\?",
     re.IGNORECASE,
 )
+_DONE = re.compile(
+    r"\b(?:successfully|correctly|fully) (?:implemented|fixed|completed|resolved|solved|addressed)\b"
+    r"|\b(?:issue|bug|problem|task) (?:is|has been|was) (?:now )?(?:successfully |fully )?"
+    r"(?:fixed|resolved|completed?|solved|done)\b|\ball (?:the )?requirements (?:are|have been|were) (?:now )?met\b",
+    re.IGNORECASE,
+)
 _ADMITS = re.compile(r"fail|except|apart from|other than|pre-?existing|unrelated|skipp|error", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _RAN = re.compile(r"\bI(?:'ve| have)?(?: also| then| just)? (?:ran|run|executed) (?:the command )?`([^`\n]{3,300})`")
@@ -203,7 +209,37 @@ def _in_state(subject: Subject, name: str) -> bool:
     return any(name in str(item.data) for item in subject.trajectory.evidence if item.kind in kinds)
 
 
+def _overruled(subject: Subject) -> Iterator[Finding]:
+    outcomes = [v for v in subject.trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
+    if not outcomes or any(v.status != "fail" for v in outcomes):
+        return
+    spoken = [step.index for step in subject.trajectory.steps if step.actor == "agent" and step.message]
+    claims = [*_claims(subject, _ALL_PASS), *_claims(subject, _DONE)]
+    last = next((pair for pair in claims if spoken and pair[0].step == spoken[-1]), None)
+    if last is None:
+        return
+    said, words = last
+    yield Finding(
+        rule="success-claimed-failed",
+        family="consistency",
+        severity="note",
+        summary=f"its last words, at step {said.step}, say {words!r}; the verdict is fail",
+        steps=(said.step,),
+        quotes=(Quote(said.step, "message", said.sentence[:240]),),
+        evidence=tuple(dict.fromkeys(e for v in outcomes for e in v.evidence)),
+    )
+
+
 RULES = (
+    Rule(
+        "success-claimed-failed",
+        "consistency",
+        "note",
+        "The agent's last words claim success, and the verifier judged that it failed. Most are honest mistakes; it "
+        "says that the words are no evidence.",
+        "Reading the verifier's evidence instead of the agent's words.",
+        _overruled,
+    ),
     Rule(
         "tests-claimed-unrun",
         "consistency",

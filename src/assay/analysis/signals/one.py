@@ -1,0 +1,99 @@
+"""The signals of one trajectory, and what a plugin of the group `assay.signals` is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import msgspec
+
+from assay.records import Trajectory
+
+from .columns import signals
+from .names import CATEGORIES, SIGNALS
+
+__all__ = ["SignalSet", "Signals", "TriageSignals", "signals_of", "steps_table"]
+
+
+class Signals(msgspec.Struct, frozen=True):
+    """What the signals say of one trajectory."""
+
+    counts: dict[str, int]
+    """By name, zeros left out."""
+    severities: dict[str, int]
+    """By category, 0 to 3."""
+    quality: float
+    bucket: str
+
+    def attributes(self) -> dict[str, int | float | str]:
+        """Keys and values as published for OpenTelemetry; counts by category, and each signal as `signal.<type>`."""
+        found: dict[str, int | float | str] = {}
+        for category in CATEGORIES:
+            held = sum(n for name, n in self.counts.items() if name.startswith(category + "."))
+            found[f"signals.{category}.count"] = held
+            found[f"signals.{category}.severity"] = self.severities[category]
+        found |= {f"signal.{name.rsplit('.', 1)[1]}": n for name, n in self.counts.items()}
+        return {**found, "signals.quality": self.quality, "signals.bucket": self.bucket}
+
+
+@runtime_checkable
+class SignalSet(Protocol):
+    """A set of signals, found by entry point `assay.signals`. Pure: it sees columns and gives columns."""
+
+    name: ClassVar[str]
+    signals: ClassVar[tuple[str, ...]]
+    """Names of its columns of counts."""
+
+    def counts(self, steps: Any) -> Any:
+        """Counts of its signals.
+
+        Args:
+            steps: Arrow table as `assay.analysis.signals.signals` takes it: a row a step, chains together and in order.
+
+        Returns:
+            Arrow table with a row a trajectory in the order of their first steps: `chain`, and a column of int64 for
+            each of `signals`.
+        """
+        ...
+
+
+class TriageSignals:
+    """The 25 published signals."""
+
+    name: ClassVar[str] = "triage"
+    signals: ClassVar[tuple[str, ...]] = tuple(signal.name for signal in SIGNALS)
+
+    def counts(self, steps: Any) -> Any:
+        """See `SignalSet.counts`."""
+        return signals(steps).select(["chain", *self.signals])
+
+
+def steps_table(trajectories: Iterable[Trajectory]) -> Any:
+    """Steps as the store's table `steps` has them, with the columns that signals are counted over."""
+    import pyarrow as pa
+
+    rows: dict[str, list[Any]] = {"chain": [], "actor": [], "message": [], "tools": [], "arguments": [], "outputs": []}
+    for trajectory in trajectories:
+        for step in trajectory.steps:
+            rows["chain"].append(trajectory.chain)
+            rows["actor"].append(step.actor)
+            rows["message"].append(step.message)
+            rows["tools"].append([call.name for call in step.tool_calls])
+            rows["arguments"].append([call.arguments for call in step.tool_calls])
+            rows["outputs"].append([seen.content for seen in step.observations])
+    texts = pa.list_(pa.string())
+    kinds = {"tools": texts, "arguments": texts, "outputs": texts}
+    return pa.table({name: pa.array(column, kinds.get(name, pa.string())) for name, column in rows.items()})
+
+
+def signals_of(trajectory: Trajectory) -> Signals:
+    """The signals of one trajectory; of one without steps they are all zero."""
+    if not trajectory.steps:
+        return Signals({}, dict.fromkeys(CATEGORIES, 0), 50.0, "neutral")
+    row = signals(steps_table([trajectory])).to_pylist()[0]
+    return Signals(
+        counts={signal.name: row[signal.name] for signal in SIGNALS if row[signal.name]},
+        severities={category: row[f"signals.{category}.severity"] for category in CATEGORIES},
+        quality=row["signals.quality"],
+        bucket=row["signals.bucket"],
+    )
