@@ -36,6 +36,7 @@ from .run import RunStore
 from .sealed import SealedRun
 from .tables import TABLES, event_rows, trajectory_row
 from .trees import LISTING, listed
+from .trigrams import index_problems
 
 __all__ = ["audit", "chain_problems"]
 
@@ -73,9 +74,15 @@ def _live_parts(store: RunStore) -> list[Iterator[Problem]]:
 
 
 def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
-    sealed = store.sealed()
-    parts = [sealed_exact(store.layout, sealed), chain_problems(store.run, sealed.links(), sealed.attempts())]
-    return [*parts, _sealed(store.layout, sealed), addenda_exact(store.layout), _addenda(store.layout, sealed)]
+    sealed, layout = store.sealed(), store.layout
+    return [
+        sealed_exact(layout, sealed),
+        chain_problems(store.run, sealed.links(), sealed.attempts()),
+        _sealed(layout, sealed),
+        index_problems(sealed, store.run),
+        addenda_exact(layout),
+        _addenda(layout, sealed),
+    ]
 
 
 def chain_problems(run: str, links: Iterable[Link], rows: Iterable[AttemptRow]) -> Iterator[Problem]:

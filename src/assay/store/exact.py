@@ -29,6 +29,7 @@ from .rows import AttemptRow
 from .run import RunStore
 from .sealed import SealedRun, file_digest
 from .tables import TABLES
+from .trigrams import FILE as INDEX
 
 __all__ = ["LiveContent", "addenda_exact", "manifest_problems", "sealed_exact"]
 
@@ -202,7 +203,7 @@ def sealed_exact(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
             yield Problem(run, None, None, "manifest.json is missing")
     elif shown != msgspec.json.format(canonical_bytes(seal.manifest), indent=2):
         yield Problem(run, None, None, "manifest.json does not say what the record says was asked for")
-    named = {f"{name}.parquet" for name in TABLES}
+    named = {f"{name}.parquet" for name in TABLES} | ({INDEX} & set(seal.files))
     for file in sorted(named):
         path = layout.sealed / file
         if not path.is_file():

@@ -286,14 +286,10 @@ class RunStore:
     def find(self, attempt: str) -> AttemptRow:
         """The deciding (else the newest) try of an attempt, by its id, its chain, or a unique beginning of it; the part
         of its name before a slash may be left out."""
-        rows = self.attempts()
-        exact = [r for r in rows if attempt in (r.chain, r.attempt)]
-        near = exact or [
-            r for r in rows if any(n.startswith(attempt) for n in (r.attempt, r.attempt.rpartition("/")[2]))
-        ]
+        near = _near(self.attempts(), attempt) if self._sealed is None else self._sealed.near(attempt)
         names = sorted({r.attempt for r in near})
         if len(names) != 1:
-            known = names or sorted({r.attempt for r in rows})
+            known = names or sorted({r.attempt for r in self.attempts()})
             some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "") if known else "it has none"
             what = "is the beginning of several attempts" if names else "is no attempt"
             message = f"{attempt!r} {what} of run {self.run}: {some}"
@@ -353,6 +349,12 @@ class RunStore:
     def __exit__(self, *_: object) -> None:
         """Closes the run."""
         self.close()
+
+
+def _near(rows: Sequence[AttemptRow], attempt: str) -> list[AttemptRow]:
+    """The rows that are called so; where there is none, those whose attempt's name begins so, perhaps after a slash."""
+    exact = [r for r in rows if attempt in (r.chain, r.attempt)]
+    return exact or [r for r in rows if any(n.startswith(attempt) for n in (r.attempt, r.attempt.rpartition("/")[2]))]
 
 
 def _refuse_sealed(layout: Layout) -> None:

@@ -26,6 +26,8 @@ from .parquet import write_tables
 from .run import RunStore
 from .sealed import SealedRun, SealManifest, file_digest
 from .tables import TABLES
+from .trigrams import FILE as INDEX
+from .trigrams import write_index
 
 __all__ = ["SealReport", "seal"]
 
@@ -82,7 +84,9 @@ def _write(store: RunStore, folder: Path) -> SealManifest:
         message = f"run {store.run} is not sealed, because it is damaged: {problem}"
         raise StoreError(message)
     rows = store.attempts()
-    paths = [folder / f"{name}.parquet" for name in TABLES]
+    with contextlib.closing(SealedRun(folder)) as steps:
+        write_index(steps, folder / INDEX)
+    paths = [*(folder / f"{name}.parquet" for name in TABLES), folder / INDEX]
     manifest = SealManifest(
         run=store.run,
         schema_version=SCHEMA_VERSION,

@@ -10,10 +10,10 @@ Invariant: reading takes the memory of one row group, and damage is a `StoreErro
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -32,7 +32,11 @@ from .chain import Link, event_of
 from .rows import AttemptRow
 from .tables import TABLES, arrow_schema
 
-__all__ = ["Judged", "SealManifest", "SealedRun", "file_digest"]
+__all__ = ["Judged", "SealManifest", "SealedRun", "bytes_of", "ends_of", "file_digest", "flat"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _LINK = list(Link.__struct_fields__)
 _BATCH = 1024
@@ -60,15 +64,6 @@ class SealManifest(msgspec.Struct, frozen=True, omit_defaults=True):
     def written(self) -> bytes:
         """The bytes of `seal.json`."""
         return msgspec.json.format(canonical_bytes(self), indent=2)
-
-
-class _Group(NamedTuple):
-    number: int
-    first: str | None
-    last: str | None
-
-    def may_hold(self, chain: str) -> bool:
-        return self.first is None or self.last is None or self.first <= chain <= self.last
 
 
 class Judged(NamedTuple):
@@ -152,9 +147,48 @@ class SealedRun:
         if chain is None:
             yield from self._links(None, None)
             return
-        groups = [g.number for g in self._groups if g.may_hold(chain)]
+        groups = self._groups_of("events", chain)
         if groups:
             yield from self._links(groups, chain)
+
+    def near(self, attempt: str) -> list[AttemptRow]:
+        """The rows whose chain or attempt is called so; where there is none, whose attempt's name begins so.
+
+        The part of a name before a slash may be left out of a beginning.
+        """
+        import pyarrow.compute as pc
+
+        groups = sorted({*self._groups_of("trajectories", attempt), *self._within("trajectories", "attempt", attempt)})
+        exact = lambda t: pc.or_(pc.equal(t["chain"], attempt), pc.equal(t["attempt"], attempt))  # noqa: E731
+        every = range(self.group_count("trajectories"))
+        return self._chosen(groups, exact) or self._chosen(every, lambda table: _begins(table["attempt"], attempt))
+
+    def group_count(self, name: str) -> int:
+        """How many row groups a table has."""
+        with _readable(self.folder / f"{name}.parquet"):
+            return int(self._file(name).metadata.num_row_groups)
+
+    def texts(self, name: str, group: int, columns: Sequence[str]) -> Iterator[memoryview]:
+        """The bytes of all texts of some columns in a row group, one after the other without a border."""
+        table = self.columns(name, group, columns)
+        with _readable(self.folder / f"{name}.parquet"):
+            found = [flat(chunk) for column in table.columns for chunk in column.chunks]
+            yield from (bytes_of(values) for values in found if len(values))
+
+    def columns(self, name: str, group: int, columns: Sequence[str]) -> Any:
+        """Some columns of a row group, as an Arrow table."""
+        self._require(name, columns)
+        with _readable(self.folder / f"{name}.parquet"):
+            return self._file(name).read_row_group(group, columns=list(columns), use_threads=False)
+
+    def plain_column(self, file: str, column: str) -> list[Any]:
+        """A column of a file beside the tables."""
+        import pyarrow.parquet as pq
+
+        path = self.folder / file
+        with _readable(path):
+            found: list[Any] = pq.read_table(path, columns=[column]).column(column).to_pylist()
+        return found
 
     def rows(self, name: str) -> Iterator[dict[str, Any]]:
         """All rows of a table."""
@@ -185,14 +219,10 @@ class SealedRun:
     ) -> Iterator[dict[str, Any]]:
         import pyarrow.compute as pc
 
+        self._require(name, columns)
         path = self.folder / f"{name}.parquet"
         with _readable(path):
             file = self._file(name)
-            expected, actual = arrow_schema(name), file.schema_arrow
-            wrong = [c for c in columns if c not in actual.names or actual.field(c).type != expected.field(c).type]
-            if wrong:
-                message = f"{path} cannot be read: its column {wrong[0]} is missing or of another type"
-                raise StoreError(message)
             chosen = range(file.metadata.num_row_groups) if groups is None else groups
         for group in chosen:  # one at a time, because a batch would otherwise gather rows over many of them
             with _readable(path):
@@ -207,18 +237,63 @@ class SealedRun:
                     rows = batch.to_pylist()
                 yield from rows
 
-    @cached_property
-    def _groups(self) -> list[_Group]:
-        """Which chains each row group of `events` may hold."""
-        with _readable(self.folder / "events.parquet"):
-            metadata = self._file("events").metadata
-            at = self._file("events").schema_arrow.names.index("chain")
+    def _groups_of(self, name: str, chain: str) -> list[int]:
+        """The row groups that may hold a chain: they lie in order of the chains, so that few need to be looked at."""
+        with _readable(self.folder / f"{name}.parquet"):
+            metadata = self._file(name).metadata
+            at = self._file(name).schema_arrow.names.index("chain")
+            low, high = 0, metadata.num_row_groups
+            while low < high:  # the first group that does not end before the chain
+                middle = (low + high) // 2
+                known = metadata.row_group(middle).column(at).statistics
+                if known is None or not known.has_min_max:
+                    return list(range(metadata.num_row_groups))
+                low, high = (middle + 1, high) if known.max < chain else (low, middle)
             found = []
-            for number in range(metadata.num_row_groups):
+            for number in range(low, metadata.num_row_groups):
                 known = metadata.row_group(number).column(at).statistics
-                has = known is not None and known.has_min_max
-                found.append(_Group(number, known.min if has else None, known.max if has else None))
+                if known is not None and known.has_min_max and known.min > chain:
+                    break
+                found.append(number)
         return found
+
+    def _within(self, name: str, column: str, value: str) -> list[int]:
+        """The row groups whose smallest and largest value leave room for a value."""
+        with _readable(self.folder / f"{name}.parquet"):
+            metadata = self._file(name).metadata
+            at = self._file(name).schema_arrow.names.index(column)
+            known = [metadata.row_group(number).column(at).statistics for number in range(metadata.num_row_groups)]
+        return [n for n, k in enumerate(known) if k is None or not k.has_min_max or k.min <= value <= k.max]
+
+    def _chosen(self, groups: Sequence[int], which: Callable[[Any], Any]) -> list[AttemptRow]:
+        """The rows of some row groups of `trajectories` that a mask over chain and attempt chooses."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        if not groups:
+            return []
+        found: list[AttemptRow] = []
+        self._require("trajectories", ["chain", "attempt", "row"])
+        with _readable(self.folder / "trajectories.parquet"):
+            file = self._file("trajectories")
+            table = file.read_row_groups(list(groups), columns=["chain", "attempt"], use_threads=False)
+            at = np.flatnonzero(pc.fill_null(which(table), False).to_numpy())
+            ends = np.cumsum([file.metadata.row_group(group).num_rows for group in groups])
+            for number in np.unique(np.searchsorted(ends, at, side="right")):
+                start = int(ends[number - 1]) if number else 0
+                inside = at[(at >= start) & (at < ends[number])] - start
+                rows = file.read_row_group(groups[number], columns=["row"], use_threads=False)["row"].take(inside)
+                found += [msgspec.json.decode(row, type=AttemptRow) for row in rows.to_pylist()]
+        return sorted(found, key=lambda row: (row.started or 0.0, row.chain))
+
+    def _require(self, name: str, columns: Sequence[str]) -> None:
+        path = self.folder / f"{name}.parquet"
+        with _readable(path):
+            expected, actual = arrow_schema(name), self._file(name).schema_arrow
+            wrong = [c for c in columns if c not in actual.names or actual.field(c).type != expected.field(c).type]
+        if wrong:
+            message = f"{path} cannot be read: its column {wrong[0]} is missing or of another type"
+            raise StoreError(message)
 
     def _file(self, name: str) -> Any:
         import pyarrow.parquet as pq
@@ -226,6 +301,41 @@ class SealedRun:
         if name not in self._files:
             self._files[name] = pq.ParquetFile(self.folder / f"{name}.parquet")
         return self._files[name]
+
+
+def flat(values: Any) -> Any:
+    """The texts of a column of texts, or of lists of them."""
+    import pyarrow as pa
+
+    return values.flatten() if pa.types.is_list(values.type) else values
+
+
+def bytes_of(texts: Any) -> memoryview:
+    """The bytes of an array of texts, one after the other."""
+    first, ends = _offsets(texts)
+    data = texts.buffers()[2]
+    return memoryview(b"") if data is None or not len(ends) else memoryview(data)[first : first + int(ends[-1])]
+
+
+def ends_of(texts: Any) -> npt.NDArray[np.int32]:
+    """Where each text of an array ends in `bytes_of` it."""
+    return _offsets(texts)[1]
+
+
+def _offsets(texts: Any) -> tuple[int, npt.NDArray[np.int32]]:
+    import numpy as np
+
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return int(offsets[0]), offsets[1:] - offsets[0]
+
+
+def _begins(names: Any, beginning: str) -> Any:
+    """Which names, or parts of them behind the last slash, begin so."""
+    import pyarrow.compute as pc
+
+    plain = names.cast("string")
+    behind = pc.replace_substring_regex(plain, r"^.*/", "")
+    return pc.or_(pc.starts_with(plain, beginning), pc.starts_with(behind, beginning))
 
 
 def file_digest(path: Path) -> str:

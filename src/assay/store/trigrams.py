@@ -1,0 +1,124 @@
+"""Which row groups of a sealed run's steps may hold a text, by any three of its bytes: a search reads few of them.
+
+`search.parquet` lies beside the tables, one row a row group of `steps.parquet`: a bit for every hash of three bytes
+that follow each other in its texts, ASCII letters in lower case. A group that lacks a bit of the wanted text cannot
+hold it; one that has all of them may, and is read.
+
+Invariants: the index never hides a hit (its bits are computed anew by `audit`); a run without it is read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .database import store_errors
+from .problem import Problem
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from .sealed import SealedRun
+
+__all__ = ["FILE", "TEXTS", "groups_with", "index_problems", "write_index"]
+
+FILE = "search.parquet"
+TEXTS = ("arguments", "errors", "message", "outputs", "reasoning")
+"""The columns of `steps` that are searched."""
+BITS = 1 << 16
+"""A group: 1 MiB of program output has some 20,000 different triples."""
+_FACTORS = (40503, 2687, 61)
+_AT_ONCE = 64
+_BECOME_ASCII = "ki"
+"""Letters that one outside of ASCII becomes in lower case (the Kelvin sign, a capital I with a dot)."""
+
+
+def write_index(sealed: SealedRun, path: Path) -> None:
+    """Writes the index of a sealed run's steps. Raises `StoreError` where it cannot be written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([("group", pa.int64()), ("bits", pa.binary())])
+    with store_errors(path), pq.ParquetWriter(path, schema, compression="zstd", write_statistics=False) as writer:
+        computed, group = _computed(sealed), 0
+        while some := list(islice(computed, _AT_ONCE)):
+            writer.write_table(pa.table({"group": range(group, group + len(some)), "bits": some}, schema=schema))
+            group += len(some)
+
+
+def groups_with(sealed: SealedRun, text: str, *, ignore_case: bool) -> Sequence[int]:
+    """The row groups of `steps` that may hold a text, in order.
+
+    Raises:
+        StoreError: The run is damaged.
+    """
+    import numpy as np
+
+    count = sealed.group_count("steps")
+    wanted = _wanted(text, ignore_case=ignore_case)
+    path = sealed.folder / FILE
+    if not len(wanted) or not path.is_file():
+        return range(count)
+    stored = sealed.plain_column(FILE, "bits")
+    if len(stored) != count or any(len(bits) != BITS // 8 for bits in stored):
+        return range(count)  # it is of another file: `audit` says so
+    bits = np.frombuffer(b"".join(stored), np.uint8).reshape(count, BITS // 8)
+    has = (bits[:, wanted >> 3] >> (7 - (wanted & 7)).astype(np.uint8)) & 1
+    return [int(group) for group in np.flatnonzero(has.all(axis=1))]
+
+
+def index_problems(sealed: SealedRun, run: str) -> Iterator[Problem]:
+    """Where the index does not have the bits that the steps give."""
+    if FILE not in sealed.seal.files:
+        return
+    stored = sealed.plain_column(FILE, "bits")
+    if any(one != other for one, other in zip_longest(stored, _computed(sealed))):
+        yield Problem(
+            run, None, None, f"sealed/{FILE} does not have the bits that the steps give, so searches may miss"
+        )
+
+
+def _computed(sealed: SealedRun) -> Iterator[bytes]:
+    import numpy as np
+
+    for group in range(sealed.group_count("steps")):
+        seen = np.zeros(BITS, np.bool_)
+        for data in sealed.texts("steps", group, TEXTS):
+            seen[_hashes(data)] = True
+        yield np.packbits(seen).tobytes()
+
+
+def _hashes(data: Any) -> npt.NDArray[np.uint16]:
+    """A hash of every three bytes that follow each other, ASCII letters in lower case."""
+    import numpy as np
+
+    lower = np.arange(256, dtype=np.uint16)
+    lower[ord("A") : ord("Z") + 1] += 32
+    letters = lower[np.frombuffer(data, np.uint8)]
+    if len(letters) < 3:
+        return letters[:0]
+    first, second, third = (np.uint16(factor) for factor in _FACTORS)
+    found = letters[:-2] * first
+    found += letters[1:-1] * second
+    found += letters[2:] * third
+    return found
+
+
+def _wanted(text: str, *, ignore_case: bool) -> npt.NDArray[np.int64]:
+    """The bits that a group must have. Where case is ignored, only those that no other letter can stand for."""
+    import numpy as np
+
+    data = text.encode()
+    if not ignore_case:
+        return np.unique(_hashes(data)).astype(np.int64)
+    sure = [c.isascii() and c not in _BECOME_ASCII for c in text.lower()]
+    parts, at = [], 0
+    for end, is_sure in enumerate([*sure, False]):
+        if not is_sure:
+            parts.append(text.lower()[at:end])
+            at = end + 1
+    found = [_hashes(part.encode()) for part in parts]
+    return np.unique(np.concatenate(found)).astype(np.int64)

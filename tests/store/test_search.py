@@ -1,0 +1,140 @@
+"""A search of a sealed run reads little of it and finds what reading all of it finds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.errors import StoreError, UserError
+from assay.records import AttemptStarted, Observation, Step, StepTaken, ToolCall
+from assay.store import RunStore, audit, parquet, seal, search
+from assay.store.sealed import SealedRun
+from assay.store.trigrams import FILE, groups_with
+
+pytestmark = pytest.mark.quick
+Fill = Callable[..., None]
+letters = st.text(alphabet="aAbkKiIsS\u212a\u0130\u00e9\u00c9 \u03a3\u03c2\U0001f600", max_size=7)
+steps = st.lists(st.tuples(letters, letters | st.none(), st.lists(st.tuples(letters, letters), max_size=2)), max_size=6)
+
+
+def recorded(root: Path, chains: list[list[tuple[str, str | None, list[tuple[str, str]]]]]) -> None:
+    with RunStore.create(root, "r", {}) as store:
+        for number, said in enumerate(chains):
+            name = f"a@{number}"
+            store.append(f"{name}.0", [AttemptStarted("r", name, "t", "d", "a", None, 1, number)])
+            for index, (message, reasoning, outputs) in enumerate(said):
+                calls = tuple(ToolCall("c", "shell", one, None) for one, _ in outputs)
+                seen = tuple(Observation(out, "c", stderr=err) for err, out in outputs)
+                store.append(f"{name}.0", [StepTaken(Step(index, "agent", message, reasoning, calls, seen))])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(steps, min_size=1, max_size=4), letters.filter(bool), st.booleans())
+def test_sealed_and_live_runs_find_the_same(
+    tmp_path_factory: pytest.TempPathFactory,
+    chains: list[list[tuple[str, str | None, list[tuple[str, str]]]]],
+    text: str,
+    ignore_case: bool,
+) -> None:
+    root = tmp_path_factory.mktemp("store")
+    recorded(root, chains)
+    live = search(root, text, ignore_case=ignore_case)
+    seal(root, "r")
+    assert sorted(map(str, search(root, text, ignore_case=ignore_case))) == sorted(map(str, live))
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A sealed run with a row group a chain; each has a word of its own, and one that all have."""
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 1)
+    recorded(tmp_path, [[(f"common text own{number:04d}", None, [])] for number in range(30)])
+    seal(tmp_path, "r")
+    return tmp_path
+
+
+def test_only_what_may_hold_the_text_is_read(many: Path) -> None:
+    sealed = SealedRun(many / "runs" / "r" / "sealed")
+    last = 27  # of a@7: row groups lie in order of the chains' names
+    assert list(groups_with(sealed, "own0007", ignore_case=False)) == [last]
+    assert list(groups_with(sealed, "OWN0007", ignore_case=True)) == [last]
+    assert list(groups_with(sealed, "nowhere", ignore_case=False)) == []
+    assert len(groups_with(sealed, "common", ignore_case=False)) == 30
+    assert len(groups_with(sealed, "wn", ignore_case=False)) == 30  # too short to tell
+
+
+def test_hits_come_in_order_and_the_limit_ends_the_reading(many: Path) -> None:
+    assert [hit.chain for hit in search(many, "common", limit=3)] == ["a@0.0", "a@1.0", "a@10.0"]
+    assert len(search(many, "common")) == 30
+    assert [hit.attempt for hit in search(many, "own0007")] == ["a@7"]
+
+
+def test_a_text_over_the_border_of_two_is_no_hit(tmp_path: Path) -> None:
+    recorded(tmp_path, [[("one", None, []), ("two one", None, [])]])
+    seal(tmp_path, "r")
+    assert search(tmp_path, "etw") == ()
+    assert [hit.step for hit in search(tmp_path, "one")] == [0, 1]
+
+
+def test_an_older_seal_without_the_index_is_read_whole(many: Path) -> None:
+    (many / "runs" / "r" / "sealed" / FILE).unlink()
+    assert [hit.attempt for hit in search(many, "own0007")] == ["a@7"]
+
+
+def test_an_index_that_hides_a_group_is_found_even_with_a_new_digest(many: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from assay.store.sealed import SealManifest, file_digest
+
+    path = many / "runs" / "r" / "sealed" / FILE
+    table = pq.read_table(path)
+    bits = [*table["bits"].to_pylist()[:-1], bytes(8192)]
+    old = file_digest(path)
+    pq.write_table(table.set_column(1, table.schema.field(1), pa.array(bits, pa.binary())), path)
+    seal_path = path.with_name("seal.json")
+    forged = msgspec.json.decode(seal_path.read_text().replace(old, file_digest(path)), type=SealManifest)
+    seal_path.write_bytes(msgspec.structs.replace(forged, digest=forged.own_digest()).written())
+    assert ["searches may miss" in problem.what for problem in audit(many, "r")] == [True]
+
+
+def test_a_damaged_steps_file_is_a_store_error(many: Path) -> None:
+    path = many / "runs" / "r" / "sealed" / "steps.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(StoreError, match=r"steps\.parquet cannot be read"):
+        search(many, "common")
+
+
+@pytest.mark.parametrize("name", ["a@7", "a@7.0"])
+def test_an_attempt_is_found_by_its_names(many: Path, name: str) -> None:
+    with RunStore.open(many, "r") as store:
+        assert store.find(name).attempt == "a@7"
+        assert store.trajectory(store.find(name).chain).steps[0].message == "common text own0007"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("a@1", None), ("a@", "is the beginning of several"), ("zebra", "is no attempt"), ("%", "is no")]
+)
+def test_beginnings_are_as_in_a_live_run(many: Path, name: str, said: str | None) -> None:
+    with RunStore.open(many, "r") as store:
+        if said is None:
+            assert store.find(name).attempt == name
+        else:
+            with pytest.raises(UserError, match=said):
+                store.find(name)
+
+
+def test_the_part_before_a_slash_may_be_left_out(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        for name in ("x/hello@0", "y/other@0"):
+            store.append(f"{name}.0", [AttemptStarted("r", name, "t", "d", "a", None, 1, 0)])
+    seal(tmp_path, "r")
+    with RunStore.open(tmp_path, "r") as store:
+        assert store.find("hel").attempt == "x/hello@0"
+        assert store.find("y/").attempt == "y/other@0"
