@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,8 @@ from assay.analysis.actions import actions_of
 from assay.analysis.interface import Action
 from assay.analysis.loops import loops_of
 from assay.analysis.outcomes import outcome_of
+from assay.analysis.progress import observed_progress
+from assay.analysis.quality import process_quality
 from assay.analysis.reach import landmarks, reach_of
 from assay.analysis.recovery import recovery_of
 from assay.analysis.states import states_of
@@ -40,6 +44,9 @@ def tool(name: str, text: str, **more: bool) -> Action:
         (ran(("ls", "!no"))[0], "error:exit 1"),
         (ran(("python a.py", 'Traceback (most recent call last):\n  File "a"\nKeyError: 1'))[0], "error:KeyError"),
         (ran(("x", 'Traceback (most recent call last):\n  File "a"\na.b.MyError: 1\nmore'))[0], "error:MyError"),
+        (ran(("pytest -q | tail -1", "1 failed, 2 passed in 0.1s"))[0], "error:tests"),
+        (ran(("pytest -q | tail -1", "2 passed in 0.1s"))[0], "ok"),
+        (ran(("cat log", "1 failed, 2 passed in 0.1s"))[0], "ok"),
         (tool("read", "ERROR: no such file"), "error:tool"),
         (tool("read", "def error(): pass"), "ok"),
         (tool("book", "no seat", error=True), "error"),
@@ -92,3 +99,26 @@ def test_reach_and_accuracy_part() -> None:
 def test_there_are_no_landmarks_of_nobody() -> None:
     with pytest.raises(ValueError, match="there is none"):
         landmarks([])
+
+
+HOSTILE = ["\n", "1 passed, ", "Error: ", "Traceback (most recent call last)\n", "1 failed ", "Tests: "]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_output_takes_linear_time(piece: str) -> None:
+    actions = ran(*[("pytest -q", "Traceback (most recent call last)" + piece * (200_000 // len(piece)))] * 2)
+    started = time.perf_counter()
+    for action in actions:
+        outcome_of(action)
+    observed_progress(actions)
+    loops_of(actions)
+    assert time.perf_counter() - started < 10
+
+
+def test_long_hostile_attempts_take_no_quadratic_time() -> None:
+    actions = ran(*((f"make t{n}", "!no" if n % 2 else "ok") for n in range(3000)))
+    started = time.perf_counter()
+    recovery_of(actions)
+    loops_of(actions)
+    process_quality(actions, [actions])
+    assert time.perf_counter() - started < 30

@@ -15,6 +15,7 @@ PROGRAMS = {"openai_agents_program.py", "smolagents_program.py", "check_receipt.
 IN_A_SANDBOX = {"first_run.py"}
 SAYS = {
     "check_again.py": "decisive: step 1",
+    "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "first_run.py": "pass reward 1",
     "prove_a_record.py": "its first 8 events are not those of the receipt",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from .actions import is_test_run
 from .interface import Action
 
 __all__ = ["is_error", "outcome_of"]
@@ -18,16 +19,24 @@ _SHELL_ERRORS = re.compile(
     r"(?:command not found|No such file or directory|Permission denied|fatal: |syntax error near|cannot access )"
 )
 _TOOL_ERRORS = re.compile(r"^\s*(?:ERROR\b|Error\b|error:|<error>|Invalid |No replacement was performed)")
+_TESTS_FAILED = re.compile(
+    r"\b[1-9]\d{0,8} (?:failed|errors?)\b[^\n]{0,200}? in \d"
+    r"|^FAILED \((?:failures|errors)=|^Tests:[^\n]{0,100}? failed",
+    re.MULTILINE,
+)
 _LOOKED_AT = 20_000
 
 
 def outcome_of(action: Action) -> str:
-    """`none`, `ok`, `error`, or `error:` with a kind: the exception's name, `exit 2`."""
+    """`none`, `ok`, `error`, or `error:` with a kind: the exception's name, `tests`, `exit 2`."""
     text = (action.observation or "")[-_LOOKED_AT:]
     if action.observation is None and not action.error and action.exit_code is None:
         return "none"
     if _TRACEBACK in text and (raised := _RAISED.findall(text[text.rindex(_TRACEBACK) :])):
         return f"error:{raised[0]}"
+    # Piped through `tail`, a test run that fails has the exit code 0.
+    if is_test_run(action) and _TESTS_FAILED.search(text):
+        return "error:tests"
     if action.exit_code not in (None, 0):
         return f"error:exit {action.exit_code}"
     if action.error:

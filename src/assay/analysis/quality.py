@@ -34,7 +34,7 @@ __all__ = [
 Tier = Literal["ideal", "solid", "lucky", "partial_fail", "off_track"]
 IDEAL, SOLID, PARTIAL = 70.0, 47.0, 40.0
 """Lower bounds of the tiers, in points."""
-MOST_ACTS = 2_000
+MOST_ACTS = 1_000
 _PARTS = {"coverage": 25.0, "coherence": 25.0, "completeness": 18.0, "workflow": 12.0, "f1": 10.0}
 _OUTCOME = 10.0
 _LABEL_FREE = sum(_PARTS.values())
@@ -64,7 +64,7 @@ class Quality(msgspec.Struct, frozen=True):
     wasted: tuple[int, ...]
     """Positions among the actions that were waste."""
     judged: int
-    """How many actions were looked at: the first 2,000 at the most, of the attempt and of each reference."""
+    """How many actions were looked at: the first 1,000 at the most, of the attempt and of each reference."""
     path: int | None = None
     """Which reference it was most like."""
 

@@ -40,6 +40,13 @@ class QuotientNode(msgspec.Struct):
     failed: int = 0
     """Attempts that came here at least once; those that passed and failed, where it is known."""
 
+    def told(self) -> str:
+        """What its first member did, in a line."""
+        if self.state is None:
+            return "the beginning"
+        words = self.state.what if self.state.kind == "shell" else " ".join((self.state.tool, self.state.file))
+        return " ".join(words.split())[:120] + (f" [{self.outcome}]" if self.is_error else "")
+
     @property
     def is_error(self) -> bool:
         """Whether its acts came to an error."""
