@@ -125,6 +125,13 @@ class Building:
         made = self.steps[step.index] = msgspec.structs.replace(step, **named)
         return made
 
+    def add_calls(self, step: Step, *made: ToolCall) -> Step:
+        """Adds tool calls to a turn that was added."""
+        for call in made:
+            self._asked.setdefault(call.id, []).append(step.index)
+            self._last_asked = step.index
+        return self.change(step, tool_calls=(*step.tool_calls, *made))
+
     def observation(self, content: str, call_id: str | None = None, **named: Any) -> Observation:
         """What was observed; of a long text the beginning, with the whole kept. `named`: fields of `Observation`."""
         text, truncated = shown(content, self._reading)
