@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from assay.errors import StoreError
-from assay.records import Noted, Verdict, VerdictGiven
-from assay.store import Problem, RunStore, annotate, audit, seal
+from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven, digest_bytes
+from assay.store import LISTING, BlobStore, Problem, RunStore, annotate, audit, keep_tree, seal
 
 Fill = Callable[..., None]
 FEW, MANY = 100, 1000
@@ -32,9 +32,15 @@ class Change(NamedTuple):
 
 
 def learn(root: Path) -> None:
+    """Verdicts that came later, and a folder that was kept with one."""
+    folder = root / "folder"
+    (folder / "below").mkdir(parents=True, exist_ok=True)
+    (folder / "below" / "file.txt").write_text("what the agent left")
+    kept = keep_tree(BlobStore(root / "blobs"), folder, most_bytes=1 << 20)
+    tree = EvidenceAdded(Evidence("tree", "state", "file", {LISTING: kept.listing}, (kept.listing,)))
     for chain in ("t.a.0.0", "t.a.1.0"):
         found = VerdictGiven(Verdict("audit", "integrity", "fail", None, f"seen in {chain}", marks=("m",)))
-        annotate(root, "r", chain, [found, Noted("remark", {"of": "somebody"})])
+        annotate(root, "r", chain, [found, tree, Noted("remark", {"of": "somebody"})])
 
 
 @pytest.fixture
@@ -214,14 +220,14 @@ AT = "chain = 't.a.1.0' AND idx"
 STRUCTURE = {
     "an event removed": ([f"DELETE FROM events WHERE {AT} = 2"], ("t.a.1.0", 2)),
     "the verdict removed": ([f"DELETE FROM events WHERE {AT} = 4"], ("t.a.1.0", 4)),
-    "the last verdict removed": ([f"DELETE FROM events WHERE {AT} = 8"], ("t.a.1.0", 8)),
+    "the last verdict removed": ([f"DELETE FROM events WHERE {AT} = 7"], ("t.a.1.0", 7)),
     "an event inserted": (
         ["INSERT INTO events SELECT 999, chain, 99, type, body, previous, digest FROM events WHERE " + AT + " = 4"],
         ("t.a.1.0", 99),
     ),
     "an event put at the end": (
-        ["INSERT INTO events SELECT 27, chain, 9, type, body, previous, digest FROM events WHERE " + AT + " = 4"],
-        ("t.a.1.0", 9),
+        ["INSERT INTO events SELECT 29, chain, 10, type, body, previous, digest FROM events WHERE " + AT + " = 4"],
+        ("t.a.1.0", 10),
     ),
     "two events swapped": (
         [
@@ -330,8 +336,7 @@ def test_a_file_that_was_put_in_is_named(sealed: Path, name: str) -> None:
 @pytest.mark.quick
 def test_a_swap_of_two_blobs_is_found(live: Path) -> None:
     with RunStore.open(live, "r") as store:
-        other = store.blobs.put(b"other bytes")
-        (mine,) = (address for address in store.blobs.addresses() if address != other)
+        other, mine = store.blobs.put(b"other bytes"), digest_bytes(b"the whole output of r")
     shutil.copyfile(live / "blobs" / other[7:9] / other[7:], aside := live / "aside")
     aside.replace(live / "blobs" / mine[7:9] / mine[7:])
     assert {("t.a.0.0", 2), ("t.a.0.0", 3)} <= {(p.chain, p.index) for p in audit(live, "r") if mine in p.what}

@@ -48,7 +48,8 @@ def seal(
     cut = f"; {len(report.unfinished)} chains never ended" if report.unfinished else ""
     console().print(
         f"run {report.run} {done}: {report.chains} chains, {report.events} events{cut}\n"
-        f"head {report.head}\nkeep the head elsewhere: it alone shows a complete rewrite"
+        f"head {report.head}\nkeep it elsewhere, or a receipt (`assay receipt {report.run} --out FILE`): nothing else "
+        "shows a complete rewrite"
     )
 
 
