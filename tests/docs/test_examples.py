@@ -22,6 +22,7 @@ SAYS = {
     "read_a_run.py": "problems: ()",
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
+    "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
     "word_agent.py": "written after 1 step",
 }
 
