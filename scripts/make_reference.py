@@ -38,6 +38,8 @@ from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
 from assay.analysis.card import Card, Mark, TaskCard
 from assay.analysis.causes import Cause
+from assay.analysis.contracts.fields import ROOT_VALUES, ROOTS
+from assay.analysis.contracts.syntax import MEANINGS
 from assay.analysis.interface import Finding as RuleFinding
 from assay.analysis.interface import Quote
 from assay.analysis.replayed import Comparison, Difference, PathDifference
@@ -522,6 +524,41 @@ def volatile_page() -> str:
     return made + "".join(f"| `{path}` | {why} |\n" for path, why in escaped)
 
 
+def contracts_page() -> str:
+    """docs/reference/contracts.md."""
+    contracts = importlib.import_module("assay.analysis.contracts.contract")
+    names = ("reader", "evaluation", "pattern", "memory", "flow")
+    parts = {name: inspect.getdoc(importlib.import_module(f"assay.analysis.contracts.{name}")) or "" for name in names}
+    guards = inspect.getdoc(importlib.import_module("assay.rollout.guards"))
+    made = (
+        "# Safety contracts\n\nWhat must hold over the calls and the state of a run. `assay contract check FILE` reads "
+        "one; `assay run --contract FILE` and a task's `[[metadata.assay.contracts]]` hold agents to it while they "
+        "act; `assay audit --contract FILE` judges what was recorded. "
+        "[How to](../how-to/judge-a-run.md).\n\n```text\n"
+        f"{inspect.getdoc(contracts)}\n```\n"
+    )
+    tables = {
+        "A file": contracts.ContractTable,
+        "`[[rules]]`": contracts.RuleTable,
+        "`[[agents]]`": contracts.AgentTable,
+    }
+    tables |= {"`[[labels]]`": contracts.LabelTable, "`[memory]`": contracts.MemoryTable}
+    made += "".join(f"\n## {title}\n\n{inspect.getdoc(s)}\n\n{field_table(s)}" for title, s in tables.items())
+    made += f"\n# Expressions\n\n```text\n{parts['reader']}\n```\n\n{parts['evaluation']}\n\n"
+    made += "| operator | true at a step where |\n|---|---|\n"
+    made += "".join(f"| `{form}` | {meaning} |\n" for form, meaning in MEANINGS.items())
+    made += "\n## What can be named at a step\n\nA step is a tool call, or a turn without one.\n\n"
+    made += "| name | what |\n|---|---|\n"
+    made += "".join(f"| `{root}.{name}` | {text} |\n" for root, below in ROOTS.items() for name, text in below.items())
+    made += "".join(f"| `{root}` | {text} |\n" for root, text in ROOT_VALUES.items())
+    made += f"\n## Patterns\n\n{parts['pattern']}\n\n# While an agent acts\n\n{guards}\n"
+    made += f"\n## The memory of a session\n\n{parts['memory']}\n\n# Several agents\n\n{parts['flow']}\n"
+    made += "\n# Finished examples\n\nEach is run by the tests, on a run that keeps it and on runs that break it.\n"
+    for path in sorted((ROOT / "docs_src" / "contracts").glob("*.toml")):
+        made += f"\n## {path.stem.replace('_', ' ')}\n\n```toml\n{path.read_text(encoding='utf-8')}```\n"
+    return made
+
+
 def cheats_page() -> str:
     """docs/reference/cheats.md."""
     quick = ", ".join(f"`{cheat.name}`" for cheat in CHEATS if cheat.quick)
@@ -566,6 +603,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "agents.md": agents_page,
     "checks.md": checks_page,
     "cheats.md": cheats_page,
+    "contracts.md": contracts_page,
     "volatile.md": volatile_page,
     "covered.md": covered_page,
 }

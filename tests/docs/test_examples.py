@@ -18,6 +18,7 @@ SAYS = {
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "first_run.py": "pass reward 1",
+    "judge_a_run.py": "standing: fail",
     "prove_a_record.py": "its first 8 events are not those of the receipt",
     "read_a_run.py": "problems: ()",
     "record_a_command.py": "exit code 0",

@@ -21,7 +21,8 @@ _HELP = """Turns any agent run into an environment-verified trajectory.
 
 Start here: assay demo. Then: assay synth repository, assay run, assay stats, assay show.
 Results go to stdout, everything else to stderr; most verbs take --json.
-Exit codes: 0 done, 1 lint or verify found something, 2 bad input, 3 something outside Assay failed, 130 interrupted."""
+Exit codes: 0 done, 1 lint, verify or audit found something, 2 bad input, 3 something outside Assay failed,
+130 interrupted."""
 
 
 class Verb(NamedTuple):

@@ -115,7 +115,7 @@ Told = Callable[[int, int], None]
 
 
 def audit_run(
-    root: Path, run: str, config: AuditConfig, told: Told, backend: ModelBackend | None = None
+    root: Path, run: str, config: AuditConfig, told: Told | None = None, backend: ModelBackend | None = None
 ) -> AuditReport:
     """Judges the deciding tries of a run.
 
@@ -133,13 +133,18 @@ def audit_run(
     began = time.monotonic()
     asker = None if backend is None else _Asker(root, run, backend)
     try:
-        cards, counts = _audited(root, run, config, told, asker)
+        cards, counts = _audited(root, run, config, told or _unheard, asker)
     finally:
         if asker is not None:
             asker.close()
     cards.sort(key=lambda card: card.chain)
     seconds = round(time.monotonic() - began, 3)
     return AuditReport(run, tuple(cards), task_cards(cards), counts["added"], counts["discarded"], seconds)
+
+
+def _unheard(done: int, total: int) -> None:
+    """For who wants the end alone."""
+    del done, total
 
 
 def _audited(

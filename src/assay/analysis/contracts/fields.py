@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-__all__ = ["MISSING", "NOTHING", "PENDING", "ROOTS", "problem_of_path", "value_at"]
+__all__ = ["MISSING", "NOTHING", "PENDING", "ROOTS", "ROOT_VALUES", "problem_of_path", "value_at"]
 
 
 class _Absent:
@@ -71,11 +71,16 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
         "outcome": "how it was judged",
     },
 }
-"""Root names, and the fields below them; a root without fields is a value itself.
-
-`actor` is agent, user, environment or other_agent; `who` the actor's own name in runs of several agents; `step` the
-step's number; `seconds` the time since the first step.
-"""
+"""Root names, and the fields below them; a root without fields is a value itself."""
+ROOT_VALUES: Final[dict[str, str]] = {
+    "actor": "agent, user, environment or other_agent",
+    "who": "the actor's own name, in runs of several agents",
+    "message": "what was said",
+    "reasoning": "what was thought, where it is recorded",
+    "step": "the step's number",
+    "seconds": "the time since the first step",
+}
+"""What the roots are that are values themselves."""
 _OPEN: Final = {("call", "arguments"), ("result", "data"), ("final", "facts")}
 
 
