@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import StoreError, UserError
@@ -347,3 +348,36 @@ def test_others_write_the_same_canonical_bytes(name: str) -> None:
     value = {"b": [name, 3, None], "a": name}
     theirs = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert canonical_bytes(value) == theirs.encode()
+
+
+numbers: st.SearchStrategy[Any] = st.integers(-(2**70), 2**70) | st.floats()
+junk = st.none() | st.booleans() | numbers | st.text(max_size=5) | st.just([]) | st.just({})
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The way to everything inside a JSON value."""
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [way, *(deeper for key, item in below for deeper in places(item, (*way, key)))]
+
+
+@pytest.mark.parametrize("more", [WHOLE, ONE])
+def test_no_receipt_makes_a_traceback(tmp_path: Path, fill: Fill, key: Path, more: dict[str, Any]) -> None:
+    fill()
+    plain = msgspec.json.decode(msgspec.json.encode(make_receipt(tmp_path, "r", key=key, **more)))
+    ways = [way for way in places(plain) if way]
+    path = tmp_path / "hostile"
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.sampled_from(ways), junk)
+    def tried(way: tuple[Any, ...], value: Any) -> None:
+        changed = msgspec.json.decode(msgspec.json.encode(plain))
+        inner = changed
+        for step in way[:-1]:
+            inner = inner[step]
+        same, inner[way[-1]] = inner[way[-1]] == value, value
+        told_less = way[0] == "signature" or (way == ("proof", "events") and value is None)
+        path.write_bytes(msgspec.json.encode(changed))
+        with contextlib.suppress(UserError):
+            assert check_receipt(tmp_path, "r", read_receipt(path)).problems or same or told_less
+
+    tried()
