@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from assay.analysis.coverage import cover
-from assay.analysis.failures import shortfalls
+from assay.analysis.failures import first_divergence, shortfalls
 from assay.analysis.quality import Parts, label_free_score, process_quality, quality_score, tier
 from assay.analysis.stages import Stage, stages_of
 from assay.analysis.states import states_of
@@ -50,8 +50,8 @@ def test_every_published_score_and_tier_is_recomputed(rows: list[dict[str, str]]
     assert len(rows) == 922
     for row in rows:
         passed = row["passed"] == "True"
-        score = round(quality_score(parts(row), passed))
-        assert (score, tier(score, passed)) == (int(row["quality_score"]), row["quality_tier"])
+        score = round(quality_score(parts(row), passed=passed))
+        assert (score, tier(score, passed=passed)) == (int(row["quality_score"]), row["quality_tier"])
 
 
 def test_lucky_passes_are_few_with_the_label_in_the_score_and_many_without(rows: list[dict[str, str]]) -> None:
@@ -123,6 +123,7 @@ def _against_references(recorded: list[Run], folder: Path) -> dict[str, str]:
                 ("completeness", best.completeness, "stage_completeness"),
                 ("workflow", workflow_similarity(run.stages, path), "workflow_similarity"),
                 ("temporal", temporal_profile(run.stages, path), "temporal_profile_score"),
+                ("divergence", float(first_divergence(best)), "divergence_step"),
             ):
                 against.setdefault(name, []).append((ours_value, float(run.row[column])))
     return {name: f"r = {np.corrcoef(np.array(held).T)[0, 1]:.2f}" for name, held in against.items()}

@@ -74,12 +74,12 @@ def label_free_score(parts: Parts) -> float:
     return sum(weight * float(getattr(parts, name)) for name, weight in _PARTS.items())
 
 
-def quality_score(parts: Parts, passed: bool | None) -> float:  # noqa: FBT001 - as the published formula has it
+def quality_score(parts: Parts, *, passed: bool | None) -> float:
     """Points as published, 0 to 100. `passed` is None where it is not known."""
     return label_free_score(parts) + _OUTCOME * (0.5 if passed is None else float(passed))
 
 
-def tier(score: float, passed: bool) -> Tier:  # noqa: FBT001 - as above
+def tier(score: float, *, passed: bool) -> Tier:
     """The tier of a score of 0 to 100, as published."""
     if not passed:
         return "partial_fail" if score >= PARTIAL else "off_track"
@@ -112,7 +112,7 @@ def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Act
     if not references:
         alone = without_reference(states)
         score = sum(weight * alone[name] for name, weight in _ALONE.items()) / sum(_ALONE.values())
-        return Quality(score, alone, False, waste_of(states).wasted, len(states))
+        return Quality(score, alone, referenced=False, wasted=waste_of(states).wasted, judged=len(states))
     paths = [states_of(each[:MOST_ACTS]) for each in references]
     covered = cover(states, paths)
     path = paths[covered.path]
