@@ -351,7 +351,7 @@ def test_others_write_the_same_canonical_bytes(name: str) -> None:
 
 
 numbers: st.SearchStrategy[Any] = st.integers(-(2**70), 2**70) | st.floats()
-junk = st.none() | st.booleans() | numbers | st.text(max_size=5) | st.just([]) | st.just({})
+junk: st.SearchStrategy[Any] = st.none() | st.booleans() | numbers | st.text(max_size=5) | st.just([]) | st.just({})
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
