@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import re
 import time
 
@@ -39,6 +40,14 @@ def test_time_is_linear_in_the_text() -> None:
     began = time.perf_counter()
     assert not compile_pattern("(a*)*(a|aa)+b").search("a" * 20_000)
     assert time.perf_counter() - began < 2
+
+
+def test_a_search_that_takes_too_long_is_given_up() -> None:
+    hostile = compile_pattern("a(a|b){90}c")
+    text = "".join(random.Random(1).choices("ab", k=100_000))
+    began = time.perf_counter()
+    assert hostile.search(text) is None
+    assert time.perf_counter() - began < 10
 
 
 @pytest.mark.parametrize(

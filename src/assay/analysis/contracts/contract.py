@@ -53,6 +53,8 @@ Enforce = Literal["deny", "ask", "log"]
 Kind = Literal["precondition", "invariant", "governance", "recovery"]
 MOST_BYTES: Final = 256 * 1024
 MOST_RULES: Final = 500
+MOST_NODES: Final = 10_000
+"""Parts of all expressions together: each is looked at for every call."""
 _AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
 _NAME: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 
@@ -188,6 +190,7 @@ def contract_of(data: dict[str, Any], name: str) -> Contract:
     reading.require_unique()
     definitions = reading.definitions()
     rules = tuple(reading.rule(index, rule, definitions) for index, rule in enumerate(table.rules))
+    reading.require_bounded(rules)
     labels = tuple(reading.label(index, label, definitions) for index, label in enumerate(table.labels))
     if not (rules or labels or table.agents or table.memory):
         message = f"{name}: the contract asks for nothing: add [[rules]], [[agents]], [[labels]] or [memory]"
@@ -242,6 +245,11 @@ class _Reading:
         for field, problem in _problems(rule):
             self._fail(f"{key}.{field}", problem)
         return rule
+
+    def require_bounded(self, rules: tuple[Clause, ...]) -> None:
+        size = sum(sum(1 for _ in walk(rule.formula)) for rule in rules)
+        if size > MOST_NODES:
+            self._fail("rules", f"with their definitions they have {size} parts: a contract has at most {MOST_NODES}")
 
     def label(self, index: int, table: LabelTable, definitions: dict[str, Node]) -> Label:
         key = f"labels[{index}] ({table.name})"

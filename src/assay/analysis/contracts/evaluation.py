@@ -161,7 +161,10 @@ def _presence(value: Any, *, known: bool) -> Truth:
 def _matches(value: Any, pattern: Pattern) -> Truth:
     if not isinstance(value, str):
         return _of_absent(value)
-    return TRUE if pattern.search(value[:_TEXT]) else (UNKNOWN if len(value) > _TEXT else FALSE)
+    found = pattern.search(value[:_TEXT])
+    if found is None or (not found and len(value) > _TEXT):
+        return UNKNOWN
+    return TRUE if found else FALSE
 
 
 def _is_number(value: Any) -> bool:

@@ -16,10 +16,12 @@ from typing import Final, NamedTuple
 __all__ = ["Pattern", "PatternError", "compile_pattern"]
 
 MOST_STATES: Final = 5_000
+MOST_WORK: Final = 2_000_000
+"""States that are looked at in one search; hostile patterns make each character cost all of them."""
 MOST_REPEATS: Final = 100
 MOST_DEPTH: Final = 50
-MOST_KEPT: Final = 5_000
-"""Transitions that are kept; beyond it the table is begun anew."""
+MOST_KEPT: Final = 200_000
+"""States in all transitions that are kept; beyond it the table is begun anew."""
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _DIGITS: Final = frozenset("0123456789")
 _SPACE: Final = frozenset(" \t\n\r\f\v")
@@ -66,13 +68,17 @@ class Pattern:
         self._states = states
         self._start, self._accept = ends
         self._fold = fold
+        self._kept = 0
+        self._left = 0
+        """States that may still be looked at in this search."""
         self._table: dict[tuple[frozenset[int], str, tuple[bool, bool, bool]], frozenset[int] | None] = {}
 
     def __repr__(self) -> str:
         return f"Pattern({self.source!r})"
 
-    def search(self, text: str) -> bool:
-        """Whether the pattern fits anywhere in the text."""
+    def search(self, text: str) -> bool | None:
+        """Whether the pattern fits anywhere in the text; None where finding out would take too long."""
+        self._left = MOST_WORK
         waiting: frozenset[int] = frozenset()
         last = len(text)
         before = False
@@ -82,6 +88,8 @@ class Pattern:
             found = self._step(waiting, char, (at == 0, before, after))
             if found is None:
                 return True
+            if self._left < 0:
+                return None
             waiting, before = found, after
         return False
 
@@ -92,6 +100,7 @@ class Pattern:
         first, before, after = place
         if key in self._table:
             return self._table[key]
+        self._left -= len(waiting) + 1
         here = self._closed(waiting | {self._start}, first=first, last=char == "", boundary=before != after)
         if self._accept in here:
             found = None
@@ -99,8 +108,10 @@ class Pattern:
             reading = (self._states[s] for s in here)
             fitting = (s for s in reading if s.reads is not None and char and s.reads.fits(char, fold=self._fold))
             found = frozenset(to for state in fitting for to in state.to)
-        if len(self._table) >= MOST_KEPT:
+        self._kept += len(waiting) + 8
+        if self._kept > MOST_KEPT:
             self._table.clear()
+            self._kept = len(waiting) + 8
         self._table[key] = found
         return found
 
@@ -108,6 +119,7 @@ class Pattern:
         """All states that are reached without reading."""
         holds = {"^": first, "$": last, "b": boundary, "B": not boundary}
         todo, seen = list(states), set(states)
+        self._left -= len(todo)
         while todo:
             state = self._states[todo.pop()]
             if state.reads is not None or (state.check is not None and not holds[state.check]):
@@ -116,6 +128,7 @@ class Pattern:
                 if to not in seen:
                     seen.add(to)
                     todo.append(to)
+                    self._left -= 1
         return seen
 
 
