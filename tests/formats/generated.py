@@ -39,7 +39,7 @@ from assay.records import (
     digest_bytes,
 )
 
-__all__ = ["FEATURES", "Blobs", "assembled", "facts", "plain", "read_all", "round_trip", "trajectories"]
+__all__ = ["FEATURES", "Blobs", "assembled", "facts", "made_up", "plain", "read_all", "round_trip", "trajectories"]
 
 FEATURES = (
     "tools", "malformed", "unanswered", "late", "exit codes", "errors", "stderr", "truncated", "reasoning", "calls",
@@ -256,6 +256,11 @@ def trajectories(draw: st.DrawFn, *, without: Iterable[str] = ()) -> Trajectory:
     features = frozenset(name for at, name in enumerate(offered) if bits >> at & 1)
     texts = draw(st.lists(st.text(max_size=8), max_size=2))
     return _Maker(seed, features, texts, BLOBS).made(draw(st.integers(0, 6)))
+
+
+def made_up(seed: int, features: Iterable[str], turns: int) -> Trajectory:
+    """The trajectory that belongs to these choices."""
+    return _Maker(seed, frozenset(features), [], BLOBS).made(turns)
 
 
 def plain(trajectory: Trajectory) -> Any:
