@@ -82,6 +82,13 @@ def test_observations_go_to_the_call_that_they_name_and_else_by_order() -> None:
     assert [(each.observation, each.exit_code) for each in actions] == [("third", None), ("second", 3), ("late", None)]
 
 
+def test_calls_that_share_an_id_are_answered_in_turn() -> None:
+    calls = [call("bash", {"command": text}, "same") for text in "ab"]
+    seen = [Observation(text, "same") for text in ("first", "second", "more")]
+    actions = actions_of(trajectory(step(*calls, seen=seen)))
+    assert [each.observation for each in actions] == ["first", "second\nmore"]
+
+
 def test_words_without_a_call_and_thoughts_are_actions_and_other_actors_are_not() -> None:
     steps = [step(message="hello"), Step(1, "agent", reasoning="hm"), Step(2, "user", message="no"), Step(3, "agent")]
     actions = actions_of(trajectory(*steps))

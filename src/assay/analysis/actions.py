@@ -101,16 +101,19 @@ def _acts(step: Step, opened: str | None) -> Iterator[Action]:
 
 
 def _brought(calls: tuple[ToolCall, ...], observations: tuple[Observation, ...]) -> list[tuple[Observation, ...]]:
-    """Observations by the call that they answer. Those of no known call go, in order, to calls that have none."""
+    """Observations by the call that they answer, calls of one id in turn. Those of no known call go, in order, to calls
+    that have none."""
     brought: list[list[Observation]] = [[] for _ in calls]
-    places = {call.id: position for position, call in reversed(list(enumerate(calls))) if call.id}
+    places: dict[str, list[int]] = {}
+    for position, call in reversed(list(enumerate(calls))):
+        places.setdefault(call.id, []).append(position)
     loose: list[Observation] = []
     for each in observations:
-        place = places.get(each.call_id or "")
-        if place is None:
+        waiting = places.get(each.call_id or "") if each.call_id else None
+        if waiting is None:
             loose.append(each)
         else:
-            brought[place].append(each)
+            brought[waiting.pop() if len(waiting) > 1 else waiting[0]].append(each)
     empty = [seen for seen in brought if not seen]
     for position, each in enumerate(loose):
         if position < len(empty):
