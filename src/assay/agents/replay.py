@@ -96,7 +96,8 @@ class ActsAgain:
         self._prior = prior
         self._missing: list[str] = []
         self._env: dict[str, str] = {}
-        """Of the next step."""
+        self._timeout_s: float | None = None
+        """Both of the next step's command."""
         self._known: dict[str, Change] = {}
 
     async def run(self) -> None:
@@ -130,15 +131,15 @@ class ActsAgain:
         else:
             await self._act(step)
         self.steps += 1
-        self._env = {}
+        self._env, self._timeout_s = {}, None
         await self._note_state()
 
     async def _act(self, step: Step) -> tuple[Observation, ...] | None:
-        own = _own_command(step)
-        if own is None:
+        command = _own_command(step)
+        if command is None:
             return await self._attempt.act(step.tool_calls, message=step.message, reasoning=step.reasoning)
-        command, timeout_s = own
-        await self._attempt.shell(command, message=step.message, timeout_s=timeout_s, env=self._env or None)
+        env, timeout_s = self._env or None, self._timeout_s
+        await self._attempt.shell(command, message=step.message, timeout_s=timeout_s, env=env)
         return None
 
     async def _note_state(self) -> None:
@@ -159,12 +160,12 @@ class ActsAgain:
             self._attempt.note(Evidence("step_state", "state", "step_state", data))
 
     async def _beside(self, act: Evidence) -> None:
-        """Does again what was done beside the steps. An execution of a step tells only its variables."""
+        """Does again what was done beside the steps. An execution of a step tells only its variables and its time."""
         workspace, data = self._attempt.workspace, act.data
         if workspace is None or "fork" in data:
             return
-        if act.kind == "execution" and not data.get("beside"):
-            self._env = self._variables(data.get("env") or ())
+        if act.kind in ("execution", "execution_cut") and not data.get("beside"):
+            self._env, self._timeout_s = self._variables(data.get("env") or ()), data.get("timeout_s")
             return
         if not data.get("beside"):
             return
@@ -220,16 +221,14 @@ def _command(argv: object) -> str | list[str]:
     raise ValueError(message)
 
 
-def _own_command(step: Step) -> tuple[str | list[str], float | None] | None:
+def _own_command(step: Step) -> str | list[str] | None:
     """The command of a step that an agent took through `attempt.shell`, which takes more than a model's tool does."""
     call: ToolCall = step.tool_calls[0]
     if step.call is not None or len(step.tool_calls) != 1 or call.name != "shell" or call.error is not None:
         return None
-    given = call.parsed or {}
-    timeout_s = given.get("timeout_s")
-    if not set(given) <= {"command", "timeout_s"} or not isinstance(timeout_s, int | float | None):
+    if call.parsed is None or set(call.parsed) != {"command"}:
         return None
     try:
-        return _command(given.get("command")), timeout_s
+        return _command(call.parsed["command"])
     except ValueError:
         return None

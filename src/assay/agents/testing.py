@@ -113,9 +113,7 @@ class FakeAttempt(Attempt):
             raise UserError(text)
         self._turn()
         result = await (fork or self.workspace).exec(command, timeout_s=timeout_s, env=env)
-        arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
-        if timeout_s is not None:
-            arguments["timeout_s"] = timeout_s
+        arguments = {"command": command if isinstance(command, str) else list(command)}
         name = "shell" if fork is None else FORK_SHELL
         call = ToolCall(f"t{len(self.steps)}", name, canonical_bytes(arguments).decode(), arguments)
         seen = Observation(

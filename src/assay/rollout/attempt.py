@@ -109,8 +109,6 @@ class LiveAttempt(Attempt):
         self._meter.turn()
         started = time.time()
         arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
-        if timeout_s is not None:
-            arguments["timeout_s"] = timeout_s
         name = "shell" if fork is None else FORK_SHELL
         call = ToolCall(f"t{self._recorder.steps}", name, canonical_bytes(arguments).decode(), arguments)
         try:

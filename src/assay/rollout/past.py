@@ -175,8 +175,8 @@ def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
             parts.append([])
         else:
             parts[-1].append(act)
-    if len(parts) > 1 and not parts[-1]:
-        parts.pop()
+    if len(parts) > 1 and not any(isinstance(act, Step) or act.data.get("beside") for act in parts[-1]):
+        parts.pop()  # what the last state was judged by
 
     def tree(listing: str, target: Path) -> None:
         write_tree(store.blobs, listing, target)
@@ -185,13 +185,13 @@ def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
 
 
 def _act(event: Event) -> Step | Evidence | None:
-    """What a replay must know: steps, what was done beside them, the variables of commands, and where a part ends."""
+    """What a replay must know: steps, what was done beside them, how commands were run, and where a part ends."""
     if isinstance(event.body, StepTaken):
         return event.body.step
     if not isinstance(event.body, EvidenceAdded):
         return None
     found = event.body.evidence
-    named = found.kind == "execution" and bool(found.data.get("env"))
+    executed = found.kind in ("execution", "execution_cut")
     sealed = found.kind == "snapshot" and "image" in found.data
     brought = found.kind == "upload" and found.data.get("target") == "/solution"
-    return found if named or sealed or brought or found.data.get("beside") else None
+    return found if executed or sealed or brought or found.data.get("beside") else None
