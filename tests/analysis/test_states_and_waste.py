@@ -143,6 +143,9 @@ def test_an_attempt_like_its_reference_is_of_the_best_quality() -> None:
     assert quality is not None
     assert (quality.score, quality.referenced, quality.path) == (pytest.approx(1.0), True, 0)
     assert process_quality(()) is None
+    unguided = process_quality(actions, [()])
+    assert unguided is not None
+    assert not unguided.referenced
 
 
 def test_without_reference_order_stages_and_thrift_are_judged() -> None:

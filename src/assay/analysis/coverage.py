@@ -97,7 +97,7 @@ def _against(attempt: Sequence[State], path: Sequence[State], number: int) -> Co
     return Coverage(
         path=number,
         pairs=pairs,
-        coverage=len(pairs) / len(path) if path else 1.0,
+        coverage=len(pairs) / len(path) if path else 0.0,
         precision=len(pairs) / len(attempt) if attempt else 0.0,
         stages={stage: matched[stage] / count for stage, count in held.items() if count},
     )

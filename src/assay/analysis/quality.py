@@ -66,7 +66,7 @@ class Quality(msgspec.Struct, frozen=True):
     judged: int
     """How many actions were looked at: the first 1,000 at the most, of the attempt and of each reference."""
     path: int | None = None
-    """Which reference it was most like."""
+    """Which of the references that have acts it was most like."""
 
 
 def label_free_score(parts: Parts) -> float:
@@ -101,7 +101,7 @@ def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Act
 
     Args:
         actions: Of the attempt.
-        references: Attempts at the same task that passed and are not this one.
+        references: Attempts at the same task that passed and are not this one; one without an act is passed over.
 
     Returns:
         None where there is no action to judge.
@@ -109,11 +109,11 @@ def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Act
     if not actions:
         return None
     states = states_of(actions[:MOST_ACTS])
-    if not references:
+    paths = [states_of(each[:MOST_ACTS]) for each in references if each]
+    if not paths:
         alone = without_reference(states)
         score = sum(weight * alone[name] for name, weight in _ALONE.items()) / sum(_ALONE.values())
         return Quality(score, alone, referenced=False, wasted=waste_of(states).wasted, judged=len(states))
-    paths = [states_of(each[:MOST_ACTS]) for each in references]
     covered = cover(states, paths)
     path = paths[covered.path]
     parts = Parts(
