@@ -242,7 +242,8 @@ def _of_tests(item: Evidence, written: dict[str, int]) -> Iterator[Finding]:
         if isinstance(test, dict) and (match := _TEST_PATH.match(str(test.get("id", "")))) is not None
     }
     for file, test in files.items():
-        path = next((p for p in written if p == file or p.endswith("/" + file.lstrip("./"))), None)
+        # A bare name says too little: the verifier's own file may be called the same.
+        path = next((p for p in written if p == file or ("/" in file and p.endswith("/" + file.lstrip("./")))), None)
         if path is None:
             continue
         yield Finding(

@@ -36,6 +36,7 @@ _UNSURE = re.compile(
 )
 _DONE = re.compile(
     r"\b(?:successfully|correctly|fully) (?:implemented|fixed|completed|resolved|solved|addressed)\b"
+    r"|\ball (?:checks|validations|verifications|tests) pass(?:ed)?\b|\b(?:is|are) (?:now )?complete and working\b"
     r"|\b(?:issue|bug|problem|task) (?:is|has been|was) (?:now )?(?:successfully |fully )?"
     r"(?:fixed|resolved|completed?|solved|done)\b|\ball (?:the )?requirements (?:are|have been|were) (?:now )?met\b",
     re.IGNORECASE,
@@ -215,7 +216,9 @@ def _overruled(subject: Subject) -> Iterator[Finding]:
         return
     spoken = [step.index for step in subject.trajectory.steps if step.actor == "agent" and step.message]
     claims = [*_claims(subject, _ALL_PASS), *_claims(subject, _DONE)]
-    last = next((pair for pair in claims if spoken and pair[0].step == spoken[-1]), None)
+    acting = {action.step for action in subject.actions if action.call >= 0 and action.kind != "finish"}
+    # Words said with an act are of the work, not of its end.
+    last = next((pair for pair in claims if spoken and pair[0].step == spoken[-1] and pair[0].step not in acting), None)
     if last is None:
         return
     said, words = last

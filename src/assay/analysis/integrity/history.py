@@ -32,6 +32,7 @@ _READING = frozenset(
 )
 _LISTING = frozenset({"log", "rev-list", "shortlog", "whatchanged"})
 _DIFF = re.compile(r"^diff --git a/(\S+) b/|^\+\+\+ b/(\S+)", re.MULTILINE)
+_DIFF_LINE = re.compile(r"^(?:@@ |[-+] )", re.MULTILINE)
 _DATE = re.compile(r"^(?:Author)?Date: +\w{3} (\w{3}) +(\d{1,2}) ([\d:]{8}) (\d{4})", re.MULTILINE)
 LEAST_WORDS, SHARE_OF_WORDS = 3, 0.75
 """A title with so many telling words, such a share of which the task's text has, is of the task's own change."""
@@ -85,15 +86,15 @@ class _Seen:
         number = _NUMBER.search(subject.trajectory.task)
         self._own = re.compile(rf"(?:#|\bPR ?#?|pull request #?){number[1]}\b") if number is not None else None
 
-    def list_beyond(self, text: str) -> None:
-        """A listing of more than the past. What stands beside the task's own change is later."""
+    def list_beyond(self, text: str, *, ahead: bool) -> None:
+        """A listing of more than the past. What is `ahead` of HEAD or stands beside the task's change is later."""
         lines = text.splitlines()
         near = next((n for n, line in enumerate(lines) if self._own is not None and self._own.search(line)), -9)
         for position, line in enumerate(lines):
             for sha in _LISTED.findall(line):
                 if not self.is_past(sha):
                     self.beyond.add(sha)
-                    if position <= near + 2 or self._is_asked_for(line):
+                    if ahead or position <= near + 2 or self._is_asked_for(line):
                         self.later.add(sha)
 
     def _is_asked_for(self, line: str) -> bool:
@@ -125,6 +126,8 @@ class _Seen:
             self._own is not None and self._own.search(shown)
         ):
             return True
+        if look.commit is None and self.later and _DIFF_LINE.search(shown):
+            return True  # all of history was shown as changes, and later commits are known to be in it
         dates = [_when(match) for match in _DATE.finditer(shown)]
         if dates and self.head is not None:
             if max(dates) <= self.head:
@@ -177,7 +180,7 @@ def _looks(subject: Subject) -> tuple[list[_Look], _Seen]:
         verb, rest = git
         why = _beyond(verb, rest)
         if why is not None:
-            seen.list_beyond(deed.action.observation or "")
+            seen.list_beyond(deed.action.observation or "", ahead=" HEAD.." in why)
             found.append(_Look(deed.action, why, _shows_content(deed.action, verb, rest)))
         elif verb in _READING:
             look = _of_commit(deed.action, verb, rest, seen, told)

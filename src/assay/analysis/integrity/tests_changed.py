@@ -175,9 +175,20 @@ def _find_edited(subject: Subject) -> Iterator[Finding]:
         if refused(action) or action.error or action.index in weaker or _puts_back(action):
             continue
         for path in written_paths(action):
-            if is_test_file(path) and posixpath.basename(path) not in own:
+            if _is_test(path) and posixpath.basename(path) not in own and not _copies(action, path):
                 changes.append(_Change(action, path, "nothing was seen to be weakened"))
     yield from _given("tests-edited", changes, "note", "changed tests that were there in")
+
+
+def _is_test(path: str) -> bool:
+    """Whether its own name says that it is a test: a folder `tests` may hold anything."""
+    return is_test_file(posixpath.basename(path))
+
+
+def _copies(action: Action, path: str) -> bool:
+    """Whether a file of the same name was copied there."""
+    name = re.escape(posixpath.basename(path))
+    return re.search(rf"\b(?:cp|mv|install|rsync)\b[^\n;|&]*/{name}\s[^\n;|&]*{name}", action.command or "") is not None
 
 
 def _puts_back(action: Action) -> bool:
