@@ -48,6 +48,8 @@ from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
 from assay.environments.workspace.toolchain import ToolLayer
+from assay.formats.interface import Unreadable
+from assay.formats.registry import formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing
@@ -84,6 +86,8 @@ from assay.rollout.alone import RecordConfig, ServeConfig
 from assay.rollout.auditing import AuditReport
 from assay.rollout.config import RunConfig
 from assay.rollout.counterfactual import PrefixOutcome, Rewound
+from assay.rollout.exporting import ExportConfig, ExportReport
+from assay.rollout.importing import ImportConfig, ImportReport
 from assay.rollout.replay import Replayed
 from assay.rollout.reverify import Reverified
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
@@ -160,6 +164,8 @@ WALLS = {
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.guard",
     "Source archives": "assay.synthesis._archive",
+    "Other people's files": "assay.formats._reading",
+    "Other people's archives": "assay.formats._archives",
     "Git repositories": "assay.synthesis._git",
 }
 # What --json prints: the keys of the document, and the structs that it is made of.
@@ -197,6 +203,9 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         (),
     ),
     "record": ({"run": "its name", "attempt": "record@0", "exit_code": "the command's, negative for a signal"}, ()),
+    "import": ({"(the whole)": "an ImportReport"}, (ImportReport, Unreadable)),
+    "export": ({"(the whole)": "an ExportReport"}, (ExportReport,)),
+    "formats": ({"(the whole)": "list of {name, title, provenance, writes}"}, ()),
     "stats": ({"runs": "names", "groups": "list of GroupSummary"}, ()),
     "ls": (
         {
@@ -385,6 +394,8 @@ def configuration_page() -> str:
     made += "\n" + struct_section(Limits, "Limits of an attempt: `[limits]`, `--max-...`")
     made += "\n" + struct_section(ServeConfig, "The gateway alone: `assay gateway`")
     made += "\n" + struct_section(RecordConfig, "One command: `assay record`")
+    made += "\n" + struct_section(ImportConfig, "Other people's runs: `assay import`")
+    made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
     made += "\n" + struct_section(ResourceLimits, "Limits of a sandbox")
     made += (
@@ -559,6 +570,23 @@ def contracts_page() -> str:
     return made
 
 
+def formats_page() -> str:
+    """docs/reference/formats.md."""
+    made = (
+        "# Formats of others\n\nWhat `assay import` reads, found by content, and what `assay export` writes "
+        "([how to](../how-to/import-anybodys-runs.md)). Tested on: *recorded*, logs that others recorded; *peer*, "
+        "files that the peer's own program wrote for the tests; *specification*, nothing but its published "
+        "description.\n\n"
+        "| name | what | directions | tested on |\n|---|---|---|---|\n"
+    )
+    found = [one for one in formats() if type(one).__module__.startswith("assay.")]
+    for one in found:
+        made += f"| `{one.name}` | {one.title} | {'in, out' if one.writes else 'in'} | {one.provenance} |\n"
+    for one in found:
+        made += f"\n## {one.name}\n\n{inspect.getdoc(importlib.import_module(type(one).__module__))}\n"
+    return made
+
+
 def cheats_page() -> str:
     """docs/reference/cheats.md."""
     quick = ", ".join(f"`{cheat.name}`" for cheat in CHEATS if cheat.quick)
@@ -606,6 +634,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "contracts.md": contracts_page,
     "volatile.md": volatile_page,
     "covered.md": covered_page,
+    "formats.md": formats_page,
 }
 
 
