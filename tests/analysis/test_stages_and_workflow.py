@@ -56,9 +56,18 @@ def test_what_tells_nothing_late_in_an_attempt_verifies() -> None:
 
 
 def test_unknown_tools_go_by_what_they_report() -> None:
-    fine = step(call("book", {}), seen=[Observation("booked")])
-    wrong = step(call("book", {}), seen=[Observation("Error: no seat")])
+    fine = step(call("frobnicate", {}), seen=[Observation("done")])
+    wrong = step(call("frobnicate", {}), seen=[Observation("Error: no seat")])
     assert [each[0] for each in stages_of(actions_of(trajectory(fine, wrong)))] == ["o", "v"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "stage"),
+    [("get_user_details", "explore"), ("listAirports", "explore"), ("book_reservation", "implement"),
+     ("cancel-order", "implement"), ("verify_address", "verify"), ("getaway", "orchestrate"), ("book", "implement")],
+)  # fmt: skip
+def test_tools_of_services_go_by_their_verb(tool: str, stage: Stage) -> None:
+    assert stages_of(actions_of(trajectory(step(call(tool, {}), seen=[Observation("fine")])))) == (stage,)
 
 
 def test_moves_by_hand() -> None:

@@ -6,8 +6,8 @@ came before counts: reading a source file explores until that file was changed, 
 
 When it misleads: a script that reproduces a defect is code that is written, so it counts as implementing, and from
 then on the run counts as one that has implemented something. Program text that is given on the command line (`python
--c`) explores, also where it checks a change. Tools of worlds without files (`tool`) say too little:
-they are judged by whether they report an error.
+-c`) explores, also where it checks a change. Tools of services (`tool`) are judged by the verb that their name begins
+with, which is ours, else as published: by whether they report an error.
 """
 
 from __future__ import annotations
@@ -42,6 +42,16 @@ _LOOKING = frozenset(
 _CLEANING = frozenset({"rm", "rmdir", "unlink", "pkill", "kill", "killall"})
 _GIT_LOOKING = frozenset({"diff", "status"})
 _TROUBLE = re.compile(r"\b(?:error|fail(?:ed|ure)?|exception)\b", re.IGNORECASE)
+# Ours: what a tool of a service is for, by the verb that its name begins with.
+_ASKING = re.compile(
+    r"^(?:get|list|find|search|look_?up|read|query|fetch|show|view|describe|count|calculate|check)(?![a-z])"
+)
+_DOING = re.compile(
+    r"^(?:create|update|book|cancel|modify|send|set|delete|return|exchange|write|add|remove|transfer|make|change|place"
+    r"|insert|post|put|pay|refund|move|assign|enable|disable|reset|toggle|grant|revoke)(?![a-z])"
+)
+_PROVING = re.compile(r"^(?:verify|validate|test|assert|confirm|audit)(?![a-z])")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|-")
 _NEAR_END = 0.8
 
 
@@ -85,6 +95,17 @@ def _stage(action: Action, position: int, context: _Context) -> Stage:
         return _read(action, context)
     if action.kind == "shell":
         return _shell(action.command or "", position, context)
+    return _tool(action)
+
+
+def _tool(action: Action) -> Stage:
+    name = _HUMP.sub("_", action.tool[:128]).lower()
+    if _PROVING.match(name):
+        return "verify"
+    if _ASKING.match(name):
+        return "explore"
+    if _DOING.match(name):
+        return "implement"
     return "verify" if action.error or _TROUBLE.search(action.observation or "") else "orchestrate"
 
 
