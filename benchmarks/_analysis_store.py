@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from assay.records import (
@@ -33,7 +34,7 @@ from assay.records import (
     VerdictStatus,
 )
 from assay.store import RunStore, query, seal, search
-from benchmarks._measure import cost_of, machine_facts, markdown_table, median_of, own_process
+from benchmarks._measure import cost_of, machine_facts, markdown_table, own_process
 
 __all__ = ["PROMISES", "measure_store", "table"]
 
@@ -113,9 +114,8 @@ def _read(folder: str, count: int) -> dict[str, dict[str, float]]:
 
 def _timed(ask: Callable[[], object], repeats: int) -> dict[str, float]:
     costs = [cost_of(ask) for _ in range(repeats)]
-    median = median_of(ask, repeats)
-    best = min(cost.wall_s for cost in costs)
-    return {"ms": median.wall_s * 1e3, "best ms": best * 1e3, "CPU ms": median.cpu_s * 1e3}
+    wall = sorted(cost.wall_s * 1e3 for cost in costs)
+    return {"ms": median(wall), "best ms": wall[0], "CPU ms": median(cost.cpu_s * 1e3 for cost in costs)}
 
 
 def _expect(hits: tuple[object, ...], count: int) -> None:

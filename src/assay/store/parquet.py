@@ -26,6 +26,7 @@ __all__ = ["TableWriter", "fit", "rows_of", "same_row", "write_tables"]
 
 GROUP_BYTES = 2 << 20  # smaller ones make footers that take longer to read than they save, larger ones slow point reads
 GROUP_ROWS = 16_384
+LEVEL = 3  # a tenth smaller than 1 for a tenth more of sealing; 9 gives 3% more for four times the time
 _ROW_COST = 256  # what a row takes beside its event's text
 _LARGE = {"message", "reasoning", "request", "response", "body", "row", "data", "reason", "error"}
 _RANDOM = {"previous", "digest", "head", "state", "verifier", "call", "id"}
@@ -47,7 +48,12 @@ class TableWriter:
         repeated = [c for c in self._columns if c in _REPEATED]
         with store_errors(path):
             self._writer = pq.ParquetWriter(
-                path, self.schema, compression="zstd", write_statistics=counted, use_dictionary=repeated
+                path,
+                self.schema,
+                compression="zstd",
+                compression_level=LEVEL,
+                write_statistics=counted,
+                use_dictionary=repeated,
             )
         self._rows: list[dict[str, Any]] = []
         self._bytes = 0
