@@ -106,7 +106,9 @@ def measured(recorded: list[Run], folder: Path) -> dict[str, str]:
                          ("cycle", "cyclic_pattern")):  # fmt: skip
         values = np.array([(w.count(ours), float(row[f"{theirs}_count"])) for w, row in waste])  # type: ignore[arg-type]
         cells[ours] = f"{np.mean(values[:, 0] == values[:, 1]):.1%}, r = {np.corrcoef(values.T)[0, 1]:.2f}"
-    cells["quality without reference"] = f"AUROC {_area(recorded):.2f}"
+    for name, referenced in (("quality without reference", False), ("quality with references", True)):
+        area, count = _area(recorded, referenced=referenced)
+        cells[name] = f"AUROC {area:.2f} of {count}"
     return cells | _against_references(recorded, folder)
 
 
@@ -129,12 +131,20 @@ def _against_references(recorded: list[Run], folder: Path) -> dict[str, str]:
     return {name: f"r = {np.corrcoef(np.array(held).T)[0, 1]:.2f}" for name, held in against.items()}
 
 
-def _area(recorded: list[Run]) -> float:
-    """How often a passing run is scored above a failing one."""
-    scores = [(process_quality(run.actions), run.passed) for run in recorded]
-    passing = [quality.score for quality, passed in scores if quality is not None and passed]
-    failing = [quality.score for quality, passed in scores if quality is not None and not passed]
-    return float(np.mean([[(a > b) + (a == b) / 2 for b in failing] for a in passing]))
+def _area(recorded: list[Run], *, referenced: bool) -> tuple[float, int]:
+    """How often a passing run is scored above a failing one, and how many were scored so.
+
+    References are the other passing runs at the same task.
+    """
+    scores: dict[bool, list[float]] = {True: [], False: []}
+    for run in recorded:
+        task = run.row["task_id"]
+        others = [r.actions for r in recorded if r.passed and r is not run and r.row["task_id"] == task]
+        quality = process_quality(run.actions, others if referenced else ())
+        if quality is not None and quality.referenced == referenced:
+            scores[run.passed].append(quality.score)
+    area = np.mean([[(a > b) + (a == b) / 2 for b in scores[False]] for a in scores[True]])
+    return float(area), len(scores[True]) + len(scores[False])
 
 
 def test_the_page_says_how_far_ours_agrees_with_what_was_published(recorded: list[Run], folder: Path) -> None:
