@@ -177,7 +177,7 @@ def fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
     if kind == "result":
         seen = step.observations[int(position)]
         made.pop("name", None)
-        return {**made, "extra": {"returncode": seen.exit_code, "exception_info": _NOT_EXECUTED if seen.error else ""}}
+        return {**made, "extra": {"returncode": seen.exit_code, "exception_info": "error" if seen.error else ""}}
     if made["role"] != "assistant":
         return made
     actions = [{"command": (c.parsed or {}).get("command", c.arguments), "tool_call_id": c.id} for c in step.tool_calls]

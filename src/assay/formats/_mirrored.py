@@ -27,6 +27,7 @@ from .interface import Imported, Reading
 
 __all__ = [
     "Mirrored",
+    "attempt_name",
     "fields_of",
     "is_object",
     "number",
@@ -185,6 +186,11 @@ def rewards_of(trajectory: Trajectory) -> dict[str, float]:
     return {}
 
 
+def attempt_name(trajectory: Trajectory) -> str:
+    """What tells an attempt from another at the same task."""
+    return f"{trajectory.attempt}.{trajectory.retry}"
+
+
 def one_each(
     trajectories: Iterable[Trajectory], target: Path, suffix: str, write: Callable[[Trajectory, Path], None]
 ) -> None:
@@ -202,7 +208,7 @@ def one_each(
         return
     folder, names = new_folder(target), FileNames()
     for position, trajectory in enumerate(chain(several, waiting)):
-        name = f"{position:05d}-{trajectory.attempt}.{trajectory.retry}"
+        name = f"{position:05d}-{attempt_name(trajectory)}"
         write(trajectory, folder / names.name(name, suffix))
 
 

@@ -67,12 +67,13 @@ class Reader:
         self._next = until
 
     def _others(self, until: int) -> None:
+        """Messages that no entry tells of: a user's are turns; an answer that led to no action is kept beside them."""
         for position in range(self._next, until):
             message = self._history[position]
-            if isinstance(message, dict):
+            if isinstance(message, dict) and _role(message) not in {"user", "system"}:
                 self._built.item(message, "other", None, "history")
             else:
-                self._bad(f"history[{position}]", f"expected a message, found {type(message).__name__}")
+                read_message(self._built, message, self._bad, f"history[{position}]", "history")
         self._next = until
 
     def _entry(self, entry: dict[str, Any], position: int) -> None:
@@ -98,19 +99,23 @@ class Reader:
         self._built.item(message, "said", step, "history")
         self._next = said + 1
         after = self._history[self._next] if self._next < len(self._history) else None
-        if isinstance(after, dict) and _role(after) in {"tool", "user"}:
+        acted = bool(calls) and not chat_calls(message or {})
+        if isinstance(after, dict) and _tells_of(after, in_text=acted):
             self._built.item(after, "seen 0", step, "history")
             self._next += 1
 
     def _answer_to(self, entry: dict[str, Any]) -> int | None:
-        """Where the history has what an entry says; None where it has not."""
+        """Where the history has what an entry says; else None. The next answer need not be word for word."""
+        first = True
         for position in range(self._next, len(self._history)):
             message = self._history[position]
-            if _role(message) == "assistant" and (
-                content_text(message.get("content")) == entry.get("response")
-                and message.get("action", entry.get("action")) == entry.get("action")
-            ):
+            if _role(message) != "assistant":
+                continue
+            said = content_text(message.get("content")) == entry.get("response")
+            done = message.get("action", entry.get("action")) == entry.get("action")
+            if (said and done) or (first and (said or (done and bool(entry.get("action"))))):
                 return position
+            first = False
         return None
 
     def _exchange(self, entry: dict[str, Any], answer: Any, position: int) -> str | None:
@@ -134,6 +139,11 @@ class Reader:
         )
         self._last_call = made.id
         return self._built.call(made)
+
+
+def _tells_of(message: dict[str, Any], *, in_text: bool) -> bool:
+    """Whether a message tells what the action before it brought back: where actions stand in the text, a user's."""
+    return _role(message) == "tool" or (_role(message) == "user" and in_text)
 
 
 def _role(message: Any) -> str:

@@ -20,7 +20,7 @@ from ._losses import THROWAWAY, tell_losses
 from ._messages import chat_plan
 from ._mini_swe_agent import Messages, fresh
 from ._mirror import items_of
-from ._mirrored import Mirrored, fields_of, is_object, number, one_each, origin_of, own, text_or_none
+from ._mirrored import Mirrored, attempt_name, fields_of, is_object, number, one_each, origin_of, own, text_or_none
 from ._reading import at_place, document
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
@@ -83,6 +83,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     info = {
         "model_stats": {"instance_cost": sum(costs), "api_calls": len(trajectory.calls)},
         "config": {"model": {"model_name": trajectory.model}},
+        "attempt": attempt_name(trajectory),
         "exit_status": "Submitted" if ended and ended.ended else (ended.stopped if ended and ended.stopped else ""),
         "submission": next((e.data.get("text") for e in trajectory.evidence if e.kind == "submission"), ""),
     }

@@ -21,6 +21,7 @@ from ._losses import THROWAWAY, tell_losses
 from ._mirror import items_of
 from ._mirrored import (
     Mirrored,
+    attempt_name,
     fields_of,
     number,
     origin_of,
@@ -212,6 +213,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     made: dict[str, Any] = {
         "format": "openhands",
         "instance_id": trajectory.task,
+        "attempt": attempt_name(trajectory),
         "metadata": {"agent_class": trajectory.agent, "llm_config": {"model": trajectory.model}},
         "metrics": {"accumulated_cost": sum(costs), "token_usages": usages},
     }

@@ -20,7 +20,7 @@ from assay.records import AttemptEnded, Trajectory
 
 from ._losses import THROWAWAY, tell_losses
 from ._mirror import items_of
-from ._mirrored import Mirrored, fields_of, is_object, number, one_each, origin_of, own, text_or_none
+from ._mirrored import Mirrored, attempt_name, fields_of, is_object, number, one_each, origin_of, own, text_or_none
 from ._reading import Bad, at_place, document, loads
 from ._sniffing import sniff
 from ._swe_agent import Fresh, Reader, history_plan, trajectory_plan
@@ -105,8 +105,9 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
         "tokens_received": sum(call.usage.completion_tokens or 0 for call in trajectory.calls),
         "api_calls": len(trajectory.calls),
     }
+    told = {"exit_status": status, "submission": submission, "model_stats": stats}
     return {
-        "info": {"exit_status": status, "submission": submission, "model_stats": stats},
+        "info": {**told, "attempt": attempt_name(trajectory)},
         "replay_config": {"agent": {"model": {"name": trajectory.model}}},
         "environment": trajectory.task,
     }
