@@ -35,6 +35,7 @@ _OVERLAP = 0.3
 _ARGUMENTS = 0.5
 _QUERIES = 0.8
 _MOST_WORDS = 400
+_MOST_TEXT = 8192
 
 
 class State(msgspec.Struct, frozen=True):
@@ -57,11 +58,18 @@ def normal_path(path: str) -> str:
     return posixpath.normpath(cut) if cut else ""
 
 
-@lru_cache(maxsize=4096)
 def normal_command(command: str) -> str:
-    """A command without `cd`, redirections and what only cuts its output short, paths as `normal_path` has them."""
+    """A command without `cd`, redirections and what only cuts its output short, paths as `normal_path` has them.
+
+    What stands after the first 8,192 characters is left out.
+    """
+    return _normal(command[:_MOST_TEXT])
+
+
+@lru_cache(maxsize=4096)
+def _normal(command: str) -> str:
     shown: list[str] = []
-    for each in simple_commands(command[:8192]):
+    for each in simple_commands(command):
         if each.depth or not each.words or each.program in ("cd", "export", "source"):
             continue
         if each.joined == "|" and each.program in _SHOWING and shown:
@@ -163,10 +171,10 @@ def _overlap(a: tuple[int, int] | None, b: tuple[int, int] | None) -> float:
 
 @lru_cache(maxsize=8192)
 def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[\w./:-]+", text[:4096])[:_MOST_WORDS])
+    return frozenset(re.findall(r"[\w./:-]+", text)[:_MOST_WORDS])
 
 
 def _alike(a: str, b: str) -> float:
     """Jaccard index of the words of two texts; 1 where neither has any."""
-    first, second = _words(a), _words(b)
+    first, second = _words(a[:_MOST_TEXT]), _words(b[:_MOST_TEXT])
     return len(first & second) / len(first | second) if first or second else 1.0
