@@ -12,7 +12,7 @@ from assay.errors import UserError
 from assay.formats.interface import Imported, Writing
 from assay.records import AttemptStarted, canonical_bytes, decode, require_finite
 from tests.formats.agents import ALL, SESSIONS, TWO_WAY, comes_back, imported, mutated, verdict_of
-from tests.formats.generated import Blobs, assembled, read_all
+from tests.formats.generated import Blobs, assembled, plain, read_all
 
 SAMPLES = {
     "agentlens": "agentlens-bench/trajectories/psf__requests-1142/*.json",
@@ -96,8 +96,9 @@ def test_what_is_read_of_mutated_files_comes_back(name: str, request: pytest.Fix
             continue
         again = tmp_path / f"again{position}{ending}"
         format.write(read, again, Writing(blobs.content, lambda _: None))
-        (tmp_path / f"third{position}").mkdir()
-        comes_back(format, again, tmp_path / f"third{position}")
+        if again.is_file():
+            second = [assembled(one) for one in read_all(format, again, blobs)[0]]
+            assert [plain(one) for one in second] == [plain(one) for one in read]
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
