@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from msgspec.structs import replace
 
+from assay.agents.interface import Attempt
 from assay.agents.testing import FakeWorkspace
 from assay.analysis.actions import actions_of
 from assay.analysis.contracts import findings_of_contract, read_contract
@@ -201,3 +203,25 @@ async def test_commands_in_a_real_sandbox_are_refused_as_steps_and_beside_them(t
     assert [(e.data.get("step"), e.data.get("beside")) for e in guards(found)] == [(1, None), (None, True)]
     (summary,) = (e.data for e in found.evidence if e.kind == "guard_summary")
     assert (summary["checked"], summary["denied"]) == (3, 2)
+
+
+class Streaming(Program):
+    """Asks for its answers piece by piece."""
+
+    async def converse(self, attempt: Attempt, client: aiohttp.ClientSession, url: str) -> None:
+        body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Write the files."}]}
+        async with client.post(url, json=body) as response:
+            self.streamed = (await response.read()).decode()
+        attempt.finish("read")
+
+
+async def test_nothing_of_a_refused_call_is_streamed(tmp_path: Path) -> None:
+    program = Streaming()
+    held = Held((read_contract(WRITES, "x"),))
+    backend = ScriptedBackend(
+        lambda request: "as you say" if "leave /b alone" in str(request.messages) else write("/b")
+    )
+    (found,) = await run_program(tmp_path, program, backend, held=held)
+    assert "/b" not in program.streamed
+    assert "as you say" in program.streamed
+    assert [s.observations[0].error for s in found.steps if s.tool_calls] == [True]
