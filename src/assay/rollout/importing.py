@@ -1,9 +1,9 @@
 """Brings other people's runs into the store: every trajectory a chain of its own, judged by nobody yet.
 
 Invariants: importing the same again adds nothing, because an attempt's id is the digest of what it holds and of the
-name that it has in its file; each trajectory is committed whole before the next one is read, so an interruption loses
-at most the one under way; known secrets and what looks like a key are taken out before anything is stored, as in a live
-record; what cannot be read is named by file and place, and the rest is read.
+name that it has in its file; each trajectory is committed whole, half a second after it was read at the latest, and
+when an interruption ends the import; known secrets and what looks like a key are taken out before anything is stored,
+as in a live record; what cannot be read is named by file and place, and the rest is read.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from .sources import Found, Walk, require_paths
 
 __all__ = ["ImportConfig", "ImportProgress", "ImportReport", "default_run", "import_paths"]
 
+BATCH_BYTES, BATCH_S = 4 << 20, 0.5
+"""How much, and for how long, is read before it is committed: a killed import loses no more than this."""
 LISTED = 1000
 """Unreadable things that a report names; it counts all."""
 _FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
@@ -101,19 +103,24 @@ def import_paths(
         raise UserError(message)
     require_paths(paths, config.format)
     with ExitStack() as stack:
-        target = stack.enter_context(closing(_Target(settings, config.run or default_run(paths))))
-        importing = _Import(target, progress)
+        importing = _Import(settings, config.run or default_run(paths), progress)
+        stack.enter_context(closing(importing.target))
         walk = Walk(config.format, importing.unreadable)
         for path in paths:
             for found in walk.found(path):
                 importing.file(found)
+        importing.target.commit()
         return importing.report(walk)
 
 
 class _Target:
     """The run that takes what is imported; made when the first trajectory comes."""
 
-    def __init__(self, settings: Settings, run: str) -> None:
+    def __init__(self, settings: Settings, run: str, refused: Callable[[list[Body], str], None]) -> None:
+        self._refused = refused
+        self._pending: list[tuple[str, list[Body]]] = []
+        self._size = 0
+        self._since = 0.0
         self.root, self.run = settings.store, run
         self.redactor = Redactor(settings.secrets())
         self.blobs = Layout(self.root, run).blobs
@@ -145,15 +152,41 @@ class _Target:
             number += 1
         return number
 
-    def add(self, attempt: str, bodies: list[Body]) -> None:
-        """Appends a whole chain. Raises `StoreError`."""
-        if self._store is None:
-            self._store = self._writer()
-        self._store.append(f"{attempt}.0", bodies)
+    def add(self, attempt: str, bodies: list[Body], size: int) -> None:
+        """Takes a whole chain; commits it soon, together with others."""
         started = bodies[0]
         assert isinstance(started, AttemptStarted)
         self._attempts.add(attempt)
         self._numbers.setdefault((started.task, started.agent, started.model), set()).add(started.number)
+        if not self._pending:
+            self._since = time.monotonic()
+        self._pending.append((f"{attempt}.0", bodies))
+        self._size += size
+        if self._size > BATCH_BYTES or time.monotonic() - self._since > BATCH_S:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commits what is pending; what no store can hold is told and left out. Raises `StoreError`."""
+        batch, self._pending, self._size = self._pending, [], 0
+        if not batch:
+            return
+        if self._store is None:
+            self._store = self._writer()
+        try:
+            self._store.append_all(batch)
+        except StoreError:
+            if not any(_at_fault(bodies) for _, bodies in batch):
+                raise
+            for chain, bodies in batch:
+                self._append(self._store, chain, bodies)
+
+    def _append(self, store: RunStore, chain: str, bodies: list[Body]) -> None:
+        try:
+            store.append(chain, bodies)
+        except StoreError as exc:
+            if not _at_fault(bodies):
+                raise
+            self._refused(bodies, str(exc))
 
     def _writer(self) -> RunStore:
         layout = Layout(self.root, self.run)
@@ -165,15 +198,19 @@ class _Target:
         return RunStore.create(self.root, self.run, {"kind": "import", "assay_version": __version__})
 
     def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
+        """Commits what is pending, also where an interruption ends the import."""
+        try:
+            self.commit()
+        finally:
+            if self._store is not None:
+                self._store.close()
 
 
 class _Import:
     """One import under way."""
 
-    def __init__(self, target: _Target, progress: Callable[[ImportProgress], None] | None) -> None:
-        self._target = target
+    def __init__(self, settings: Settings, run: str, progress: Callable[[ImportProgress], None] | None) -> None:
+        self.target = _Target(settings, run, self._refused)
         self._progress = progress
         self._file = ""
         self._unreadable: list[Unreadable] = []
@@ -187,6 +224,14 @@ class _Import:
         self._total += 1
         if len(self._unreadable) < LISTED:
             self._unreadable.append(msgspec.structs.replace(what, problem=what.problem[:2000], place=what.place[:500]))
+
+    def _refused(self, bodies: list[Body], problem: str) -> None:
+        """What was read, and no store can hold."""
+        started = bodies[0]
+        assert isinstance(started, AttemptStarted)
+        self._read -= 1
+        words = started.config.get("imported", {})
+        self.unreadable(Unreadable(str(words.get("file", "")), f"attempt {started.attempt}", problem))
 
     def file(self, found: Found) -> None:
         """Reads one file, or one folder that is a record."""
@@ -217,32 +262,26 @@ class _Import:
         self.unreadable(msgspec.structs.replace(what, file=name))
 
     def _take(self, imported: Imported, found: Found) -> None:
-        attempt = attempt_id(imported)
-        if self._target.holds(attempt):
+        attempt, size = _identity(imported)
+        if self.target.holds(attempt):
             self._known += 1
             return
-        number = self._target.number(imported.started)
+        number = self.target.number(imported.started)
         config = _renamed(imported.started.config, found.name)
         started = msgspec.structs.replace(
-            imported.started, run=self._target.run, attempt=attempt, number=number, config=config
+            imported.started, run=self.target.run, attempt=attempt, number=number, config=config
         )
         bodies = self._clean([started, *imported.bodies, *_end(imported)])
-        try:
-            self._target.add(attempt, bodies)
-        except StoreError as exc:
-            if not _at_fault(bodies):
-                raise
-            self.unreadable(Unreadable(found.name, imported.key, str(exc)))
-            return
         self._read += 1
+        self.target.add(attempt, bodies, size)
 
     def _keep(self, content: bytes) -> str:
-        cleaned = self._target.redactor.clean(content)
+        cleaned = self.target.redactor.clean(content)
         self._redacted.update(cleaned.names)
-        return self._target.blobs.put(cleaned.data)
+        return self.target.blobs.put(cleaned.data)
 
     def _clean(self, bodies: list[Body]) -> list[Body]:
-        redactor = self._target.redactor
+        redactor = self.target.redactor
         clean: list[Body] = []
         for body in bodies:
             names = redactor.names_in(body)
@@ -263,7 +302,7 @@ class _Import:
     def report(self, walk: Walk) -> ImportReport:
         """What was done."""
         return ImportReport(
-            self._target.run,
+            self.target.run,
             self._read,
             self._known,
             self._files,
@@ -277,15 +316,15 @@ class _Import:
         )
 
 
-def attempt_id(imported: Imported) -> str:
-    """From what a trajectory holds and its name within its file, not from the file's own name or other content."""
+def _identity(imported: Imported) -> tuple[str, int]:
+    """The attempt's id, from what it holds and its name within its file, not from the file's name; and its bytes."""
     words = {k: v for k, v in imported.started.config.get("imported", {}).items() if k not in ("file", "source_digest")}
     started = msgspec.structs.replace(imported.started, config={**imported.started.config, "imported": words})
     try:
         held = canonical_bytes([imported.key, started, imported.bodies])
     except (ValueError, TypeError, OverflowError, RecursionError):  # which the store will refuse, and say why
         held = repr(imported.key).encode()
-    return "i" + digest_bytes(held).partition(":")[2][:16]
+    return "i" + digest_bytes(held).partition(":")[2][:16], len(held)
 
 
 def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
