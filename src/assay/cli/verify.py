@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -18,7 +18,7 @@ from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_wit
 if TYPE_CHECKING:
     from assay.rollout.reverify import Reverified, ReverifyReport
     from assay.settings import Settings
-    from assay.store import Coverage
+    from assay.store import Coverage, Receipt
 
 __all__ = ["verify"]
 
@@ -73,7 +73,7 @@ def verify(
 
       assay verify my-run --again 1 --check-version today --tasks tasks/ --attempt hello@0
     """
-    from assay.store import audit
+    from assay.store import audit, check_receipt
 
     again = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
     if config.again == 0 and again != ReverifyConfig():
@@ -88,13 +88,14 @@ def verify(
     settings = settings_with(store)
     name = pick_run(run, settings)
     done = [word for word, is_done in (("chain", chain), ("blobs", blobs)) if is_done]
+    against = None if config.receipt is None else _read(config.receipt, config.key)
     problems = audit(settings.store, name, chains=chain, blobs=blobs) if done else ()
-    kept = None if config.receipt is None else _compared(config.receipt, name, config.key, settings)
+    kept = None if against is None else check_receipt(settings.store, name, against.receipt, key=against.key)
     problems += kept.problems if kept is not None else ()
     report = None if problems or config.again == 0 else _judged_again(name, again, settings)
     if as_json:
-        against = {} if kept is None else {"receipt": {k: v for k, v in kept._asdict().items() if k != "problems"}}
-        _emit({"run": name, "verified": done, "problems": problems, **against}, report)
+        told = {} if kept is None else {"receipt": {k: v for k, v in kept._asdict().items() if k != "problems"}}
+        _emit({"run": name, "verified": done, "problems": problems, **told}, report)
     else:
         _print(name, done, problems)
         if kept is not None:
@@ -105,11 +106,16 @@ def verify(
         raise typer.Exit(1)
 
 
-def _compared(receipt: str, run: str, key: str | None, settings: Settings) -> Coverage:
-    """How the run stands against a receipt."""
-    from assay.store import check_receipt, public_key, read_receipt
+class _Against(NamedTuple):
+    receipt: Receipt
+    key: str | None
 
-    return check_receipt(settings.store, run, read_receipt(Path(receipt)), key=None if key is None else public_key(key))
+
+def _read(receipt: str, key: str | None) -> _Against:
+    """What the run is compared with; read before anything slow begins."""
+    from assay.store import public_key, read_receipt
+
+    return _Against(read_receipt(Path(receipt)), None if key is None else public_key(key))
 
 
 def _print_coverage(kept: Coverage, *, asked: bool) -> None:
