@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
+from assay.errors import LimitReached
 from assay.gateway.forest import Placement, text_of
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import Answered, Model, unheard
-from assay.records import Observation, Step, ToolCall
+from assay.records import Certificate, Observation, Step, ToolCall, Usage
 
 from .guards import Guard
 from .meter import Meter
@@ -73,7 +74,8 @@ class GuardedModel:
             self._meter.count(answered.reply.usage, answered.reply.cost_usd)
             await self._record(own_id, asked, answered, placement, begun)
             asked = msgspec.structs.replace(asked, messages=[*asked.messages, answered.reply.message, *told])
-            self._meter.check_use()
+            if self._is_spent():  # the next call is told so
+                return _stripped(answered, refused, Usage())
         answered = await self._model.ask(f"{call_id}.{MOST_REFUSALS}", asked, placement, unheard)
         self._tell(call_id, request, asked)
         return await self._without_refused(answered)
@@ -133,19 +135,40 @@ class GuardedModel:
 
     async def _without_refused(self, answered: Answered) -> Answered:
         """The reply without what is refused once more; its text says so."""
-        message = answered.reply.message
-        step = self._proposed(answered.reply)
+        step = msgspec.structs.replace(self._proposed(answered.reply), extra={"beside": True})  # it will be in no step
         refused = await self._guard.judge(step) if step.tool_calls else {}
-        if not refused:
-            return answered
-        self._guard.dropped()
-        given: Sequence[Any] = message["tool_calls"]
-        kept = [call for n, call in enumerate(given) if n not in refused]
-        text = "\n".join([t for t in (text_of(message.get("content")), *refused.values()) if t])
-        shortened = {k: v for k, v in message.items() if k != "tool_calls"} | {"content": text}
-        finish = answered.reply.finish_reason if kept else "stop"
-        changed: dict[str, Any] = shortened | ({"tool_calls": kept} if kept else {})
-        return answered._replace(reply=msgspec.structs.replace(answered.reply, message=changed, finish_reason=finish))
+        return _stripped(answered, refused) if refused else answered
+
+    def _is_spent(self) -> bool:
+        try:
+            self._meter.check_use()
+        except LimitReached:
+            return True
+        return False
+
+
+def _stripped(answered: Answered, refused: Mapping[int, str], usage: Usage | None = None) -> Answered:
+    """A reply without its refused calls; its text says so. What was sampled is no longer what it says, so that it has
+    no tokens. `usage` is what it counts for, where that was counted before."""
+    message = answered.reply.message
+    given: Sequence[Any] = message["tool_calls"]
+    kept = [call for n, call in enumerate(given) if n not in refused]
+    text = "\n".join([t for t in (text_of(message.get("content")), *refused.values()) if t])
+    shortened = {k: v for k, v in message.items() if k != "tool_calls"} | {"content": text}
+    finish = answered.reply.finish_reason if kept else "stop"
+    changed: dict[str, Any] = shortened | ({"tool_calls": kept} if kept else {})
+    reply = msgspec.structs.replace(
+        answered.reply,
+        message=changed,
+        finish_reason=finish,
+        usage=usage or answered.reply.usage,
+        prompt_token_ids=None,
+        completion_token_ids=None,
+        logprobs=None,
+    )
+    tokens = answered.certificate is not None
+    certificate = Certificate(certified=False, reason="its refused calls were taken out of the answer")
+    return answered._replace(reply=reply, shared_tokens=0, certificate=certificate if tokens else None)
 
 
 def _parent(placement: Placement) -> str | None:

@@ -197,10 +197,6 @@ class Guard:
                 self._recorder.evidence("audit", GUARD, data)
                 self._refused[number] = ""
 
-    def dropped(self) -> None:
-        """The refused calls are taken out of their turn, and will be in no step."""
-        self._refused = {}
-
     def took(self, step: Step) -> None:
         """The step whose calls were judged is recorded."""
         refused, self._refused = self._refused, {}
