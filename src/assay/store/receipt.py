@@ -11,6 +11,10 @@ lie beside the statement, are bound by it.
 
 Invariant: a receipt covers a prefix. What was appended after it (events of a live run, addenda) is not denied by it
 and not vouched for either, and a check says how much that is.
+
+Covered: a run written anew, in whole or in part; a cut end; attempts that were taken away, or put into a sealed run;
+another manifest; addenda that are gone or others. Not covered: what came after the receipt; a receipt that lies where
+the forger can write; the time, which the maker says; that what was recorded is what happened.
 """
 
 from __future__ import annotations
