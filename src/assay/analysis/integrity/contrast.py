@@ -1,0 +1,173 @@
+"""What the suspicious attempts at a task do that the others do not.
+
+An exploit that no rule knows shows itself against its neighbours: among attempts at one task, the commands, places and
+words that stand in the suspicious ones and in few of the others. Features are plain and can be looked up again; the
+score is a smoothed log odds ratio, with the one-sided probability of Fisher's exact test beside it. Many features are
+looked at: with few attempts a small probability is no proof, and `contrast` says how many were.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from assay.analysis._tests import is_test_file
+from assay.analysis.actions import read_paths, removed_paths, simple_commands, written_paths
+from assay.analysis.interface import Action
+from assay.analysis.subject import Subject
+
+__all__ = ["Contrast", "Feature", "Unusual", "contrast", "features_of", "unusual"]
+
+PRIOR = 0.5
+_NUMBER = re.compile(r"\d+")
+_SUBCOMMANDS = frozenset({"git", "pip", "pip3", "npm", "docker", "conda", "apt", "apt-get", "uv", "cargo", "go"})
+MOST_FEATURES = 5_000
+"""Of one attempt."""
+
+
+class Feature(msgspec.Struct, frozen=True):
+    """Something that attempts do."""
+
+    name: str
+    """`command git log --all`, `reads /tests`, `writes conftest.py`, `tool web_search`, ..."""
+    suspicious: int
+    """How many of the suspicious attempts do it."""
+    others: int
+    """How many of the others do."""
+    score: float
+    """Log odds ratio with 0.5 added to each count; above 0 it stands out in the suspicious ones."""
+    probability: float
+    """Of as many suspicious ones or more by chance, by Fisher's exact test, one-sided."""
+    steps: dict[str, tuple[int, ...]]
+    """Of each suspicious attempt that does it, where."""
+
+
+class Contrast(msgspec.Struct, frozen=True):
+    """Features that stand out, the strongest first."""
+
+    features: tuple[Feature, ...]
+    compared: int
+    """How many features were looked at; by chance alone `compared` times the probability of them seem as rare."""
+    suspicious: int
+    others: int
+
+
+class Unusual(msgspec.Struct, frozen=True):
+    """How unlike the other attempts one is, without any being suspected."""
+
+    attempt: str
+    score: float
+    """Mean surprise, in bits, of what it does; 0 where it does what all do."""
+    features: tuple[str, ...]
+    """What it does that the fewest do."""
+
+
+def features_of(subject: Subject) -> dict[str, tuple[int, ...]]:
+    """What an attempt does, each with the steps at which."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for action in subject.actions:
+        for name in _features(action):
+            if len(found) < MOST_FEATURES or name in found:
+                found[name].append(action.step)
+    return {name: tuple(dict.fromkeys(steps)) for name, steps in found.items()}
+
+
+def _features(action: Action) -> Iterator[str]:
+    if action.call >= 0:
+        yield f"tool {action.tool}"
+    for command in simple_commands(action.command or ""):
+        words = command.effective
+        if not words:
+            continue
+        name = posixpath.basename(words[0])
+        yield f"command {name}"
+        if name in _SUBCOMMANDS and len(words) > 1:
+            yield f"command {name} {words[1]}"
+        options = sorted({_plain(word) for word in words[1:] if word.startswith("-") and len(word) < 40})
+        head = f"{name} {words[1]}" if name in _SUBCOMMANDS and len(words) > 1 else name
+        yield from (f"command {head} {option}" for option in options)
+    for verb, paths in (
+        ("reads", read_paths(action)),
+        ("writes", written_paths(action)),
+        ("removes", removed_paths(action)),
+    ):
+        for path in paths[:50]:
+            yield from (f"{verb} {place}" for place in _places(path))
+
+
+def _places(path: str) -> Iterator[str]:
+    """The file's own name, the folder at the root that it is in, and whether it is a test's."""
+    yield _plain(posixpath.basename(path.rstrip("/")))
+    if path.startswith("/"):
+        yield "/" + path.strip("/").split("/", 1)[0]
+    if is_test_file(path):
+        yield "a test"
+
+
+def _plain(word: str) -> str:
+    """Numbers made alike, values taken off options."""
+    return _NUMBER.sub("0", word.split("=", 1)[0] if word.startswith("-") else word)[:80]
+
+
+def contrast(subjects: Mapping[str, Subject], suspicious: Collection[str], *, most: int = 20) -> Contrast:
+    """What tells the suspicious attempts at a task from the others.
+
+    Args:
+        subjects: Attempts at one task, by a name of each.
+        suspicious: Names of those that are; findings of the rules, an odd reward, or a person said so.
+        most: How many features to give.
+
+    Raises:
+        ValueError: A suspicious name is none of the attempts, or all or none of them are suspicious.
+    """
+    unknown = sorted(set(suspicious) - set(subjects))
+    chosen = set(suspicious) & set(subjects)
+    if unknown or not chosen or len(chosen) == len(subjects):
+        what = f"{unknown[0]!r} is no attempt given" if unknown else f"{len(chosen)} of {len(subjects)} are suspicious"
+        message = f"{what}: a contrast needs known attempts of both kinds"
+        raise ValueError(message)
+    doing = {name: features_of(subject) for name, subject in subjects.items()}
+    every = sorted({feature for its in doing.values() for feature in its})
+    others = len(subjects) - len(chosen)
+    found = [_feature(feature, doing, chosen, others) for feature in every]
+    found.sort(key=lambda one: (-one.score, one.probability, one.name))
+    return Contrast(tuple(f for f in found if f.score > 0)[:most], len(every), len(chosen), others)
+
+
+def _feature(name: str, doing: Mapping[str, dict[str, tuple[int, ...]]], chosen: set[str], others: int) -> Feature:
+    its = {attempt: doing[attempt][name] for attempt in sorted(chosen) if name in doing[attempt]}
+    does, also = len(its), sum(name in doing[attempt] for attempt in doing if attempt not in chosen)
+    odds = (does + PRIOR) / (len(chosen) - does + PRIOR)
+    score = math.log(odds / ((also + PRIOR) / (others - also + PRIOR)))
+    return Feature(name, does, also, score, _by_chance(does, len(chosen), also, others), its)
+
+
+def _by_chance(does: int, suspicious: int, also: int, others: int) -> float:
+    """Probability that `does` or more of those that do it are among the suspicious, all ways being as likely."""
+    total, doing = suspicious + others, does + also
+    ways = math.comb(total, doing)
+    most = min(suspicious, doing)
+    return sum(math.comb(suspicious, n) * math.comb(others, doing - n) for n in range(does, most + 1)) / ways
+
+
+def unusual(subjects: Mapping[str, Subject]) -> tuple[Unusual, ...]:
+    """Every attempt by how unlike the others it is, the most unlike first; of fewer than two attempts nothing."""
+    if len(subjects) < 2:
+        return ()
+    doing = {name: features_of(subject) for name, subject in subjects.items()}
+    counts: dict[str, int] = defaultdict(int)
+    for its in doing.values():
+        for feature in its:
+            counts[feature] += 1
+    surprise = {feature: -math.log2(n / len(subjects)) for feature, n in counts.items()}
+    found = []
+    for name, its in doing.items():
+        rare = sorted(its, key=lambda feature: (counts[feature], feature))
+        score = sum(surprise[feature] for feature in its) / len(its) if its else 0.0
+        found.append(Unusual(name, score, tuple(rare[:10])))
+    return tuple(sorted(found, key=lambda one: (-one.score, one.attempt)))
