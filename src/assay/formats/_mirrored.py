@@ -26,6 +26,7 @@ from ._writing import FileNames, new_file, new_folder, refuse_existing
 from .interface import Imported, Reading
 
 __all__ = [
+    "WHOLE",
     "Mirrored",
     "attempt_name",
     "fields_of",
@@ -43,6 +44,10 @@ __all__ = [
     "words_of",
     "write_array",
 ]
+
+
+WHOLE = 256 << 20
+"""Bytes of a document that is one trajectory, and is read as a whole, above which it is refused."""
 
 
 class Mirrored(Building):

@@ -3,7 +3,8 @@
 The messages are the trajectory. The raw answers that it keeps (`extra.response`) become model calls; a command's exit
 code is the one that it recorded, and a command that was never executed (the last one, which submits) has none. An
 answer that it threw away because it could not be parsed is a model call without a turn, and the turn that says so has
-the reason. Writes the form with tool calls.
+the reason. Writes the form with tool calls, which was tested on what the program wrote itself; the two others on their
+description alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,18 @@ from ._losses import THROWAWAY, tell_losses
 from ._messages import chat_plan
 from ._mini_swe_agent import Messages, fresh
 from ._mirror import items_of
-from ._mirrored import Mirrored, attempt_name, fields_of, is_object, number, one_each, origin_of, own, text_or_none
+from ._mirrored import (
+    WHOLE,
+    Mirrored,
+    attempt_name,
+    fields_of,
+    is_object,
+    number,
+    one_each,
+    origin_of,
+    own,
+    text_or_none,
+)
 from ._reading import at_place, document
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
@@ -50,7 +62,7 @@ class MiniSweAgentFormat:
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
         """See `Format.read`."""
         bad = at_place(reading, path.name)
-        found = document(path)
+        found = document(path, largest=WHOLE)
         messages = found.get("messages") if isinstance(found, dict) else None
         if not isinstance(messages, list):
             bad("messages", "expected a list of messages")

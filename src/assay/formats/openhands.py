@@ -2,7 +2,8 @@
 
 Reads events of the SDK (`kind`: ActionEvent, ObservationEvent, ...) and of the program before it (`action` and
 `observation`, an observation naming its action in `cause`). Calls that came of one answer of the model are one step.
-Tokens come from the metrics that stand beside the events. Writes `output.jsonl` with the SDK's events.
+Tokens come from the metrics that stand beside the events. Writes `output.jsonl` with the SDK's events. The SDK's were
+tested on what it wrote itself, the older ones and `output.jsonl` on their description alone.
 """
 
 from __future__ import annotations

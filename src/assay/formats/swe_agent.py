@@ -20,7 +20,18 @@ from assay.records import AttemptEnded, Trajectory
 
 from ._losses import THROWAWAY, tell_losses
 from ._mirror import items_of
-from ._mirrored import Mirrored, attempt_name, fields_of, is_object, number, one_each, origin_of, own, text_or_none
+from ._mirrored import (
+    WHOLE,
+    Mirrored,
+    attempt_name,
+    fields_of,
+    is_object,
+    number,
+    one_each,
+    origin_of,
+    own,
+    text_or_none,
+)
 from ._reading import Bad, at_place, document, loads
 from ._sniffing import sniff
 from ._swe_agent import Fresh, Reader, history_plan, trajectory_plan
@@ -52,7 +63,7 @@ class SweAgentFormat:
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
         """See `Format.read`."""
         bad = at_place(reading, path.name)
-        found = document(path)
+        found = document(path, largest=WHOLE)
         if not isinstance(found, dict):
             bad("", f"expected an object, found {type(found).__name__}")
             return
