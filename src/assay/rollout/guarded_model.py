@@ -63,7 +63,7 @@ class GuardedModel:
             begun = time.time()
             inner_id = f"{call_id}.{number}" if number else call_id
             answered = await self._model.ask(inner_id, asked, placement, unheard)
-            step = self._proposed(answered.reply)
+            step = self._proposed(answered.reply, placement)
             refused = await self._guard.judge(step) if step.tool_calls else {}
             if not refused:
                 self._tell(call_id, request, asked)
@@ -78,16 +78,17 @@ class GuardedModel:
                 return _stripped(answered, refused, Usage())
         answered = await self._model.ask(f"{call_id}.{MOST_REFUSALS}", asked, placement, unheard)
         self._tell(call_id, request, asked)
-        return await self._without_refused(answered)
+        return await self._without_refused(answered, placement)
 
-    def _proposed(self, reply: ModelReply) -> Step:
-        message = reply.message
+    def _proposed(self, reply: ModelReply, placement: Placement) -> Step:
+        message, name = reply.message, placement.lineage.get("agent")
         return Step(
             index=self._recorder.steps,
             actor="agent",
             message=text_of(message.get("content")) or None,
             tool_calls=tool_calls_of(message),
             started=time.time(),
+            extra={"name": name} if name else {},
         )
 
     def _refuse(self, step: Step, refused: Mapping[int, str], own_id: str) -> list[dict[str, Any]]:
@@ -96,7 +97,7 @@ class GuardedModel:
         seen = tuple(Observation(text, c.id, error=True) for text, c in zip(texts, step.tool_calls, strict=True))
         self._guard.left_out(step)
         index, now = self._recorder.steps, time.time()
-        done = msgspec.structs.replace(step, index=index, observations=seen, call=own_id, ended=now)
+        done = msgspec.structs.replace(step, index=index, observations=seen, call=own_id, ended=now, extra={})
         self._recorder.step(done)
         self._guard.took(done)
         return [_result(call, text) for call, text in zip(step.tool_calls, texts, strict=True)]
@@ -133,9 +134,10 @@ class GuardedModel:
         if between:
             self._recorder.evidence("gateway", "guard_turns", {"call": call_id, "messages": between})
 
-    async def _without_refused(self, answered: Answered) -> Answered:
+    async def _without_refused(self, answered: Answered, placement: Placement) -> Answered:
         """The reply without what is refused once more; its text says so."""
-        step = msgspec.structs.replace(self._proposed(answered.reply), extra={"beside": True})  # it will be in no step
+        proposed = self._proposed(answered.reply, placement)
+        step = msgspec.structs.replace(proposed, extra={**proposed.extra, "beside": True})  # it will be in no step
         refused = await self._guard.judge(step) if step.tool_calls else {}
         return _stripped(answered, refused) if refused else answered
 

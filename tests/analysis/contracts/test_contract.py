@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from assay.analysis.contracts import Monitor, findings_of_contract, read_contract, verdict_of_contract
 from assay.errors import UserError
-from assay.records import Evidence, Step
+from assay.records import Evidence, ModelCall, Step
 from tests.analysis.trajectories import acted, call, ran, said, subject
 
 REFUNDS = """
@@ -127,6 +128,14 @@ def test_labelled_data_and_calls_are_followed_through_a_run_of_several_agents() 
     assert [(f.data["who"], f.steps) for f in found] == [("tool:mail", (0, 2)), ("writer-1", (0, 3))]
     bad = Step(0, "other_agent", tool_calls=(call("read_customer"),), extra={"name": "writer-1"})
     assert [f.rule for f in findings_of_contract(read_contract(FLOW, "x"), subject([bad]))] == ["team.permission"]
+
+
+def test_sub_agents_are_known_by_what_their_client_calls_them() -> None:
+    given = subject([replace(acted(0, "read_customer"), call="c1")])
+    made = ModelCall("c1", "anthropic", "m", {}, None, lineage={"agent": "writer-7"})
+    given = given._replace(trajectory=replace(given.trajectory, calls=(made,)))
+    (found,) = findings_of_contract(read_contract(FLOW, "x"), given)
+    assert found.data == {"who": "writer-7", "tool": "read_customer"}
 
 
 def test_the_session_is_refused_when_small_steps_add_up() -> None:

@@ -3,6 +3,8 @@
 A label's data are texts of the results that its source names. They reached somebody where exactly such a text stands in
 what he called a tool with, or said, later. That is *obtained*, with the words as evidence; that data was passed on in
 other words, or as a part, is not seen. Who brought the data may have it.
+
+Permissions hold while an agent acts too (`monitor`); where labelled data went is judged afterwards.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ __all__ = ["Reached", "flow_findings", "flows"]
 LEAST: Final = 6
 """Characters of a text that is followed; shorter ones stand anywhere."""
 MOST_VALUES: Final = 2_000
+MOST_TEXT: Final = 65_536
+MOST_LOOKS: Final = 1_000_000
+"""How often a text is looked for in another, for one label."""
 _WORDS: Final = re.compile(r"[^\s\"'`,;(){}\[\]<>]{6,200}")
 
 
@@ -74,7 +79,16 @@ def flow_findings(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
     yield from _permissions(contract, recorded)
     for label in contract.labels:
         table = label.table
-        for found in flows(label, recorded):
+        reached, is_whole = flows(label, recorded)
+        if not is_whole:
+            yield Finding(
+                rule=f"{contract.name}.{table.name}",
+                family="safety",
+                severity="minor",
+                summary=f"{table.name} data could not be followed to the end: there is too much of it",
+                data={"followed": MOST_LOOKS},
+            )
+        for found in reached:
             if any(fits(pattern, found.who) for pattern in table.may_reach):
                 continue
             yield Finding(
@@ -110,32 +124,39 @@ def _permissions(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
         )
 
 
-def flows(label: Label, recorded: Recorded) -> Iterator[Reached]:
-    """Where a label's data came to, once for each holder and source; whoever brought it is left out."""
+def flows(label: Label, recorded: Recorded) -> tuple[list[Reached], bool]:
+    """Where a label's data came to, once for each holder and source, without whoever brought it; and whether all of it
+    was followed to the end."""
+    reached: list[Reached] = []
+    looks = 0
     column = evaluate(label.source, recorded.trace)
     held: dict[str, tuple[int, str]] = {}
     seen: set[tuple[str, int]] = set()
     for at, fields in enumerate(recorded.trace.positions):
         who = str(fields.get("who"))
         for holder, text in _said(fields):
+            looks += len(held)
+            if looks > MOST_LOOKS:
+                return reached, False
             for value, (source, owner) in held.items():
                 own = holder == owner
                 if own or (holder, source) in seen or value not in text:
                     continue
                 seen.add((holder, source))
-                yield Reached(label.table.name, holder, recorded.steps[at], recorded.calls[at], value, source)
+                reached.append(Reached(label.table.name, holder, recorded.steps[at], recorded.calls[at], value, source))
         if column[at] == TRUE and len(held) < MOST_VALUES:
             for value in _values(label, fields):
                 held.setdefault(value, (recorded.steps[at], who))
+    return reached, True
 
 
 def _said(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Whose hands a text is in: what an agent says or writes is in its own, what it calls a tool with in the tool's."""
     who, message, call = str(fields.get("who")), fields.get("message"), fields.get("call")
     if isinstance(message, str):
-        yield who, message
+        yield who, message[:MOST_TEXT]
     if isinstance(call, dict):
-        raw = str(call.get("raw", ""))
+        raw = str(call.get("raw", ""))[:MOST_TEXT]
         yield who, raw
         yield f"tool:{call.get('name')}", raw
 

@@ -5,13 +5,13 @@ What a guard denied did not happen, and is no position of the trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from assay.analysis.actions import actions_of_step
-from assay.analysis.actors import who
+from assay.analysis.actors import named_calls, who
 from assay.analysis.interface import Action
 from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall, Trajectory
 
@@ -38,10 +38,11 @@ class Recorded(NamedTuple):
 
 
 class Tracer:
-    """Makes positions, one step after the other; never looks ahead."""
+    """Makes positions, one step after the other; never looks ahead. `named` are the agents of model calls."""
 
-    def __init__(self, started: AttemptStarted | None) -> None:
+    def __init__(self, started: AttemptStarted | None, named: Mapping[str, str] | None = None) -> None:
         self._run = _run_fields(started)
+        self._named = named
         self._state: str | None = None
         self._first: float | None = None
 
@@ -74,7 +75,7 @@ class Tracer:
             self._state = step.state or self._state
         return {
             "actor": step.actor,
-            "who": who(step),
+            "who": who(step, self._named),
             "message": NOTHING if step.message is None else step.message,
             "reasoning": step.reasoning,
             "step": step.index,
@@ -87,7 +88,7 @@ class Tracer:
 
 def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Recorded:
     """The trace of a whole trajectory; one that has not ended goes on."""
-    tracer, denied = Tracer(trajectory.started), set(_denied(trajectory.evidence))
+    tracer, denied = Tracer(trajectory.started, named_calls(trajectory)), set(_denied(trajectory.evidence))
     final = _final(trajectory, texts) if trajectory.finished is not None else PENDING
     found = [
         (step.index, number, {**fields, "final": final})
