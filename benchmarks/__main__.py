@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PEERS = {
+    "analysis": ("inspect",),
     "overhead": ("aviary", "verifiers", "inspect"),
     "attempt": ("harbor",),
     "store": ("inspect",),
     "sandbox": (),
     "gateway": ("verifiers", "litellm"),
+    "coverage": (),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
 

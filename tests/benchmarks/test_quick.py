@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import attempt, gateway, overhead, sandbox
+from benchmarks import analysis, attempt, gateway, overhead, sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -61,3 +61,12 @@ def test_gateway_reports_itself_beside_the_pass_through(tmp_path: Path) -> None:
     ]
     assert all(row["errors"] == 0 and row["cpu_us_per_call"] > 0 and row["times_passthrough"] > 0 for row in ours)
     assert any(gateway.VERIFIERS in name for name in found["not_measured"])
+
+
+def test_analysis_reports_every_part_and_names_the_missing_peer(tmp_path: Path) -> None:
+    analysis.main(["--quick", "--into", str(tmp_path)])
+    found = written(tmp_path, "analysis")
+    assert {row["part"] for row in found["rows"]} == set(analysis.PARTS)
+    assert all(row["measured"] > 0 for row in found["rows"] if row["part"] == "import")
+    assert any("read_eval_log" in name for name in found["not_measured"])
+    assert {target["verdict"] for target in found["targets"]} == {"not measured"}

@@ -17,7 +17,7 @@ from ._building import text_and_rest
 from ._conversations import Lines
 from ._inspect_chat import REST, from_chat, from_chat_tool, to_chat, to_chat_tool
 from ._inspect_own import ASSAY, call_of, record_of
-from ._inspect_samples import Sample, ranges
+from ._inspect_samples import Sample, pairs, ranges
 from ._mirror import rest_of
 from ._mirrored import Mirrored, text_or_none, whole_number
 from ._reading import Bad, seconds, shown
@@ -66,7 +66,7 @@ class Events:
         self._lines = Lines()
         self._numbers: dict[bytes, int] = {}
         self._chats: list[dict[str, Any]] = []
-        self._pooled: dict[int, int] = {}
+        self._pooled: list[int] = []
         self._wires: dict[bytes, int] = {}
         self._offered: dict[str, bytes] = {}
         self._spans: dict[str, tuple[str | None, str, str]] = {}
@@ -167,13 +167,13 @@ class Events:
         self.calls.append(Seen(call, answer, scoring, agents[0] if nested else None))
 
     def _conversation(self, at: int, event: dict[str, Any]) -> list[int]:
-        found, given, refs = [], event.get("input"), event.get("input_refs")
+        found, given, refs = list[int](), event.get("input"), event.get("input_refs")
         if isinstance(refs, list) and refs and not given:
-            for index in ranges(refs, len(self._sample.pool)):
-                if index not in self._pooled:
+            for start, end in pairs(refs, len(self._sample.pool)):
+                for index in range(len(self._pooled), end):
                     message = self._sample.pool[index]
-                    self._pooled[index] = self._number(message if isinstance(message, dict) else {"content": message})
-                found.append(self._pooled[index])
+                    self._pooled.append(self._number(message if isinstance(message, dict) else {"content": message}))
+                found += self._pooled[start:end]
             return found
         for position, message in enumerate(given if isinstance(given, list) else ()):
             if isinstance(message, dict):

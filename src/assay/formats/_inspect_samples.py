@@ -23,9 +23,9 @@ from ._reading import Bad, document, head, json_fields, json_items, loads
 from ._sniffing import sniff
 from .interface import Reading, Unreadable
 
-__all__ = ["SEQUENCES", "Attachments", "Log", "Sample", "is_inspect_log", "opened", "ranges"]
+__all__ = ["SEQUENCES", "Attachments", "Log", "Sample", "is_inspect_log", "opened", "pairs", "ranges"]
 
-WHOLE = 48 << 20
+WHOLE = 96 << 20
 """Bytes of a sample that are decoded at once."""
 LARGEST_ITEM = 512 << 20
 """Bytes of one sample of a JSON log, which knows no members to stream."""
@@ -319,10 +319,13 @@ def _chunked(folder: str, members: dict[str, Member], bad: Bad) -> Sample:
     )
 
 
-def ranges(refs: Any, length: int) -> list[int]:
-    """The positions that a list of `[start, end)` pairs names, those beyond `length` left out."""
-    found: list[int] = []
+def pairs(refs: Any, length: int) -> Iterator[tuple[int, int]]:
+    """The `[start, end)` pairs of a list, none beyond `length`."""
     for pair in refs if isinstance(refs, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(n, int) and n >= 0 for n in pair):
-            found += range(pair[0], min(pair[1], length))
-    return found
+            yield min(pair[0], length), min(pair[1], length)
+
+
+def ranges(refs: Any, length: int) -> list[int]:
+    """The positions that a list of `[start, end)` pairs names, those beyond `length` left out."""
+    return [n for start, end in pairs(refs, length) for n in range(start, end)]
