@@ -158,7 +158,7 @@ def _own(extra: Any) -> tuple[Any, Any]:
 
 
 def _step(held: dict[str, Any], building: Building, model: str | None, place: Place) -> None:
-    source = held.get("source")
+    source = _text(held.get("source"))
     if source not in _ACTORS:
         place.bad("source", f"expected system, user or agent, not {str(source)[:50]!r}; read as system")
     extra, own = _own(held.get("extra"))
