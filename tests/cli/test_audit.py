@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from assay.analysis.judge import Judged, judge
+from assay.analysis.subject import Subject
 from assay.cli.app import build_app
 from assay.records import (
     AttemptEnded,
@@ -142,6 +144,22 @@ def test_worker_processes_find_the_same(tmp_path: Path) -> None:
     together = judged(tmp_path, "--workers", "2", "--dry-run")
     assert alone["cards"] == together["cards"]
     assert together["tasks"][0]["integrity_failed"] == 20
+
+
+def test_a_rule_that_fails_makes_its_attempt_no_pass_and_leaves_the_others(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(subject: Subject, *given: Any) -> Judged:
+        if subject.trajectory.attempt == "t@0":
+            message = "a rule's own fault"
+            raise RuntimeError(message)
+        return judge(subject, *given)
+
+    monkeypatch.setattr("assay.rollout.auditing.judge", broken)
+    first, second = judged(root)["cards"]
+    assert (first["integrity"]["status"], second["integrity"]["status"]) == ("error", "fail")
+    assert first["headline"] == "pass (integrity not judged)"
+    assert "a rule's own fault" in first["integrity"]["reason"]
 
 
 def test_a_contract_is_checked_by_itself(root: Path) -> None:

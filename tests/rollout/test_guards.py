@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from assay.settings import Settings
 from assay.store import RunStore, messages_of, verify_chain
 from tests.rollout.counting import counting_task
 from tests.rollout.programs import Program, run_program, write
+from tests.rollout.test_sandboxed_programs import CLIENT, bash
 
 AGENTS = Path(__file__).with_name("agents.py")
 ONCE = """
@@ -179,9 +181,8 @@ class Remover:
 """
 
 
-@pytest.mark.slow
-async def test_commands_in_a_real_sandbox_are_refused_as_steps_and_beside_them(tmp_path: Path) -> None:
-    task = tmp_path / "hello"
+def write_task(folder: Path) -> Path:
+    task = folder / "hello"
     for name, text in {
         "task.toml": 'schema_version = "1.4"\n[environment]\nworkdir = "/workspace"\nnetwork_mode = "no-network"\n',
         "instruction.md": "Write a.txt.",
@@ -190,6 +191,12 @@ async def test_commands_in_a_real_sandbox_are_refused_as_steps_and_beside_them(t
     }.items():
         (task / name).parent.mkdir(parents=True, exist_ok=True)
         (task / name).write_text(text)
+    return task
+
+
+@pytest.mark.slow
+async def test_commands_in_a_real_sandbox_are_refused_as_steps_and_beside_them(tmp_path: Path) -> None:
+    task = write_task(tmp_path)
     (tmp_path / "agent.py").write_text(REMOVER)
     (tmp_path / "keep.toml").write_text(NO_REMOVAL)
     contracts = (str(tmp_path / "keep.toml"),)
@@ -225,3 +232,28 @@ async def test_nothing_of_a_refused_call_is_streamed(tmp_path: Path) -> None:
     assert "/b" not in program.streamed
     assert "as you say" in program.streamed
     assert [s.observations[0].error for s in found.steps if s.tool_calls] == [True]
+
+
+@pytest.mark.slow
+async def test_a_program_in_a_real_sandbox_never_gets_a_refused_call(tmp_path: Path) -> None:
+    task = write_task(tmp_path)
+    (tmp_path / "client.py").write_text(CLIENT)
+    (tmp_path / "keep.toml").write_text(NO_REMOVAL)
+    replies = [bash("echo hi > a.txt"), bash("rm a.txt"), bash("echo there >> a.txt"), "done"]
+    (tmp_path / "s.json").write_text(json.dumps(replies))
+    options = {"command": '["python3", "/opt/client.py"]', "mounts": {f"{tmp_path}/client.py": "/opt/client.py"}}
+    config = RunConfig(
+        tasks=(str(task),),
+        agent="command",
+        agent_options=options,
+        model=f"scripted:{tmp_path}/s.json",
+        contracts=(str(tmp_path / "keep.toml"),),
+        run="r",
+    )
+    settings = Settings(Settings.from_environment().cache, tmp_path / "store")
+    await start_run(config, settings, Tally())
+    with RunStore.open(settings.store, "r") as store:
+        (found,) = store.trajectories()
+    assert found.outcome == "pass"
+    assert [[o.error for o in step.observations] for step in found.steps[:3]] == [[False], [True], [False]]
+    assert [v.status for v in found.verdicts if v.kind == "safety"] == ["pass"]

@@ -22,10 +22,10 @@ import msgspec
 from assay.analysis.actions import actions_of
 from assay.analysis.card import Card, TaskCard, card_of, task_cards
 from assay.analysis.contracts import Contract
-from assay.analysis.interface import Finding
-from assay.analysis.judge import MODEL, judge
+from assay.analysis.interface import Action, Finding
+from assay.analysis.judge import INTEGRITY, MODEL, Judged, judge, rules
 from assay.analysis.subject import Subject
-from assay.errors import StoreError, UserError
+from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Trajectory, Verdict, VerdictGiven, digest_record
 from assay.store import AttemptRow, BlobStore, RunStore, Standing, annotate_all, learnt, standing
@@ -238,7 +238,7 @@ def _judged(works: Sequence[_Work], workers: int, attempts: int) -> Iterator[_Do
         for work in works:
             yield from _judge_all(work)
         return
-    with _pool(wanted) as pool:
+    with boundary(EnvironmentFailure, "judging in worker processes"), _pool(wanted) as pool:
         for done in pool.map(_judge_all, works):
             yield from done
 
@@ -260,10 +260,20 @@ def _judge_all(work: _Work) -> list[_Done]:
         for chain in work.chains:
             subject = subject_of(store, chain)
             others = [actions for name, actions in references.items() if name != chain and actions]
-            judged = judge(subject, work.contracts, others[: REFERENCES - 1])
+            judged = _judged_one(subject, work.contracts, others[: REFERENCES - 1])
             card = card_of(subject.trajectory, judged.verdicts, judged.findings, work.reverified[chain])
             found.append(_Done(chain, card, judged.verdicts, judged.findings, *_told_before(subject.trajectory)))
     return found
+
+
+def _judged_one(subject: Subject, contracts: Sequence[Contract], references: Sequence[Sequence[Action]]) -> Judged:
+    """What the rules say. A rule that fails by itself is no reason to leave the others unjudged, nor a pass."""
+    try:
+        with boundary(VerifierError, "judging the record"):
+            return judge(subject, contracts, references)
+    except BoundaryError as exc:
+        reason = str(exc)[:300]
+        return Judged((), (Verdict(INTEGRITY, "integrity", "error", None, reason, verifier=rules()),))
 
 
 def _told_before(trajectory: Trajectory) -> tuple[tuple[Verdict, ...], tuple[Noted, ...]]:
