@@ -140,6 +140,10 @@ class Building:
         known: Truncation | None = named.pop("truncated", None) or truncated
         return Observation(text, call_id, truncated=known, **named)
 
+    def keep(self, text: str) -> str:
+        """Keeps a text beside the record; its digest."""
+        return self._reading.keep(text.encode("utf-8", "replace"))
+
     def cut(self, found: Observation, words: dict[str, Any]) -> Observation:
         """An observation that was cut before it was written: `whole` is kept, or only how long it was is known."""
         named: dict[str, Any] = {}

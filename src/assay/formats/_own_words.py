@@ -1,7 +1,7 @@
 """Our own records inside a foreign document that has a free field for them (`extra` of ATIF, `metadata` of others).
 
 They stand there under the name `assay`. Read back they are what any other part of the document is: a claim of whoever
-wrote it. So verdicts come back marked as imported, and no content address of a blob comes back, since the blob may not.
+wrote it: verdicts come back marked as imported, and a blob comes back where its text stands there too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from assay.errors import StoreError
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -31,6 +32,8 @@ from .interface import Loss, Writing
 __all__ = ["ASSAY", "OwnCalls", "held_started", "put_back", "slim_call", "started_fields", "told_in_own_words"]
 
 ASSAY = "assay"
+WHOLE = 4 << 20
+"""Characters of blobs that are written beside the facts of one trajectory."""
 _STARTED = ("task", "task_digest", "seed", "number", "retry", "isolation", "at", "assay_version")
 T = TypeVar("T")
 
@@ -83,11 +86,8 @@ def started_fields(trajectory: Trajectory) -> dict[str, Any]:
 def told_in_own_words(trajectory: Trajectory, writing: Writing, format_name: str) -> dict[str, Any]:
     """Everything of a trajectory that stands after or beside its turns, as JSON data."""
     words: dict[str, Any] = {"started": started_fields(trajectory)}
-    evidence = [_without_blobs(item) for item in trajectory.evidence]
-    blobs = sum(len(item.blobs) for item in trajectory.evidence)
-    if blobs:
-        writing.lost(Loss(trajectory.attempt, "evidence.blobs", "large content stays in the store", blobs))
-    words |= {"evidence": evidence, "verdicts": trajectory.verdicts, "notes": trajectory.notes}
+    words |= {"evidence": [_without_blobs(item) for item in trajectory.evidence]}
+    words |= {"blobs": _blobs(trajectory, writing), "verdicts": trajectory.verdicts, "notes": trajectory.notes}
     if trajectory.finished is not None:
         words["finished"] = _without_artifacts(trajectory, writing)
     else:
@@ -104,6 +104,31 @@ def told_in_own_words(trajectory: Trajectory, writing: Writing, format_name: str
 
 def _without_blobs(item: Evidence) -> Evidence:
     return msgspec.structs.replace(item, blobs=()) if item.blobs else item
+
+
+def _blobs(trajectory: Trajectory, writing: Writing) -> dict[str, list[str]]:
+    """Of each fact that names blobs, by its position, their text: a patch, the whole of an output."""
+    held: dict[str, list[str]] = {}
+    left, gone = WHOLE, 0
+    for index, item in enumerate(trajectory.evidence):
+        texts = [_text_of(digest, writing, left) for digest in item.blobs]
+        if item.blobs and None not in texts:
+            held[str(index)] = [text for text in texts if text is not None]
+            left -= sum(map(len, held[str(index)]))
+        else:
+            gone += len(item.blobs)
+    if gone:
+        why = "content that is no text, or large, stays in the store"
+        writing.lost(Loss(trajectory.attempt, "evidence.blobs", why, gone))
+    return held
+
+
+def _text_of(digest: str, writing: Writing, largest: int) -> str | None:
+    try:
+        raw = writing.content(digest)
+        return raw.decode() if len(raw) <= largest else None
+    except (StoreError, UnicodeDecodeError):
+        return None
 
 
 def _without_artifacts(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
@@ -144,7 +169,7 @@ def put_back(words: Any, building: Building, bad: Bad, place: str) -> AttemptEnd
     for index, item in enumerate(_list(words, "evidence", bad, place)):
         fact = _fitting(item, Evidence, bad, f"{place}.evidence[{index}]")
         if fact is not None:
-            building.add(EvidenceAdded(_without_blobs(fact)))
+            building.add(EvidenceAdded(msgspec.structs.replace(fact, blobs=_kept(words, index, building))))
     for index, item in enumerate(_list(words, "verdicts", bad, place)):
         verdict = _fitting(item, Verdict, bad, f"{place}.verdicts[{index}]")
         if verdict is not None:
@@ -159,6 +184,13 @@ def put_back(words: Any, building: Building, bad: Bad, place: str) -> AttemptEnd
             building.add(note)
     finished = words.get("finished")
     return _fitting(finished, AttemptEnded, bad, f"{place}.finished") if finished is not None else None
+
+
+def _kept(words: dict[str, Any], index: int, building: Building) -> tuple[str, ...]:
+    """The blobs of a fact, kept again."""
+    held = words.get("blobs")
+    texts = held.get(str(index)) if isinstance(held, dict) else None
+    return tuple(building.keep(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
 
 
 def _claimed(verdict: Verdict) -> Verdict:
