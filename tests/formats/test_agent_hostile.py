@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import msgspec
@@ -155,3 +156,18 @@ def test_a_loop_of_parents_ends(tmp_path: Path) -> None:
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     (one,) = comes_back(ALL["claude-code"], path, tmp_path)
     assert [step.message for step in assembled(one).steps] == ["x", "y"]
+
+
+def test_an_answer_with_very_many_calls_takes_no_longer_than_its_length(tmp_path: Path) -> None:
+    calls = [{"id": f"c{i}", "type": "function", "function": {"name": "x", "arguments": "{}"}} for i in range(20_000)]
+    answers = [{"role": "tool", "tool_call_id": f"c{i}", "content": "y"} for i in range(20_000)]
+    run = {"task_id": 0, "reward": 1.0, "traj": [{"role": "assistant", "content": None, "tool_calls": calls}, *answers]}
+    path = tmp_path / "many.json"
+    path.write_bytes(msgspec.json.encode([run]))
+    began = time.process_time()
+    (one,), told = imported(ALL["tau-bench"], path)
+    assert time.process_time() - began < 10
+    assert [bad.problem.split(":")[0] for bad in told] == ["20,000 tool calls in one answer"]
+    steps = assembled(one).steps
+    assert len(steps[0].observations) == len(steps[0].tool_calls) == 256
+    assert len(steps) == 1 + 20_000 - 256

@@ -10,7 +10,7 @@ from assay.records import Actor, AttemptEnded, ModelCall, Observation, Step, Too
 
 from ._building import tool_call
 from ._messages import content_text, iso_time
-from ._mirrored import Mirrored, number, text_or_none, whole_number, word
+from ._mirrored import MOST, Mirrored, number, text_or_none, whole_number, word
 from ._reading import seconds
 from .interface import Imported
 
@@ -94,19 +94,23 @@ class Session:
         name = text_or_none(message.get("id"))
         index = self._said.get(name) if name is not None else None
         step = self._built.steps[index] if index is not None else None
-        if step is None:
-            actor: Actor = "other_agent" if self._aside(line) else "agent"
-            step = self._built.step(actor, started=at, extra=self._branch(line))
         blocks = message.get("content")
         blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks
-        parts = []
+        parts: list[str] = []
         for block in blocks if isinstance(blocks, list) else ():
+            if step is None or self._built.full(step) or len(parts) % MOST == MOST - 1:
+                step = self._begun(line, at)
             step, part = self._block(step, block)
             parts.append(part)
+        step = step if step is not None else self._begun(line, at)
         step = self._usage(step, name, message)
         if name is not None:
             self._said[name] = step.index
         self._built.item(line, parts[0] if len(parts) == 1 else "other", step)
+
+    def _begun(self, line: dict[str, Any], at: float | None) -> Step:
+        actor: Actor = "other_agent" if self._aside(line) else "agent"
+        return self._built.step(actor, started=at, extra=self._branch(line))
 
     def _block(self, step: Step, block: Any) -> tuple[Step, str]:
         kind = block.get("type") if isinstance(block, dict) else None

@@ -13,7 +13,7 @@ from assay.records import ModelCall, Observation, Step, Usage
 
 from ._building import Building, tool_call
 from ._codex_items import exit_code
-from ._mirrored import text_or_none, whole_number, word
+from ._mirrored import MOST, text_or_none, whole_number, word
 from ._reading import Bad
 
 __all__ = ["read_events"]
@@ -107,7 +107,7 @@ class _Read:
         call = tool_call(str(item.get("id")), name, asked)
         found = (seen,) if seen is not None else ()
         step = self._step
-        if step is None:
+        if step is None or len(step.tool_calls) >= MOST:
             self._step = self._built.step("agent", tool_calls=(call,), observations=found)
             return
         self._step = self._built.change(

@@ -23,9 +23,10 @@ from ._mirror import ITEMS, Fresh, Item, left, made_again, shortened
 from ._reading import LARGEST, digest_file, document
 from ._sniffing import Sniffed
 from ._writing import FileNames, new_file, new_folder, refuse_existing
-from .interface import Imported, Reading
+from .interface import Imported, Reading, Unreadable
 
 __all__ = [
+    "MOST",
     "WHOLE",
     "Mirrored",
     "attempt_name",
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 
+MOST = 256
+"""Tool calls of one turn. It bounds the time that a hostile file takes."""
 WHOLE = 256 << 20
 """Bytes of a document that is one trajectory, and is read as a whole, above which it is refused."""
 
@@ -59,6 +62,34 @@ class Mirrored(Building):
         self._items: dict[int, list[Item]] = {}
         self._early: list[Item] = []
         self._counts: Counter[str] = Counter()
+        self._next: dict[str, int] = {}
+        """Of each tool call's id, how many of the turns that made such a call were answered or passed over."""
+
+    def step(self, actor: str, message: str | None = None, **named: Any) -> Step:
+        """See `Building.step`. Of more calls than any answer has, the first are read; the item is kept whole."""
+        calls = named.get("tool_calls", ())
+        if len(calls) > MOST:
+            problem = f"{len(calls):,} tool calls in one answer: the first {MOST} are read as calls"
+            self._reading.unreadable(Unreadable(self._origin.file, f"step {len(self.steps)}", problem))
+            named["tool_calls"] = calls[:MOST]
+        return super().step(actor, message, **named)
+
+    def full(self, step: Step) -> bool:
+        """Whether a turn that grows has grown so much that the next part begins another."""
+        return len(step.tool_calls) >= MOST or len(self._items.get(step.index, ())) >= 4 * MOST
+
+    def _answered(self, call_id: str | None) -> Step | None:
+        """As `Building` has it, in a time that does not grow with how often an id was used."""
+        if call_id is None:
+            return super()._answered(None)
+        asked = self._asked.get(call_id, [])
+        while (at := self._next.get(call_id, 0)) < len(asked):
+            self._next[call_id] = at + 1
+            step = self.steps[asked[at]]
+            if all(seen.call_id != call_id for seen in step.observations):
+                return step
+        last = self.steps[asked[-1]] if asked else None
+        return last if last is not None and len(last.observations) < 2 * MOST else None
 
     def item(self, value: Any, part: str = "other", step: Step | None = None, place: str = "") -> None:
         """Keeps an item, in the order of the source; `step` is the one that it became part of."""

@@ -105,7 +105,9 @@ class Events:
     def _step(self, answer: Any, thought: str | None, reasoning: str | None, at: float | None) -> Step:
         """The step of an answer of the model: the one that is read, or a new one."""
         if self._answer is not None and self._answer[0] == answer and thought is None and reasoning is None:
-            return self._built.steps[self._answer[1]]
+            step = self._built.steps[self._answer[1]]
+            if not self._built.full(step):
+                return step
         step = self._built.step("agent", thought, reasoning=reasoning, call=self._call(answer), started=at)
         self._answer = (answer, step.index) if isinstance(answer, str) else None
         return step

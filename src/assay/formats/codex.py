@@ -156,7 +156,7 @@ class _Session:
 
     def _growing(self, at: float | None, *, fits: Any) -> Step:
         step = self._step
-        if step is None or not fits(step):
+        if step is None or self._built.full(step) or not fits(step):
             step = self._built.step("agent", started=at)
         self._step = step
         return step
