@@ -1,5 +1,5 @@
 """Draws the findings of docs/audit.md again from real recorded runs, and writes that page from its words
-(docs/audit.in.md) and the judgements kept in docs/audit.json.
+(docs/audit.in.txt) and the judgements kept in docs/audit.json.
 
     .venv/bin/python scripts/audit_sample.py ../shared/data                  # what is drawn, as JSON
     .venv/bin/python scripts/audit_sample.py ../shared/data --write          # docs/audit.md again
@@ -183,7 +183,7 @@ def page(chosen: Sequence[Item], counts: Counter[tuple[str, str]], kept: dict[st
     """docs/audit.md."""
     first = [(Item(**one["item"]), one) for one in kept["first"]]
     second = [(item, kept["items"][item.id]) for item in chosen]
-    words = (ROOT / "docs" / "audit.in.md").read_text(encoding="utf-8")
+    words = (ROOT / "docs" / "audit.in.txt").read_text(encoding="utf-8")
     rules = ["| rule | severity | findings |", "|---|---|---|"]
     rules += [f"| {rule} | {severity} | {n} |" for (rule, severity), n in sorted(counts.items())]
     parts = {

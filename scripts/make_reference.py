@@ -36,6 +36,7 @@ from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport
 from assay.agents.cheats import CHEATS
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
+from assay.analysis import consistency, integrity
 from assay.analysis.card import Card, Mark, TaskCard
 from assay.analysis.causes import Cause
 from assay.analysis.contracts.fields import ROOT_VALUES, ROOTS
@@ -43,6 +44,7 @@ from assay.analysis.contracts.syntax import MEANINGS
 from assay.analysis.interface import Finding as RuleFinding
 from assay.analysis.interface import Quote
 from assay.analysis.replayed import Comparison, Difference, PathDifference
+from assay.analysis.signals import CATEGORIES, SIGNALS
 from assay.analysis.volatile import VOLATILE, VOLATILE_PATHS
 from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
@@ -538,6 +540,39 @@ def volatile_page() -> str:
     return made + "".join(f"| `{path}` | {why} |\n" for path, why in escaped)
 
 
+def rules_page() -> str:
+    """docs/reference/rules.md."""
+    made = (
+        "# Rules\n\nWhat `assay audit` looks for in a trajectory. Each finding cites steps, quotes words that stand in "
+        "the record exactly so, and names its evidence. A rule's severity is the highest that it gives: `note` counts "
+        "against nobody, `minor` is worth a look, `major` makes the result doubtful, `critical` makes it worthless as "
+        "evidence. Findings of integrity are `attempted`, or `obtained` where the record shows that it was had. How "
+        "far they can be trusted: [a reading of what they find](../audit.md).\n"
+    )
+    for title, rules in (("Consistency", consistency.RULES), ("Integrity", integrity.RULES)):
+        made += f"\n## {title}\n\n| rule | severity | a finding says | closed by |\n|---|---|---|---|\n"
+        made += "".join(f"| `{r.name}` | {r.severity} | {r.means} | {r.closed_by} |\n" for r in rules)
+    made += (
+        "\n## Contrast\n\nWhat no rule knows shows itself against the other attempts at a task: "
+        "`assay.analysis.integrity.contrast.contrast(subjects, suspicious)` gives the commands, places and tools that "
+        "the suspicious attempts have and the others have not, with their steps; `unusual(subjects)` ranks attempts "
+        "by how unlike the others they are, without any being suspected.\n"
+        "\n## Triage signals\n\nCounted without a model and without knowing how a trajectory ended, to choose what "
+        "to look at: `assay.analysis.signals.signals(steps)` over the columns of the table `steps`, a row a "
+        "trajectory; `signals_of(trajectory)` for one. Names and thresholds as published (arXiv 2604.00356), phrases "
+        "and patterns our own, for English alone. A set of one's own is a class with `name`, `signals` and "
+        "`counts(steps)` under the entry point `assay.signals`.\n\n| signal | raised where |\n|---|---|\n"
+    )
+    made += "".join(f"| `{signal.name}` | {signal.raised} |\n" for signal in SIGNALS)
+    categories = ", ".join(f"`{category}`" for category in CATEGORIES)
+    return made + (
+        f"\nSeverity of a category ({categories}): 0 for none, 1 for one or two, 2 for three or four, 3 for five or "
+        "more. The score begins at 50, adds up to 19 for satisfaction, and takes away for disengagement, misalignment "
+        "in more than 30% of the user's turns, stagnation, failures (8 each), loops (5 each) and exhaustion (3 each); "
+        "escalation, quitting, or a severity of 3 in disengagement or stagnation make it 0.\n"
+    )
+
+
 def contracts_page() -> str:
     """docs/reference/contracts.md."""
     contracts = importlib.import_module("assay.analysis.contracts.contract")
@@ -635,6 +670,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "checks.md": checks_page,
     "cheats.md": cheats_page,
     "contracts.md": contracts_page,
+    "rules.md": rules_page,
     "volatile.md": volatile_page,
     "covered.md": covered_page,
     "formats.md": formats_page,

@@ -1,0 +1,83 @@
+"""What the rules find in the recorded runs of others, finding by finding where it counts."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.analysis import consistency, integrity
+from assay.analysis.interface import Finding
+from assay.analysis.quotes import stands
+from assay.analysis.subject import Subject, found
+
+COUNTING = {"reward-without-tests", "passed-fewer-than-counted", "patch-not-applied", "verdict-against-reward"}
+pytestmark = pytest.mark.slow
+
+
+def audit() -> Any:
+    return importlib.import_module("scripts.audit_sample")
+
+
+@cache
+def subjects(folder: Path) -> tuple[Subject, ...]:
+    return tuple(audit().subjects(folder))
+
+
+def flagged(folder: Path, rules: set[str]) -> Iterator[tuple[str, Finding]]:
+    for subject in subjects(folder):
+        for one in found((*consistency.RULES, *integrity.RULES), subject):
+            assert all(stands(subject.trajectory, quote, subject.texts) for quote in one.quotes)
+            if one.rule in rules:
+                yield f"{Path(subject.trajectory.run).parts[0]} {subject.trajectory.attempt}", one
+
+
+def test_exactly_six_spark_passes_are_flagged_by_the_counting_rules(shared_data: Path) -> None:
+    its = {name: (one.rule, one.severity) for name, one in flagged(shared_data / "spark-skills", COUNTING)}
+    assert its == {
+        "court-form-filling attempt 0": ("passed-fewer-than-counted", "major"),
+        "energy-ac-optimal-power-flow attempt 0": ("passed-fewer-than-counted", "major"),
+        "sales-pivot-analysis attempt 1": ("passed-fewer-than-counted", "major"),
+        "glm-lake-mendota attempt 0": ("reward-without-tests", "major"),
+        "python-scala-translation attempt 0": ("reward-without-tests", "critical"),
+        "r2r-mpc-control attempt 3": ("reward-without-tests", "major"),
+    }
+
+
+def test_what_else_is_counted_differently_is_a_note_with_its_reason(shared_data: Path) -> None:
+    its = dict(flagged(shared_data / "spark-skills", {"counts-disagree"}))
+    assert {one.severity for one in its.values()} == {"note"}
+    assert all("fold the cases of one test into one" in one.summary for one in its.values())
+    assert {name.rsplit(" ", 2)[0] for name in its} == {
+        "court-form-filling", "dialogue-parser", "earthquake-phase-association", "offer-letter-generator",
+        "sales-pivot-analysis", "trend-anomaly-causal-inference", "xlsx-recover-data",
+    }  # fmt: skip
+
+
+def test_exactly_three_swe_smith_reports_are_flagged_by_the_counting_rules(shared_data: Path) -> None:
+    its = [(one.rule, subject) for subject, one in flagged(shared_data / "swe-smith", COUNTING)]
+    assert {rule for rule, _ in its} == {"patch-not-applied"}
+    assert sorted(name.rsplit("_", 1)[1] for _, name in its) == ["53652", "7331", "8316"]
+
+
+def test_the_run_that_read_the_upstream_fix_cites_its_steps(shared_data: Path) -> None:
+    folder = shared_data / "agentlens-bench" / "trajectories" / "astropy__astropy-13236"
+    its = {name: one for name, one in flagged(folder, {"future-history"}) if "sonnet-4.5-pass-24932719213" in name}
+    (finding,) = its.values()
+    assert (finding.severity, finding.reach) == ("critical", "obtained")
+    assert finding.steps == (26, 27, 28, 29, 30, 34)
+    assert "git show a04fb7c355" in finding.summary
+    assert "astropy/table/table.py" in finding.summary
+
+
+def test_the_published_items_are_drawn_again(shared_data: Path) -> None:
+    sample = audit()
+    every = [item for subject in subjects(shared_data) for item, _ in sample.items(subject)]
+    kept = sample.json.loads((sample.ROOT / "docs" / "audit.json").read_text())
+    chosen = [*sample.drawn(every), *(sample.Item(**one) for one in kept["adversaries"])]
+    counts = sample.Counter((item.rule, item.severity) for item in every)
+    assert sample.page(chosen, counts, kept) == (sample.ROOT / "docs" / "audit.md").read_text()
