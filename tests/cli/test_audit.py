@@ -131,7 +131,7 @@ def test_one_attempt_is_shown_with_its_findings_and_their_words(root: Path) -> N
 
 def test_both_tables_come_as_markdown(root: Path) -> None:
     out = assay(root, "audit", "r", "--format", "markdown", code=1)
-    assert out.startswith("| task | agent |")
+    assert out.startswith("| task | agent | model |")
     assert "| pass (integrity failed) (imported) |" in out
 
 

@@ -28,6 +28,7 @@ def _row(card: Card) -> dict[str, str]:
     return {
         "attempt": card.attempt,
         "agent": card.agent,
+        "model": card.model or "-",
         "outcome": card.headline + (" (imported)" if card.imported else ""),
         "integrity": _status(card.integrity),
         "process": "-" if score is None else f"{score:.2f}",
@@ -50,6 +51,7 @@ def _task_row(card: TaskCard) -> dict[str, str]:
     return {
         "task": card.task,
         "agent": card.agent,
+        "model": card.model or "-",
         "attempts": str(card.attempts),
         "pass": str(card.passed),
         "pass (doubtful)": str(card.doubtful),
