@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +16,7 @@ from assay.formats._mirror import laid_over, rest_of
 from assay.formats.interface import Format, Imported, Loss, Writing
 from assay.records import Trajectory, Verdict, VerdictGiven, canonical_bytes
 from tests.formats.agents import ALL, READ_ONLY, SESSIONS, TWO_WAY, comes_back, imported
-from tests.formats.generated import Blobs, assembled, round_trip, trajectories
+from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(0, 1) | st.sampled_from(["", "a", "-", "="]),
@@ -77,6 +79,41 @@ SESSION_FILES = [
 @pytest.mark.parametrize(("name", "path"), SESSION_FILES, ids=lambda value: getattr(value, "name", value))
 def test_every_session_file_comes_back_the_same(name: str, path: Path, tmp_path: Path) -> None:
     comes_back(ALL[name], path, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "path"), SESSION_FILES[:-1], ids=lambda value: getattr(value, "name", value))
+def test_a_session_is_written_as_the_same_json(name: str, path: Path, tmp_path: Path) -> None:
+    assert _written(name, path, tmp_path) == _json(path)
+
+
+def test_shared_runs_are_written_as_the_same_json(shared_data: Path, tmp_path: Path) -> None:
+    files = [("tau-bench", path) for path in (shared_data / "tau-bench").glob("*.json")]
+    files += [
+        ("swe-agent", path) for name in ("swe-agent", "swe-smith") for path in (shared_data / name).rglob("*.traj")
+    ]
+    assert len(files) == 26
+    for position, (name, path) in enumerate(files):
+        (tmp_path / str(position)).mkdir()
+        assert _written(name, path, tmp_path / str(position)) == _json(path)
+
+
+def _json(path: Path) -> Any:
+    data = path.read_bytes()
+    try:
+        return json.loads(data)
+    except ValueError:
+        return [json.loads(line) for line in data.splitlines() if line.strip()]
+
+
+def _written(name: str, path: Path, scratch: Path) -> Any:
+    """What is written of a file; the name that some formats add to keep an attempt's task is taken out again."""
+    format, ending = TWO_WAY[name]
+    blobs, target = Blobs(), scratch / f"out{ending}"
+    format.write([assembled(one) for one in read_all(format, path, blobs)[0]], target, Writing(blobs.content, print))
+    found = _json(target)
+    if isinstance(found, dict):
+        found.pop("instance_id", None)
+    return found
 
 
 @pytest.mark.parametrize("name", sorted(READ_ONLY))
