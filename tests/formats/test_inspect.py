@@ -6,6 +6,7 @@ import io
 import json
 import os
 import subprocess
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -313,6 +314,39 @@ def test_a_sample_in_chunks_is_read(tmp_path: Path) -> None:
     one = read(archive(tmp_path, members))[0]
     assert [s.message for s in one.steps] == ["go", "a long answer"]
     assert one.calls[0].request["messages"][0]["content"] == "go"
+
+
+@pytest.mark.slow
+def test_memory_is_not_decided_by_how_often_a_large_sample_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, size = tmp_path / "large.eval", 0
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as opened:
+        opened.writestr("header.json", HEADER)
+        with opened.open("samples/s_epoch_1.json", "w") as member:
+            for piece in repeating(turns=120, words=2_000):
+                size += member.write(piece)
+    monkeypatch.setattr(_inspect_samples, "WHOLE", 1 << 20)
+    tracemalloc.start()
+    calls = read(path)[0].calls
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [c.shared_messages for c in calls] == [0, *range(2, 240, 2)]
+    assert size > 60_000_000
+    assert peak < size / 4
+
+
+def repeating(turns: int, words: int) -> Iterator[bytes]:
+    """A sample in an old form: every call says the whole conversation again."""
+    text = json.dumps(sample())[:-1].replace('"events": [], ', "")
+    yield text.encode() + b', "events": ['
+    said = [json.dumps({"role": "user", "content": "go"})]
+    for turn in range(turns):
+        answer = {"id": f"a{turn}", "role": "assistant", "content": f"{turn} word" * words}
+        event = json.dumps(model_event(answer))
+        yield (b"," if turn else b"") + event.replace('"input": []', f'"input": [{", ".join(said)}]').encode()
+        said += [json.dumps(answer), json.dumps({"role": "user", "content": f"on {turn}"})]
+    yield b"]}"
 
 
 def test_references_that_multiply_stop_at_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

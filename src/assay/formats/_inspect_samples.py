@@ -175,14 +175,18 @@ def _archived(path: Path, members: Sequence[Member], reading: Reading) -> Log:
     return Log(_header(path, by_name), _members(by_name, bad_in))
 
 
+def _document(member: Member) -> Any:
+    return document(member, largest=min(LARGEST_ITEM, member.size))  # as much memory is set aside as may be read
+
+
 def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
     """`header.json`; of a run that never ended, what its journal says."""
     if "header.json" in members:
-        header = document(members["header.json"], largest=LARGEST_ITEM)
+        header = _document(members["header.json"])
         if "reductions.json" in members and isinstance(header, dict):
-            header["reductions"] = document(members["reductions.json"], largest=LARGEST_ITEM)
+            header["reductions"] = _document(members["reductions.json"])
     elif "_journal/start.json" in members:
-        header = document(members["_journal/start.json"], largest=LARGEST_ITEM)
+        header = _document(members["_journal/start.json"])
         header = {**header, "status": "started"} if isinstance(header, dict) else header
     else:
         message = f"{path.name} is no log: it has neither header.json nor _journal/start.json"
@@ -290,12 +294,12 @@ def _streamed(member: Member, bad: Bad) -> Sample:
 
 def _chunked(folder: str, members: dict[str, Member], bad: Bad) -> Sample:
     """A sample in chunks: a shell, and sequences whose members are named by the index of their first item."""
-    shell = document(members[f"{folder}/sample.json"], largest=LARGEST_ITEM)
+    shell = _document(members[f"{folder}/sample.json"])
     if not isinstance(shell, dict):
         message = "expected a sample in sample.json"
         raise UserError(message)
     if f"{folder}/metadata.json" in members:
-        shell["metadata"] = document(members[f"{folder}/metadata.json"], largest=LARGEST_ITEM)
+        shell["metadata"] = _document(members[f"{folder}/metadata.json"])
     chunks: dict[str, list[tuple[int, Member]]] = {}
     for name, member in members.items():
         if name.startswith(folder + "/") and (found := _CHUNK.fullmatch(name)):

@@ -67,7 +67,7 @@ def traces(path: Path, bad: Bad) -> Iterator[list[Span]]:
 def _document(path: Path) -> Any:
     """A document of several lines; None where the file is none."""
     try:
-        return document(path, largest=LARGEST)
+        return document(path, largest=min(LARGEST, path.stat().st_size))
     except UserError:
         return None
 
