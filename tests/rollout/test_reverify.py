@@ -174,15 +174,18 @@ new file mode 100644
 """
 
 
-def imported(store: Path, patch: str, status: VerdictStatus) -> str:
+def imported(store: Path, patch: str, status: VerdictStatus, *, as_text: bool = False) -> str:
     with RunStore.create(store, "theirs", {}) as run:
         blob = run.blobs.put(patch.encode())
+        submitted = Evidence("i0", "state", "patch", {}, (blob,))
+        if as_text:
+            submitted = Evidence("i0", "gateway", "submission", {"text": patch})
         config = {"imported": {"format": "x"}}
         run.append(
             "t@0.0",
             [
                 AttemptStarted("theirs", "t@0", "sum-columns", "", "them", None, 0, 0, config=config, at=1.0),
-                EvidenceAdded(Evidence("i0", "state", "patch", {}, (blob,))),
+                EvidenceAdded(submitted),
                 VerdictGiven(Verdict("imported", "outcome", status, None, "", ("i0",), marks=("imported",))),
                 AttemptEnded("submitted", at=2.0),
             ],
@@ -198,6 +201,7 @@ def imported(store: Path, patch: str, status: VerdictStatus) -> str:
         (GOOD, "fail", "disagree", "was fail"),
         (GOOD.replace("12", "13"), "pass", "disagree", "was pass"),
         (GOOD.replace("totals.csv", "../../etc/passwd"), "pass", "cannot", "no plain path"),
+        ("I am done.", "pass", "cannot", "is no patch"),
         ("", "pass", "disagree", "was pass"),
     ],
 )
@@ -207,6 +211,12 @@ async def test_an_imported_claim_is_judged_by_its_patch(
     run = imported(tmp_path, patch, claimed)
     (result,) = (await again(tmp_path, run, check_version="today", tasks=(str(folder.parent),))).results
     assert (result.mark, says in result.reason) == (mark, True), result.reason
+
+
+@pytest.mark.slow
+async def test_a_submission_as_text_is_taken_as_the_patch(folder: Path, tmp_path: Path) -> None:
+    run = imported(tmp_path, GOOD, "pass", as_text=True)
+    assert marks(await again(tmp_path, run, check_version="today", tasks=(str(folder),))) == ["agree"]
 
 
 async def test_an_imported_attempt_without_a_task_is_told_what_is_missing(tmp_path: Path) -> None:

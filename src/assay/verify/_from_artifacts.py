@@ -51,9 +51,15 @@ async def state_of_import(trajectory: Trajectory, spec: WorkspaceSpec, backend: 
 
 
 def _patch_of(trajectory: Trajectory, blobs: BlobStore) -> str | None:
-    """The last submitted patch that the record holds whole."""
-    found = [e for e in trajectory.evidence if e.kind == "patch" and e.blobs]
-    return blobs.get(found[-1].blobs[0]).decode(errors="surrogateescape") if found else None
+    """The last patch that was submitted, where the record holds it whole: as text, or, where it is long, as a blob."""
+    for found in reversed(trajectory.evidence):
+        if found.kind not in ("submission", "patch"):
+            continue
+        if found.blobs:
+            return blobs.get(found.blobs[0]).decode(errors="surrogateescape")
+        if isinstance(found.data.get("text"), str):
+            return str(found.data["text"])
+    return None
 
 
 def _files_of(trajectory: Trajectory, blobs: BlobStore) -> dict[str, bytes]:
@@ -65,7 +71,11 @@ def _files_of(trajectory: Trajectory, blobs: BlobStore) -> dict[str, bytes]:
 
 async def _apply(workspace: Workspace, text: str) -> None:
     top = workspace.spec.workdir
-    for patch in await asyncio.to_thread(read_patch, text):
+    patches = await asyncio.to_thread(read_patch, text)
+    if text.strip() and not patches:
+        message = "what was submitted is no patch"
+        raise PatchError(message)
+    for patch in patches:
         before = None if patch.old is None else await _text(workspace, posixpath.join(top, patch.old))
         await _write(workspace, top, patch, await asyncio.to_thread(apply_patch, patch, before))
 
