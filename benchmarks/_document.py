@@ -1,6 +1,6 @@
-"""Writes the measured tables into `docs/benchmarks.md`: `python -m benchmarks._document`. No number there is typed.
+"""Writes measured tables into pages of `docs`: `python -m benchmarks._document`. No number there is typed.
 
-The numbers are those of `benchmarks/results/*.json`; a test holds the page to them.
+The numbers are those of `benchmarks/results/*.json`; a test holds the pages to them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from benchmarks._measure import RESULTS, markdown_table
 
-__all__ = ["PAGE", "with_tables"]
+__all__ = ["PAGES", "with_tables"]
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+_DOCS = Path(__file__).parent.parent / "docs"
+PAGES = (_DOCS / "benchmarks.md", _DOCS / "statistics.md")
 _BLOCK = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -98,6 +99,18 @@ TABLES = {
             "peak MiB": "peak_mib",
         },
     ),
+    "coverage": Table(
+        "coverage",
+        {
+            "interval": "interval",
+            "tasks x attempts": "design",
+            "rate": "rate",
+            "correlation": "icc",
+            "holds the truth, %": "coverage_percent",
+            "the naive one, %": "naive_percent",
+            "median width": "width",
+        },
+    ),
     "store": Table(
         "store",
         {
@@ -158,4 +171,5 @@ def _machines(results: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for written in PAGES:
+        written.write_text(with_tables(written.read_text(encoding="utf-8")), encoding="utf-8")

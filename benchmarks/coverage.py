@@ -1,6 +1,6 @@
 """How often each interval holds the truth: simulated experiments with clustered outcomes, the naive interval beside.
 
-    python -m benchmarks.coverage [--experiments 2000] [--quick] [--json FILE]
+    python -m benchmarks.coverage [--quick]
 
 Each experiment draws tasks whose true rates follow a beta distribution with the given mean and intra-task correlation,
 and attempts at them; the truth is the mean of that distribution, not the mean of the tasks drawn.
@@ -8,11 +8,8 @@ and attempts at them; the truth is the mean of that distribution, not the mean o
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +28,9 @@ from assay.statistics import (
     task_bootstrap,
     wilson,
 )
+from benchmarks._report import Report, Target, options
 
+EXPERIMENTS = 2000
 NOMINAL = 0.95
 WANTED = (0.93, 0.97)
 Draw = np.random.Generator
@@ -213,39 +212,42 @@ def measured(name: str, design: Experiment, experiments: int, seed: int = 0) -> 
     return Row(name, design, hits / experiments, float(np.median(widths)), share)
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Markdown."""
-    lines = [
-        "| interval | tasks x attempts | rate | correlation | coverage | naive interval's | median width |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    for row in rows:
-        design, naive = row.design, "-" if row.naive is None else f"{row.naive:.1%}"
-        size = f"{design.tasks} x {design.attempts}"
-        shown = (row.interval, size, design.rate, design.icc, f"{row.coverage:.1%}", naive, f"{row.width:.3f}")
-        lines.append("| " + " | ".join(map(str, shown)) + " |")
-    return "\n".join(lines)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--experiments", type=int, default=2000)
-    parser.add_argument("--quick", action="store_true", help="200 experiments")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
-    experiments = 200 if given.quick else given.experiments
-    rows = []
+def report_of(experiments: int) -> Report:
+    """All intervals in their designs; the promise of each is its worst distance from the nominal level."""
+    rows: list[dict[str, Any]] = []
+    targets = []
     for name in INTERVALS:
+        found = []
         for design in MAIN[:2] if name in SLOW else MAIN:
-            rows.append(measured(name, design, experiments))
-            sys.stderr.write(f"{rows[-1].interval}: {rows[-1].coverage:.3f}\n")
-    sys.stdout.write(table(rows) + "\n")
-    if given.json is not None:
-        told: list[dict[str, Any]] = [{**row._asdict(), "design": row.design._asdict()} for row in rows]
-        given.json.write_text(json.dumps({"experiments": experiments, "nominal": NOMINAL, "rows": told}, indent=2))
-    return 0
+            row = measured(name, design, experiments)
+            found.append(row)
+            rows.append(_shown(row))
+            sys.stderr.write(f"{name}, {design.tasks} x {design.attempts}: {row.coverage:.1%}\n")
+        far = max(abs(row.coverage - NOMINAL) for row in found)
+        targets.append(Target(f"coverage of a nominal 95% interval beside 95%: {name}", "points", 2.0, 100 * far))
+    how = f"Coverage of nominal 95% intervals in {experiments} simulated experiments each."
+    return Report("coverage", how, rows, targets, {})
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    design = row.design
+    return {
+        "interval": row.interval,
+        "design": f"{design.tasks} x {design.attempts}",
+        "rate": design.rate,
+        "icc": design.icc,
+        "coverage_percent": round(100 * row.coverage, 1),
+        "naive_percent": None if row.naive is None else round(100 * row.naive, 1),
+        "width": round(row.width, 3),
+    }
+
+
+def main() -> None:
+    """See the module."""
+    given = options("coverage", __doc__ or "").parse_args()
+    columns = ("interval", "design", "rate", "icc", "coverage_percent", "naive_percent", "width")
+    report_of(200 if given.quick else EXPERIMENTS).finish(columns, given.into)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -24,7 +24,7 @@ class CodexExecFormat:
 
     name: ClassVar[str] = "codex-exec"
     title: ClassVar[str] = "Codex events (codex exec --json)"
-    provenance: ClassVar[Provenance] = "peer"
+    provenance: ClassVar[Provenance] = "recorded"
     writes: ClassVar[bool] = False
 
     def recognises(self, path: Path) -> bool:
