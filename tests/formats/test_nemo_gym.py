@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.interface import Writing
+from assay.formats.interface import Imported, Writing
 from assay.formats.nemo_gym import NemoGymFormat
-from assay.records import Trajectory
+from assay.records import AttemptStarted, ModelCall, ModelCalled, Step, StepTaken, Trajectory
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
 
 NEMO = NemoGymFormat()
@@ -117,3 +117,22 @@ def test_what_is_no_rollout_is_named_and_the_rest_is_read(tmp_path: Path) -> Non
     found, unreadable = read_all(NEMO, rollouts(tmp_path, [1], row), Blobs())
     assert len(found) == 1
     assert [u.place for u in unreadable] == ["line 1", "line 2.output[0]"]
+
+
+def test_tokens_of_attempts_from_elsewhere_are_written(tmp_path: Path) -> None:
+    first = ModelCall("a", "d", "m", {}, None, prompt_token_ids=(1, 2), completion_token_ids=(3,), logprobs=(-0.5,))
+    second = ModelCall(
+        "b", "d", "m", {}, None, prompt_token_ids=(4,), completion_token_ids=(5, 6), parent="a", shared_tokens=3
+    )
+    steps = (
+        Step(0, "user", "go"),
+        Step(1, "agent", "x", call="a"),
+        Step(2, "user", "on"),
+        Step(3, "agent", "y", call="b"),
+    )
+    bodies = (ModelCalled(first), ModelCalled(second), *map(StepTaken, steps))
+    started = AttemptStarted("r", "a1", "t", "", "agent", "m", 0, 0)
+    target = tmp_path / "out.jsonl"
+    NEMO.write([assembled(Imported("", started, bodies))], target, Writing(Blobs().content, lambda loss: None))
+    told = [(c.prompt_token_ids, c.completion_token_ids, c.logprobs, c.shared_tokens) for c in read(target)[0].calls]
+    assert told == [((1, 2), (3,), (-0.5,), 0), ((4,), (5, 6), None, 3)]

@@ -289,16 +289,26 @@ def _with_tokens(item: Any, calls: dict[str, ModelCall], prompts: dict[str, tupl
     return {key: value for key, value in item.items() if key != _CALL} | whole
 
 
+def _fresh_items(trajectory: Trajectory, steps: tuple[Step, ...], writing: Writing) -> Iterator[dict[str, Any]]:
+    """Items of turns; the last one that a model gave in a turn has the tokens of its call."""
+    prompts, calls = prompt_tokens(trajectory), {call.id: call for call in trajectory.calls}
+    for step in steps:
+        one = msgspec.structs.replace(trajectory, steps=(step,))
+        items = list(items_of(one, _fresh_item, _plan, writing, own=False))
+        given = [n for n, item in enumerate(items) if item["type"] in ("message", "function_call")]
+        call = calls.get(step.call or "")
+        if call is not None and given and call.id in prompts and call.completion_token_ids:
+            items[given[-1]] = _with_tokens({**items[given[-1]], _CALL: call.id}, calls, prompts)
+        yield from items
+
+
 def _fresh(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
     """The rollout that shows an attempt from elsewhere best."""
     first = next(
         (n for n, s in enumerate(trajectory.steps) if s.actor in ("agent", "other_agent")), len(trajectory.steps)
     )
     sides = (trajectory.steps[:first], trajectory.steps[first:])
-    asked, gave = (
-        list(items_of(msgspec.structs.replace(trajectory, steps=side), _fresh_item, _plan, writing, own=False))
-        for side in sides
-    )
+    asked, gave = (list(_fresh_items(trajectory, side, writing)) for side in sides)
     reward = next(iter(rewards_of(trajectory).values()), None)
     response = {"id": trajectory.chain, "model": trajectory.model or "", "object": "response", "output": gave}
     row: dict[str, Any] = {"responses_create_params": {"input": asked}, "response": response}

@@ -415,9 +415,11 @@ def _fresh_trace(trajectory: Trajectory, nodes: list[dict[str, Any]]) -> dict[st
     by_id = {call.id: call for call in trajectory.calls}
     sampled = [index for index, node in enumerate(nodes) if node["sampled"]]
     said = [step for step in trajectory.steps if step.actor in ("agent", "other_agent")]
+    tokens = _Tokens()
     for index, step in zip(sampled, said, strict=True):
         if step.call in by_id:
             calls.append(_fresh_call(by_id[step.call], index))
+            nodes[index] |= tokens.added(by_id[step.call])
     rewards = {name: {"score": value, "weight": 1.0} for name, value in rewards_of(trajectory).items()}
     finished = trajectory.finished
     errors = [{"type": "RolloutError", "message": finished.error or ""}] if finished and finished.broke else []
@@ -438,6 +440,27 @@ def _fresh_trace(trajectory: Trajectory, nodes: list[dict[str, Any]]) -> dict[st
         "stop_condition": (finished.stopped or finished.ended) if finished else None,
         "errors": errors,
     }
+
+
+class _Tokens:
+    """The tokens that each call adds, as long as every one begins with all that the one before ended with."""
+
+    def __init__(self) -> None:
+        self._before: str | None = None
+        self._length = 0
+        self._broken = False
+
+    def added(self, call: ModelCall) -> dict[str, Any]:
+        """Fields of the call's node; none where its tokens are not known, or do not follow on."""
+        prompt, sampled = call.prompt_token_ids, call.completion_token_ids
+        follows = call.shared_tokens == self._length and (not self._length or call.parent == self._before)
+        if self._broken or prompt is None or not sampled or not follows:
+            self._broken = True
+            return {}
+        self._before, self._length = call.id, self._length + len(prompt) + len(sampled)
+        mask = [*[False] * len(prompt), *[True] * len(sampled)]
+        logprobs = call.logprobs if call.logprobs is not None and len(call.logprobs) == len(sampled) else ()
+        return {"token_ids": [*prompt, *sampled], "mask": mask, "logprobs": list(logprobs)}
 
 
 def _fresh_call(call: ModelCall, node: int) -> dict[str, Any]:
