@@ -22,7 +22,9 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Kinds written by Assay itself: `execution` (argv, cwd, exit_code, duration_s, stdout, stderr, timed_out),
     `snapshot` (digest, manifest), `difference` (changes), `test_report` (counts, tests), `reward` (values),
-    `processes` (list), `file` (path, digest), `limit` (what a watchdog or the kernel ended).
+    `processes` (list), `file` (path, digest), `limit` (what a watchdog or the kernel ended),
+    `contract` (a safety contract that holds), `guard` (what was decided about a call: decision, rule, step, call),
+    `guard_summary` (counts), `guard_turns` (what a model was told between), `model_judge` (asked, answered).
     """
 
     id: str
