@@ -33,7 +33,8 @@ def by_rules(runs: list[Run]) -> Accuracy:
     rows = []
     for run in runs:
         named = attribute(run.trajectory)
-        rows.append(Labelled(*labelled(run), named and named.step, named and named.who))
+        step, who = (named.step, named.who) if named is not None else (None, None)
+        rows.append(Labelled(*labelled(run), step, who))
     return accuracy(rows)
 
 
