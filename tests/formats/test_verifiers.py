@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from assay.formats.interface import Imported, Writing
 from assay.formats.verifiers_traces import VerifiersFormat
-from assay.records import AttemptStarted, ModelCall, ModelCalled, Step, StepTaken, Trajectory
+from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
 
 VERIFIERS = VerifiersFormat()
@@ -174,15 +174,13 @@ def test_tokens_of_attempts_from_elsewhere_are_written(tmp_path: Path) -> None:
     second = ModelCall(
         "b", "d", "m", {}, None, prompt_token_ids=(4,), completion_token_ids=(5, 6), parent="a", shared_tokens=3
     )
-    steps = (
-        Step(0, "user", "go"),
-        Step(1, "agent", "x", call="a"),
-        Step(2, "user", "on"),
-        Step(3, "agent", "y", call="b"),
-    )
-    bodies = (ModelCalled(first), ModelCalled(second), *map(StepTaken, steps))
+    said = (("user", "go", None), ("agent", "x", "a"), ("user", "on", None), ("agent", "y", "b"))
+    bodies: list[Body] = [ModelCalled(first), ModelCalled(second)]
+    bodies += [StepTaken(Step(n, actor, text, call=call)) for n, (actor, text, call) in enumerate(said)]  # type: ignore[arg-type]
     started = AttemptStarted("r", "a1", "t", "", "agent", "m", 0, 0)
     target = tmp_path / "out.jsonl"
-    VERIFIERS.write([assembled(Imported("", started, bodies))], target, Writing(Blobs().content, lambda loss: None))
+    VERIFIERS.write(
+        [assembled(Imported("", started, tuple(bodies)))], target, Writing(Blobs().content, lambda loss: None)
+    )
     told = [(c.prompt_token_ids, c.completion_token_ids, c.logprobs, c.shared_tokens) for c in read(target)[0].calls]
     assert told == [((1, 2), (3,), (-0.5,), 0), ((4,), (5, 6), None, 3)]

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
-from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage, VerdictStatus
+from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, VerdictStatus
 
 from ._building import Origin
 from ._losses import THROWAWAY, tell_losses
 from ._messages import actor_of, chat_calls, chat_item, chat_plan, content_text, read_message
 from ._mirror import items_of
-from ._mirrored import Mirrored, fields_of, number, origin_of, own, rewards_of, text_or_none, whole_number
+from ._mirrored import Mirrored, fields_of, number, origin_of, own, rewards_of, text_or_none
 from ._reading import Bad, at_place, json_lines, seconds
 from ._sniffing import sniff
+from ._verifiers_graph import MessageGraph, at_path, chat_of
 from ._writing import new_file
 from .interface import Imported, Provenance, Reading, Writing
 
@@ -150,24 +151,12 @@ def _row(row: Any, origin: Origin, reading: Reading, bad: Bad, where: str, count
 # Traces
 
 
-class _Place(NamedTuple):
-    """Where a node stands on its path."""
-
-    parent: int | None
-    depth: int
-    """Messages on the path, this one included."""
-    tokens: int
-    """Tokens on the path, this node's included."""
-    call: int | None
-    """The nearest sampled node on the path, this one included."""
-
-
 def _trace(
     trace: dict[str, Any], shared: dict[str, Any], origin: Origin, reading: Reading, bad: Bad, where: str
 ) -> Imported:
     built = Mirrored(origin, reading, _fresh_node)
     calls = {c["node"]: c for c in trace.get("calls") or () if isinstance(c, dict) and isinstance(c.get("node"), int)}
-    graph = _Graph(trace["nodes"], calls, text_or_none(_at(trace, "agent", "config", "model")))
+    graph = MessageGraph(trace["nodes"], calls, text_or_none(at_path(trace, "agent", "config", "model")))
     for index, node in enumerate(trace["nodes"]):
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict):
             bad(f"{where}.nodes[{index}]", "expected a node with a message")
@@ -184,14 +173,8 @@ def _trace(
     return built.done(f"trace {trace.get('id')}", ended=_ended(trace), **_started(trace, graph.model))
 
 
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _turn(built: Mirrored, node: dict[str, Any], call: ModelCall | None) -> None:
-    message = _chat(node["message"])
+    message = chat_of(node["message"])
     role = str(message.get("role"))
     text = content_text(message.get("content"))
     at = seconds(node.get("timestamp"))
@@ -212,19 +195,6 @@ def _turn(built: Mirrored, node: dict[str, Any], call: ModelCall | None) -> None
     built.item(node, "message", step)
 
 
-def _chat(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with its tool calls in the shape of Chat Completions."""
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return message
-    made = [
-        {"id": c.get("id"), "type": "function", "function": {"name": c.get("name"), "arguments": c.get("arguments")}}
-        for c in calls
-        if isinstance(c, dict)
-    ]
-    return {**message, "tool_calls": made}
-
-
 def _fresh_node(step: Step, part: str, call: ModelCall | None = None) -> dict[str, Any]:
     message = chat_item(step, part, call)
     if isinstance(message.get("tool_calls"), list):
@@ -241,111 +211,18 @@ def _fresh_node(step: Step, part: str, call: ModelCall | None = None) -> dict[st
     return node | {"token_ids": [], "mask": [], "is_content": [], "logprobs": []}
 
 
-class _Graph:
-    """The nodes of a trace as they are read: where each stands, and the call that each sampled one is."""
-
-    def __init__(self, nodes: list[Any], calls: dict[int, Any], model: str | None) -> None:
-        self.model = model
-        self._nodes, self._calls = nodes, calls
-        self._places: dict[int, _Place] = {}
-        self._made: dict[int, ModelCall] = {}
-
-    def place(self, index: int, node: dict[str, Any]) -> ModelCall | None:
-        """Notes where a node stands; its call, where a model said it."""
-        parent = node.get("parent")
-        above = self._places.get(parent) if isinstance(parent, int) else None
-        tokens = node.get("token_ids")
-        count = len(tokens) if isinstance(tokens, list) else 0
-        sampled = node.get("sampled") is True and node["message"].get("role") == "assistant"
-        before = above or _Place(None, 0, 0, None)
-        nearest = index if sampled else before.call
-        self._places[index] = _Place(parent if above else None, before.depth + 1, before.tokens + count, nearest)
-        return self._call(index, node, before.call) if sampled else None
-
-    def _call(self, index: int, node: dict[str, Any], above: int | None) -> ModelCall:
-        told = self._calls.get(index, {})
-        path = self._path(index, above)
-        parent = None if above is None else self._made[above]
-        request: dict[str, Any] = {"messages": [_chat(self._nodes[n]["message"]) for n in path]}
-        tools = self._nodes[path[0]].get("tools") if path and above is None else None
-        request |= {"tools": [_tool(t) for t in tools]} if isinstance(tools, list) and tools else {}
-        choice = {"index": 0, "message": _chat(node["message"]), "finish_reason": told.get("finish_reason")}
-        asked = whole_number(_at(told, "usage", "prompt_tokens"))
-        cached = whole_number(_at(told, "usage", "cached_input_tokens"))
-        call = ModelCall(
-            id=f"n{index}",
-            dialect=text_or_none(told.get("endpoint")) or "unknown",
-            model=text_or_none(told.get("model")) or self.model or "",
-            request=request,
-            response={"choices": [choice]},
-            usage=Usage(
-                None if asked is None else asked + (cached or 0),
-                whole_number(_at(told, "usage", "completion_tokens")),
-                cached,
-                whole_number(_at(told, "usage", "reasoning_tokens")),
-            ),
-            cost_usd=number(_at(told, "usage", "cost")),
-            sampling=told["sampling"] if isinstance(told.get("sampling"), dict) else {},
-            parent=None if parent is None else parent.id,
-            started=seconds(_at(told, "time", "start")),
-            ended=seconds(_at(told, "time", "end")),
-            shared_messages=0 if above is None else self._places[above].depth,
-            shared_fields=("tools",)
-            if parent is not None and ("tools" in parent.request or parent.shared_fields)
-            else (),
-            **self._tokens(node, path, parent, above),
-        )
-        self._made[index] = call
-        return call
-
-    def _path(self, index: int, above: int | None) -> list[int]:
-        """The nodes between a call and the one above it, in order."""
-        found: list[int] = []
-        at = self._places[index].parent
-        while at is not None and at != above:
-            found.append(at)
-            at = self._places[at].parent
-        return found[::-1]
-
-    def _tokens(
-        self, node: dict[str, Any], path: list[int], parent: ModelCall | None, above: int | None
-    ) -> dict[str, Any]:
-        """Tokens of a call; none where the path's are not all known, or the sampled ones are no tail of the node's."""
-        own, mask = node.get("token_ids") or [], node.get("mask") or []
-        known = parent is None or parent.prompt_token_ids is not None
-        sampled = sum(map(bool, mask)) if isinstance(mask, list) else 0
-        if not own or not known or not sampled or len(mask) != len(own) or not all(mask[-sampled:]):
-            return {}
-        before = [t for n in path for t in self._nodes[n].get("token_ids") or ()]
-        if not all(isinstance(t, int) and not isinstance(t, bool) and 0 <= t < 1 << 31 for t in (*before, *own)):
-            return {}
-        logprobs = node.get("logprobs")
-        given = isinstance(logprobs, list) and len(logprobs) == sampled and all(number(p) is not None for p in logprobs)
-        return {
-            "prompt_token_ids": (*before, *own[:-sampled]),
-            "completion_token_ids": tuple(own[-sampled:]),
-            "logprobs": tuple(map(float, logprobs)) if given and isinstance(logprobs, list) else None,
-            "shared_tokens": 0 if above is None else self._places[above].tokens,
-        }
-
-
-def _tool(tool: Any) -> dict[str, Any]:
-    held = tool if isinstance(tool, dict) else {}
-    return {"type": "function", "function": {k: v for k, v in held.items() if k != "type"}}
-
-
 def _failed(call: dict[str, Any], index: int) -> ModelCall:
     """A call that brought back nothing."""
-    said = _at(call, "error", "message")
+    said = at_path(call, "error", "message")
     return ModelCall(
         id=f"f{index}",
         dialect=text_or_none(call.get("endpoint")) or "unknown",
         model=text_or_none(call.get("model")) or "",
         request={},
         response=None,
-        error=f"{_at(call, 'error', 'type')}: {said}",
-        started=seconds(_at(call, "time", "start")),
-        ended=seconds(_at(call, "time", "end")),
+        error=f"{at_path(call, 'error', 'type')}: {said}",
+        started=seconds(at_path(call, "time", "start")),
+        ended=seconds(at_path(call, "time", "end")),
     )
 
 
@@ -381,20 +258,20 @@ def _ended(trace: dict[str, Any]) -> AttemptEnded:
     stopped = "wall_s" if timeout else _LIMITS.get(stop or "")
     plain = stop is not None and broke is None and stopped is None
     timing = trace.get("timing")
-    span = [seconds(_at(timing, "agent", which)) for which in ("start", "end")]
+    span = [seconds(at_path(timing, "agent", which)) for which in ("start", "end")]
     wall = {"agent_s": span[1] - span[0]} if span[0] and span[1] and span[1] >= span[0] else {}
     error = str(errors[-1].get("message"))[:4000] if errors else None
     return AttemptEnded(ended=stop if plain else None, stopped=stopped, broke=broke, error=error, metrics=wall)
 
 
 def _started(trace: dict[str, Any], model: str | None) -> dict[str, Any]:
-    data = _at(trace, "task", "data")
+    data = at_path(trace, "task", "data")
     held = data if isinstance(data, dict) else {}
-    task = held.get("id") or held.get("name") or _at(trace, "task", "key") or held.get("idx")
-    harness = _at(trace, "agent", "config", "harness", "id")
-    name = _at(trace, "agent", "name")
+    task = held.get("id") or held.get("name") or at_path(trace, "task", "key") or held.get("idx")
+    harness = at_path(trace, "agent", "config", "harness", "id")
+    name = at_path(trace, "agent", "name")
     agents = [str(part) for part in (harness, None if name == "agent" else name) if part]
-    at = seconds(_at(trace, "timing", "start"))
+    at = seconds(at_path(trace, "timing", "start"))
     named = {"agent": "/".join(agents) or "unknown", "model": model, "at": at}
     return {**named, **({"task": str(task)} if task is not None else {})}
 
