@@ -15,7 +15,7 @@ from assay.errors import StoreError, UserError
 from assay.records import AttemptStarted, Observation, Step, StepTaken, ToolCall
 from assay.store import RunStore, audit, parquet, seal, search
 from assay.store.sealed import SealedRun
-from assay.store.trigrams import FILE, groups_with
+from assay.store.text_index import BITS, FILE, groups_with
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -66,7 +66,7 @@ def test_only_what_may_hold_the_text_is_read(many: Path) -> None:
     assert list(groups_with(sealed, "OWN0007", ignore_case=True)) == [last]
     assert list(groups_with(sealed, "nowhere", ignore_case=False)) == []
     assert len(groups_with(sealed, "common", ignore_case=False)) == 30
-    assert len(groups_with(sealed, "wn", ignore_case=False)) == 30  # too short to tell
+    assert len(groups_with(sealed, "own", ignore_case=False)) == 30  # too short to tell
 
 
 def test_hits_come_in_order_and_the_limit_ends_the_reading(many: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_index_that_hides_a_group_is_found_even_with_a_new_digest(many: Path)
 
     path = many / "runs" / "r" / "sealed" / FILE
     table = pq.read_table(path)
-    bits = [*table["bits"].to_pylist()[:-1], bytes(8192)]
+    bits = [*table["bits"].to_pylist()[:-1], bytes(BITS // 8)]
     old = file_digest(path)
     pq.write_table(table.set_column(1, table.schema.field(1), pa.array(bits, pa.binary())), path)
     seal_path = path.with_name("seal.json")

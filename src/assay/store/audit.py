@@ -35,8 +35,8 @@ from .rows import AttemptRow, RowBuilder
 from .run import RunStore
 from .sealed import SealedRun
 from .tables import TABLES, event_rows, trajectory_row
+from .text_index import index_problems
 from .trees import LISTING, listed
-from .trigrams import index_problems
 
 __all__ = ["audit", "chain_problems"]
 

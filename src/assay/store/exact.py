@@ -29,7 +29,7 @@ from .rows import AttemptRow
 from .run import RunStore
 from .sealed import SealedRun, file_digest
 from .tables import TABLES
-from .trigrams import FILE as INDEX
+from .text_index import FILE as INDEX
 
 __all__ = ["LiveContent", "addenda_exact", "manifest_problems", "sealed_exact"]
 

@@ -26,8 +26,8 @@ from .parquet import write_tables
 from .run import RunStore
 from .sealed import SealedRun, SealManifest, file_digest
 from .tables import TABLES
-from .trigrams import FILE as INDEX
-from .trigrams import write_index
+from .text_index import FILE as INDEX
+from .text_index import write_index
 
 __all__ = ["SealReport", "seal"]
 

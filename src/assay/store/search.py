@@ -3,7 +3,7 @@
 It finds literal text in the messages, reasoning, tool arguments and outputs of steps as they are recorded. What was
 cut from an output lies in a blob and is not searched.
 
-Of a sealed run only the row groups are read that may hold the text (see `trigrams`), in order, until there are enough
+Of a sealed run only the row groups are read that may hold the text (see `text_index`), in order, until there are enough
 hits; of a live one the tables are asked.
 """
 
@@ -25,7 +25,7 @@ from assay.errors import UserError
 from .layout import Layout, list_runs
 from .query import Bounds, asked
 from .sealed import SealedRun, bytes_of, ends_of, flat
-from .trigrams import TEXTS, groups_with
+from .text_index import TEXTS, groups_with
 
 __all__ = ["Hit", "search"]
 

@@ -1,6 +1,6 @@
-"""Which row groups of a sealed run's steps may hold a text, by any three of its bytes: a search reads few of them.
+"""Which row groups of a sealed run's steps may hold a text, by any four of its bytes: a search reads few of them.
 
-`search.parquet` lies beside the tables, one row a row group of `steps.parquet`: a bit for every hash of three bytes
+`search.parquet` lies beside the tables, one row a row group of `steps.parquet`: a bit for every hash of four bytes
 that follow each other in its texts, ASCII letters in lower case. A group that lacks a bit of the wanted text cannot
 hold it; one that has all of them may, and is read.
 
@@ -28,9 +28,11 @@ __all__ = ["FILE", "TEXTS", "groups_with", "index_problems", "write_index"]
 FILE = "search.parquet"
 TEXTS = ("arguments", "errors", "message", "outputs", "reasoning")
 """The columns of `steps` that are searched."""
-BITS = 1 << 16
-"""A group: 1 MiB of program output has some 20,000 different triples."""
-_FACTORS = (40503, 2687, 61)
+LOG_BITS = 18
+BITS = 1 << LOG_BITS
+"""A group: 2 MiB of program output have some 60,000 different runs of four bytes. Of three bytes there are too few:
+every block has all those of hexadecimal digits, so that a digest could be anywhere."""
+_FACTORS = (2654435761, 40503, 2246822519, 668265263)
 _AT_ONCE = 64
 _BECOME_ASCII = "ki"
 """Letters that one outside of ASCII becomes in lower case (the Kelvin sign, a capital I with a dot)."""
@@ -91,20 +93,18 @@ def _computed(sealed: SealedRun) -> Iterator[bytes]:
         yield np.packbits(seen).tobytes()
 
 
-def _hashes(data: Any) -> npt.NDArray[np.uint16]:
-    """A hash of every three bytes that follow each other, ASCII letters in lower case."""
+def _hashes(data: Any) -> npt.NDArray[np.uint32]:
+    """A hash of every four bytes that follow each other, ASCII letters in lower case."""
     import numpy as np
 
-    lower = np.arange(256, dtype=np.uint16)
+    lower = np.arange(256, dtype=np.uint32)
     lower[ord("A") : ord("Z") + 1] += 32
     letters = lower[np.frombuffer(data, np.uint8)]
-    if len(letters) < 3:
-        return letters[:0]
-    first, second, third = (np.uint16(factor) for factor in _FACTORS)
-    found = letters[:-2] * first
-    found += letters[1:-1] * second
-    found += letters[2:] * third
-    return found
+    count = max(0, len(letters) - len(_FACTORS) + 1)
+    found = np.zeros(count, np.uint32)
+    for at, factor in enumerate(_FACTORS):
+        found += letters[at : at + count] * np.uint32(factor)
+    return found >> np.uint32(32 - LOG_BITS)
 
 
 def _wanted(text: str, *, ignore_case: bool) -> npt.NDArray[np.int64]:
