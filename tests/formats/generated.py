@@ -183,10 +183,11 @@ class _Maker:
             return []
         report = {"counts": {"passed": 2, "failed": 1}, "tests": {"a::b": "passed", "a::c": "failed"}}
         blobs = (self.blobs.keep(b"whole output"),) if self.random.random() < 0.3 else ()
+        ids = self.random.choice(("e", "i"))  # an imported fact has such an id as importers give
         return [
-            Evidence("e1", "state", "reward", {"values": {"reward": self.random.choice((0.0, 0.5, 1.0))}}),
-            Evidence("e2", "state", "test_report", report),
-            Evidence("e3", "state", "test_output", {"text": self.text()}, blobs),
+            Evidence(f"{ids}0", "state", "reward", {"values": {"reward": self.random.choice((0.0, 0.5, 1.0))}}),
+            Evidence(f"{ids}1", "state", "test_report", report),
+            Evidence(f"{ids}2", "state", "test_output", {"text": self.text()}, blobs),
         ]
 
     def verdicts(self) -> list[Verdict]:

@@ -106,6 +106,8 @@ class Building:
         """What was learnt after the end."""
         self._judged: list[Body] = []
         self._evidence = 0
+        self._ids: set[str] = set()
+        """Of the facts; one that the source holds as ours has an id of its own."""
         self._asked: dict[str, list[int]] = {}
         """Of each tool call's id, the turns that made it."""
         self._last_asked: int | None = None
@@ -183,8 +185,10 @@ class Building:
         self, kind: str, data: dict[str, Any], *, channel: Channel = "state", blobs: tuple[str, ...] = ()
     ) -> str:
         """Adds a fact and returns its id."""
+        while f"i{self._evidence}" in self._ids:
+            self._evidence += 1
         found = Evidence(f"i{self._evidence}", channel, kind, data, blobs)
-        self._evidence += 1
+        self._ids.add(found.id)
         self._judged.append(EvidenceAdded(found))
         return found.id
 
@@ -212,6 +216,8 @@ class Building:
 
     def add(self, body: Body) -> None:
         """Adds an event that stands after the turns: a verdict or a fact that the source holds as ours."""
+        if isinstance(body, EvidenceAdded):
+            self._ids.add(body.evidence.id)
         self._judged.append(body)
 
     def done(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> Imported:

@@ -34,7 +34,7 @@ class SweSmithFormat:
     def recognises(self, path: Path) -> bool:
         """See `Format.recognises`."""
         seen = sniff(path)
-        if not is_object(seen):
+        if not is_object(seen) or "schema_version" in seen.paths:  # an ATIF document may hold a report among its facts
             return False
         lists = seen.has("FAIL_TO_PASS", "PASS_TO_PASS")
         summary = seen.has("ids_resolved", "resolved")
