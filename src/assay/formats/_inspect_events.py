@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from assay.records import Evidence, EvidenceAdded, ModelCall, Noted, Truncation, Usage, canonical_bytes
+from assay.records import (
+    Evidence,
+    EvidenceAdded,
+    ModelCall,
+    Noted,
+    Truncation,
+    Usage,
+    VerdictGiven,
+    canonical_bytes,
+)
 
 from ._building import text_and_rest
 from ._conversations import Lines
@@ -21,6 +30,7 @@ from ._inspect_samples import Sample, pairs, ranges
 from ._mirror import rest_of
 from ._mirrored import Mirrored, text_or_none, whole_number
 from ._reading import Bad, seconds, shown
+from ._writing import REVERIFY
 from .interface import Reading
 
 __all__ = ["NOTE", "Events", "Seen", "ToolSeen", "fresh_evidence", "fresh_model", "packed"]
@@ -96,10 +106,14 @@ class Events:
         if event["event"] != "info" or not str(event.get("source")).startswith(f"{ASSAY}."):
             return False
         try:
-            self._built.add(record_of(event, self._reading))
+            found = record_of(event, self._reading)
         except ValueError as exc:
             self._bad(f"events[{at}].data", f"{exc}; it is kept as an event")
             return False
+        if isinstance(found, VerdictGiven) and found.verdict.check.startswith(REVERIFY):
+            self._built.later.append(found)
+        else:
+            self._built.add(found)
         return True
 
     def _remember(self, event: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.records import AttemptEnded, AttemptStarted, Observation, ToolCall, canonical_bytes
+from assay.records import AttemptEnded, AttemptStarted, Body, Observation, ToolCall, canonical_bytes
 
 from ._building import IMPORTED, Origin, text_and_rest
 from ._inspect_chat import folded, fresh_part, observation_of, reasoning_of, tool_calls_of
@@ -282,5 +282,6 @@ def _as_it_was(made: Imported, own: dict[str, Any], bad: Bad) -> Imported | None
         return None
     config = {**started.config, IMPORTED: made.started.config[IMPORTED]}
     named = msgspec.structs.replace(started, run="", attempt="", config=config)
-    bodies = made.bodies[:-1] if finished is None else (*made.bodies[:-1], finished)
-    return Imported(made.key, named, bodies)
+    ends: tuple[Body, ...] = () if finished is None else (finished,)
+    at = next(n for n, body in enumerate(made.bodies) if isinstance(body, AttemptEnded))
+    return Imported(made.key, named, (*made.bodies[:at], *ends, *made.bodies[at + 1 :]))
