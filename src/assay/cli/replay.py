@@ -44,7 +44,16 @@ def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption 
 
       assay replay hello@0 --from-each-prefix --agent oracle
     """
-    settings = settings_with(store)
+    try:
+        _done(config, settings_with(store), as_json=as_json)
+    except KeyboardInterrupt:
+        from .output import say
+
+        say("interrupted. The replays that ended are kept as a run of their own; give the same command again for all")
+        raise typer.Exit(130) from None
+
+
+def _done(config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
     run = pick_run(config.run, settings) if config.run is not None else _newest(settings)
     if config.from_each_prefix:
         _rewind(run, config, settings, as_json=as_json)
