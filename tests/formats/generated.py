@@ -293,7 +293,7 @@ def round_trip(format: Format, given: Iterable[Trajectory], name: str, blobs: Bl
     Returns:
         What the first writing lost.
     """
-    blobs, losses, given = blobs or BLOBS, list[Loss](), list(given)
+    blobs, losses, given = blobs or BLOBS, list[Loss](), in_order(given)
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as scratch:
         first, second = Path(scratch) / f"1{name}", Path(scratch) / f"2{name}"
         format.write(given, first, Writing(blobs.content, losses.append))
@@ -318,7 +318,12 @@ def _read_target(format: Format, target: Path, blobs: Blobs) -> tuple[list[Traje
         imported, bad = read_all(format, path, blobs)
         found += map(assembled, imported)
         unreadable += bad
-    return found, unreadable
+    return in_order(found), unreadable
+
+
+def in_order(found: Iterable[Trajectory]) -> list[Trajectory]:
+    """Trajectories whose attempts' names sort as they stand, so that a folder gives them back in this order."""
+    return [msgspec.structs.replace(one, attempt=f"a{number:05}") for number, one in enumerate(found)]
 
 
 def facts(trajectory: Trajectory) -> dict[str, list[Any]]:

@@ -1,0 +1,40 @@
+"""Runs that others recorded, in whatever format, go round through the formats that hold nearly all."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from assay.errors import UserError
+from assay.formats.atif import Atif
+from assay.formats.harbor import HarborJob
+from assay.formats.interface import Format, Reading
+from assay.records import Trajectory
+from assay.rollout.sources import Walk
+from tests.formats.generated import Blobs, assembled, round_trip
+
+SETS = {"tau-bench": 100, "swe-agent": 20, "who-and-when": 100, "inspect-logs": 40, "spark-skills": 100}
+"""How many runs there are at least."""
+
+
+def recorded(folder: Path, blobs: Blobs) -> list[Trajectory]:
+    reading = Reading(blobs.keep, lambda _: None)
+    walk = Walk(None, lambda _: None)
+    trajectories: list[Trajectory] = []
+    for found in walk.found(folder):
+        with suppress(UserError):  # what is no run, which an import names
+            trajectories += map(assembled, found.format.read(found.path, reading))
+    return trajectories
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(("format", "target"), [(Atif(), "atif"), (HarborJob(), "job")], ids=["atif", "harbor"])
+def test_recorded_runs_come_back_the_same(name: str, format: Format, target: str, shared_data: Path) -> None:
+    blobs = Blobs()
+    found = recorded(shared_data / name, blobs)
+    assert len(found) >= SETS[name]
+    losses = round_trip(format, found, target, blobs)
+    assert {loss.field for loss in losses} <= {"calls.request", "calls.raw_request"}
