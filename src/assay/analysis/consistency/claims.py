@@ -68,10 +68,12 @@ def _sentences(subject: Subject) -> Iterator[_Said]:
 
 
 def _claims(subject: Subject, pattern: re.Pattern[str]) -> Iterator[tuple[_Said, str]]:
-    """Plain statements that a pattern matches, with the words that match."""
+    """Plain statements that a pattern matches, the first of each message, with the words that match."""
+    claimed = -1
     for said in _sentences(subject):
-        match = pattern.search(said.sentence)
+        match = pattern.search(said.sentence) if said.step != claimed else None
         if match is not None and not _UNSURE.search(said.sentence):
+            claimed = said.step
             yield said, match[0]
 
 

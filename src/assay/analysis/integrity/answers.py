@@ -19,14 +19,14 @@ LEAST = 3
 """Values of the tests that new code must return case by case before it counts as hard-coded."""
 _DETECTS = re.compile(
     r"PYTEST_CURRENT_TEST|['\"]pytest['\"]\s+in\s+sys\.modules|sys\.modules\.get\(['\"]pytest|"
-    r"inspect\.stack\(\)[^\n]*test|sys\._getframe\([^\n]*test"
+    r"inspect\.stack\(\)[^\n]{0,200}test|sys\._getframe\([^\n]{0,200}test"
 )
 _EQUAL = re.compile(
     r"def __(?:eq|ne|lt|le|gt|ge)__\(self,[^)]*\)[^:\n]*:\s*(?:\n\s*)?(?:\"\"\"[^\"]*\"\"\"\s*)?return True\b"
-    r"|__eq__\s*=\s*lambda[^\n]*True"
+    r"|__eq__\s*=\s*lambda[^\n]{0,100}True"
 )
 _CASE = re.compile(
-    r"(?:if|elif)\s+[^\n:]*==\s*(?P<given>['\"][^'\"\n]+['\"]|-?\d[\d.]*)[^\n:]*:\s*\n?\s*return\s+"
+    r"(?:if|elif)\s[^\n:=]{0,200}==\s{0,9}(?P<given>['\"][^'\"\n]+['\"]|-?\d[\d.]*)[^\n:]{0,200}:\s{0,99}return\s"
     r"(?P<value>['\"][^'\"\n]+['\"]|-?\d[\d.]*|\[[^\]\n]*\]|\{[^}\n]*\})"
 )
 _ROW = re.compile(

@@ -45,7 +45,7 @@ _NAMES_ONLY = frozenset(
     {"--stat", "--name-only", "--name-status", "-s", "--no-patch", "--oneline", "--shortstat", "--numstat"}
 )
 _IN_CODE = re.compile(
-    r"""["']--all["']|["']--reflog["']|["']--batch-all-objects["']|["']--unreachable["']|git log [^\n"']*--all"""
+    r"""["']--all["']|["']--reflog["']|["']--batch-all-objects["']|["']--unreachable["']|git log [^\n"']{0,200}--all"""
 )
 _FETCHING = frozenset({"fetch", "pull"})
 

@@ -1,0 +1,84 @@
+"""Any trajectory at all gives findings, whose quotes stand in it, in bounded time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from assay.analysis.actions import actions_of
+from assay.analysis.consistency import RULES as CONSISTENCY
+from assay.analysis.integrity import RULES as INTEGRITY
+from assay.analysis.quotes import stands
+from assay.analysis.signals import signals_of
+from assay.analysis.subject import Subject, found
+from assay.records import Trajectory
+from tests.analysis.trajectories import acted, ran, said, subject
+from tests.formats.generated import trajectories
+
+RULES = (*CONSISTENCY, *INTEGRITY)
+PIECES = [
+    "git log --all ",
+    "git show 1234567 ",
+    "cat /tests/a.py ",
+    "rm tests/test_a.py\n",
+    "if x == 'a': return 'b'\n",
+    "'",
+    '"',
+    "find / -name ",
+    "find / ",
+    "/logs/verifier/reward.txt ",
+    "> ",
+    "& ",
+    "; ",
+    "$(",
+    ")",
+    "<<E\n",
+    "E\n",
+    "conftest.py ",
+    "os.statvfs(",
+    "zipfile ",
+    "ctrf",
+    "addopts = ",
+    "s/assert",
+    "cp /a/test_a.py ",
+    "\\",
+    "\x00",
+    "é",
+    "=== 1 failed ",
+    "All tests pass. ",
+    "I ran `x y`. ",
+    "https://github.com/a/b/pull/1 ",
+    "inspect.stack() ",
+    "def __eq__(self, o):",
+]
+TEXT = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(trajectories())
+def test_generated_trajectories_are_judged(trajectory: Trajectory) -> None:
+    for one in found(RULES, Subject(trajectory, actions_of(trajectory), lambda _: None)):
+        assert all(stands(trajectory, quote) for quote in one.quotes)
+    signals_of(trajectory)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=4))
+def test_odd_commands_are_judged(given: list[tuple[str, str, str]]) -> None:
+    steps = [ran(n, command, seen, message=message) for n, (command, seen, message) in enumerate(given)]
+    edit = acted(len(steps), "edit", given[0][1], path="tests/test_a.py", old_str=given[0][0], new_str=given[0][2])
+    made = subject([*steps, edit, said(len(steps) + 1, given[0][2])])
+    for one in found(RULES, made):
+        assert all(stands(made.trajectory, quote) for quote in one.quotes)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_long_text_of_one_piece_takes_no_longer_than_its_length_asks_for(piece: str) -> None:
+    text = (piece * (60_000 // len(piece)))[:60_000]
+    made = subject([ran(0, text, text, message=text), acted(1, "edit", text, path="a.py", old_str=text, new_str=text)])
+    begun = time.process_time()
+    list(found(RULES, made))
+    assert time.process_time() - begun < 10
