@@ -91,7 +91,7 @@ def why(first: Difference = FIRST, tried: dict[str, str] | None = None, **given:
     return cause_of(known, {name: (value,) for name, value in (tried or {}).items()})
 
 
-CLOCK = {"clock-control": "b", "clock-1": "c", "clock-2": "c"}
+CLOCK = {"clock-control": "d", "clock-1": "c", "clock-2": "c"}
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,7 @@ CLOCK = {"clock-control": "b", "clock-1": "c", "clock-2": "c"}
         ({"again": "x", "hash-seed-1": "y", "hash-seed-2": "y"}, {}, "ordering", "experiment"),
         ({"again": "x", "hash-seed-1": "y", "hash-seed-2": "z", **CLOCK}, {}, "time", "experiment"),
         ({"again": "x", "hash-seed-1": "y", "hash-seed-2": "z"}, {}, "randomness", "experiment"),
+        ({"again": "x", "hash-seed-1": "x", "hash-seed-2": "z", **CLOCK, "clock-control": "b"}, {}, "time", "guess"),
         ({"again": "x"}, {"network": True}, "network", "guess"),
         ({"again": "b", **CLOCK, "clock-1": "a"}, {}, "time", "experiment"),
         ({"again": "b", **CLOCK}, {}, "time", "experiment"),

@@ -97,12 +97,22 @@ def _left_to_chance(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
     where = f" (in {', '.join(seen.paths[:3])})" if seen.paths else ""
     if _same(tried, "hash-seed-1", "hash-seed-2"):
         reason = f"two replays differ from each other{where}; with one seed of Python's hashes they are the same"
-        return Cause("ordering", "experiment", reason)
+        return _unless_chance("ordering", reason, seen, tried)
     if _same(tried, "clock-1", "clock-2") and _clock_works(seen, tried):
         reason = f"two replays differ from each other{where}; with a clock that stands still they are the same"
-        return Cause("time", "experiment", reason)
+        return _unless_chance("time", reason, seen, tried)
     reason = f"two replays of the same actions differ from each other{where}, and no circumstance makes them the same"
     return Cause("network" if seen.network else "randomness", "guess" if seen.network else "experiment", reason)
+
+
+def _unless_chance(kind: CauseKind, reason: str, seen: Seen, tried: Mapping[str, Signature]) -> Cause:
+    """What two equal replays show; where others, of which nothing was held, are equal too, it may be chance."""
+    held = ("clock-1", "clock-2") if kind == "time" else ("hash-seed-1", "hash-seed-2")
+    free = [value for name, value in tried.items() if name not in held]
+    free += [seen.recorded, seen.replayed]
+    if len(set(free)) == len(free):
+        return Cause(kind, "experiment", reason)
+    return Cause(kind, "guess", f"{reason}; but so are some of the others, so that it may be chance")
 
 
 def _repeatable(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
