@@ -12,7 +12,7 @@ from ._step import Step
 
 __all__ = ["SCHEMA_VERSION", "Trajectory"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of every record in this package. It grows when the meaning or the shape of a stored field changes."""
 
 

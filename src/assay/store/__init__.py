@@ -1,7 +1,7 @@
 """Where trajectories live: append, read, query, seal, and the hash chain."""
 
 from .addenda import Addendum, addenda, append_addendum
-from .annotate import REVERIFY, Standing, annotate, annotate_all, learnt, standing
+from .annotate import AUDITED, REVERIFY, Standing, annotate, annotate_all, learnt, standing
 from .audit import audit
 from .blobs import BlobStore
 from .calls import BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
@@ -19,6 +19,7 @@ from .signing import new_key, public_key
 from .trees import LISTING, KeptTree, TreeFile, TreeTooLarge, keep_tree, listed, read_tree, write_tree
 
 __all__ = [
+    "AUDITED",
     "LISTING",
     "REVERIFY",
     "Addendum",

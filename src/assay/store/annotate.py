@@ -21,12 +21,14 @@ from assay.records import Body, EvidenceAdded, Noted, VerdictGiven, VerdictKind,
 
 from .addenda import addenda, append_addenda
 from .layout import Layout
-from .rows import closes, worst_standing
+from .rows import closes, is_own_praise, worst_standing
 from .run import RunStore
 from .sealed import Judged
 
-__all__ = ["REVERIFY", "Reverified", "Standing", "annotate", "annotate_all", "learnt", "standing"]
+__all__ = ["AUDITED", "REVERIFY", "Reverified", "Standing", "annotate", "annotate_all", "learnt", "standing"]
 
+AUDITED = "audited"
+"""The note that holds what an audit found."""
 REVERIFY = "reverify:"
 """What the name of a check begins with whose verdict judges an old state again."""
 Reverified = Literal["agree", "disagree", "flaky", "cannot"]
@@ -132,6 +134,8 @@ def standing(root: Path, run: str) -> dict[str, Standing]:
     with RunStore.open(root, run) as store, store.snapshot():
         rows, sealed = store.attempts(), store.is_sealed
         for given in store.judged():
+            if is_own_praise(given.kind, given.status, given.marks):
+                continue
             newest[given.chain][given.kind, given.check] = given
     for given in _added(root, run) if sealed else ():
         newest[given.chain][given.kind, given.check] = given

@@ -77,7 +77,7 @@ def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
     sealed, layout = store.sealed(), store.layout
     return [
         sealed_exact(layout, sealed),
-        chain_problems(store.run, sealed.links(), sealed.attempts()),
+        chain_problems(store.run, sealed.links(), sealed.attempts(), integrity=sealed.seal.schema_version > 1),
         _sealed(layout, sealed),
         index_problems(sealed, store.run),
         addenda_exact(layout),
@@ -85,8 +85,13 @@ def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
     ]
 
 
-def chain_problems(run: str, links: Iterable[Link], rows: Iterable[AttemptRow]) -> Iterator[Problem]:
-    """Problems of all chains of a run, whose links lie chain by chain."""
+def chain_problems(
+    run: str, links: Iterable[Link], rows: Iterable[AttemptRow], *, integrity: bool = True
+) -> Iterator[Problem]:
+    """Problems of all chains of a run, whose links lie chain by chain.
+
+    `integrity`: whether its rows say how that stands; those of schema 1 do not.
+    """
     known: dict[str, AttemptRow] = {}
     for one in rows:
         if one.chain in known:
@@ -102,11 +107,16 @@ def chain_problems(run: str, links: Iterable[Link], rows: Iterable[AttemptRow]) 
             yield Problem(run, name, broken.at, f"{broken.problem}: {broken.detail}")
         elif unreadable:
             yield unreadable[0]
-        elif row is not None and folded.row() != row:
-            fields = _difference(folded.row(), row)
+        elif row is not None and (wanted := _wanted(folded, integrity=integrity)) != row:
+            fields = _difference(wanted, row)
             yield Problem(run, name, None, f"its summary row differs from its events in {fields}")
     for name in known:
         yield Problem(run, name, None, "it has a summary row and no events")
+
+
+def _wanted(folded: RowBuilder, *, integrity: bool) -> AttemptRow:
+    row = folded.row()
+    return row if integrity else msgspec.structs.replace(row, integrity=None)
 
 
 def _folding(links: Iterable[Link], folded: RowBuilder, unreadable: list[Problem]) -> Iterator[Link]:

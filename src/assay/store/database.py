@@ -42,7 +42,15 @@ def _from_0(connection: sqlite3.Connection) -> None:
     fold_rows(connection)
 
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _from_0}
+def _from_1(connection: sqlite3.Connection) -> None:
+    """Version 1 kept no integrity in its summary rows; they are folded anew."""
+    from .migrate import fold_rows
+
+    connection.execute("DELETE FROM attempts")
+    fold_rows(connection)
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _from_0, 1: _from_1}
 """From version to the function that brings a file to the next one. Never removed: old stores stay readable."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 
 from assay.errors import StoreError
-from assay.records import canonical_bytes
 
 from .chain import Link, event_of
 from .rows import RowBuilder
@@ -26,6 +25,4 @@ def fold_rows(connection: sqlite3.Connection) -> None:
         builder = builders.setdefault(chain, RowBuilder(run, chain))
         builder.add(event_of(Link(chain, index, "", body, digest)).body)
         builder.fields |= {"head": digest, "length": index + 1}
-    connection.executemany(
-        "INSERT INTO attempts VALUES (?, ?)", [(c, canonical_bytes(b.row())) for c, b in builders.items()]
-    )
+    connection.executemany("INSERT INTO attempts VALUES (?, ?)", [(c, b.encoded()) for c, b in builders.items()])

@@ -15,11 +15,12 @@ from assay.records import (
     Noted,
     Verdict,
     VerdictGiven,
+    VerdictKind,
     VerdictStatus,
     canonical_bytes,
 )
 
-__all__ = ["AttemptRow", "RowBuilder", "closes", "worst_outcome", "worst_standing"]
+__all__ = ["AttemptRow", "RowBuilder", "closes", "is_own_praise", "worst_outcome", "worst_standing"]
 
 _WORST_FIRST: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
 _FAIL_FIRST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
@@ -36,6 +37,14 @@ def worst_standing(statuses: Iterable[VerdictStatus]) -> VerdictStatus | None:
     integrity and safety, where what one check has seen is not undone by what another could not tell."""
     found = set(statuses)
     return next((status for status in _FAIL_FIRST if status in found), None)
+
+
+def is_own_praise(kind: VerdictKind, status: VerdictStatus, marks: Iterable[str]) -> bool:
+    """Whether an imported record says of itself that it stands: that it has integrity, or was judged again and agreed.
+
+    What speaks against an attempt counts whoever says it; what confirms its outcome counts only from here.
+    """
+    return "imported" in marks and ("agree" in marks or (kind != "outcome" and status == "pass"))
 
 
 def closes(body: Body) -> bool:
@@ -118,6 +127,8 @@ class RowBuilder:
 
     def _judge(self, verdict: Verdict) -> None:
         fields = self.fields
+        if is_own_praise(verdict.kind, verdict.status, verdict.marks):
+            return
         if verdict.kind == "integrity":
             self._integrity = {**self._integrity, verdict.check: verdict.status}
             fields["integrity"] = worst_standing(self._integrity.values())
