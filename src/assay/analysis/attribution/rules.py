@@ -5,8 +5,8 @@ follow from comes first, and a run's first step, which restates its task, counts
 most weight is named; of equals, the earliest.
 
 When it misleads: often. An error of fact leaves no sign that a rule can see; see the accuracy on labelled runs in
-docs/explanation/attribution.md. Where the environment can fork, replaying from each prefix (`assay.rollout.counterfactual`) is evidence;
-this is a place to begin reading.
+docs/explanation/attribution.md. Where the environment can fork, replaying from each prefix
+(`assay.rollout.counterfactual`) is evidence; this is a place to begin reading.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ SIGNS: Final[dict[str, SignKind]] = {
     "writes-code": SignKind(1.0, Label("action", "misalignment"), "the code that a result rests on"),
     "timed-out": SignKind(0.8, Label("system", "environment_error"), "what it did was cut by its time"),
 }
-"""Kinds of signs. The weights were set by hand on the development half of Who&When (docs/explanation/attribution.md)."""
+"""Kinds of signs. Weights were set by hand on the development half of Who&When (docs/explanation/attribution.md)."""
 
 
 class Sign(NamedTuple):
