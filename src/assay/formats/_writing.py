@@ -98,8 +98,10 @@ def _shared(call: ModelCall, calls: dict[str, ModelCall], found: dict[str, tuple
 
 
 def integrity_of(trajectory: Trajectory) -> VerdictStatus | None:
-    """The worst over its checks of the newest integrity verdict of each; None where nobody looked."""
-    newest = {v.check: v.status for v in trajectory.verdicts if v.kind == "integrity"}
+    """The worst over its checks of the newest integrity verdict of each; None where nobody looked here; an imported
+    record that says of itself that it stands is nobody's look."""
+    judged = (v for v in trajectory.verdicts if v.kind == "integrity")
+    newest = {v.check: v.status for v in judged if v.status != "pass" or "imported" not in v.marks}
     return next((status for status in _WORST if status in newest.values()), None)
 
 

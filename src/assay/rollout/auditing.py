@@ -28,7 +28,7 @@ from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Trajectory, Verdict, VerdictGiven, digest_record
-from assay.store import AttemptRow, BlobStore, RunStore, Standing, annotate_all, learnt, standing
+from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, Standing, annotate_all, learnt, standing
 from assay.verify.model_judge import judge_by_model, questions_digest
 
 from .admitted import ADMISSION
@@ -38,8 +38,6 @@ __all__ = ["AUDITED", "AuditConfig", "AuditReport", "audit_run", "subject_of"]
 
 MODEL_JUDGE: Final = "model_judge"
 """Kind of the evidence that holds what a model was asked and what it answered."""
-AUDITED: Final = "audited"
-"""The note that holds what an audit found."""
 REFERENCES: Final = 6
 """Attempts that passed which the process of the others at their task is compared with."""
 CHUNK: Final = 16

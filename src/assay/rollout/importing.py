@@ -18,10 +18,19 @@ import msgspec
 
 from assay import __version__
 from assay.errors import StoreError, UserError
+from assay.formats._building import IMPORTED
 from assay.formats.interface import Imported, Reading, Unreadable
-from assay.records import AttemptEnded, AttemptStarted, Body, Noted, canonical_bytes, digest_bytes
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Noted,
+    VerdictGiven,
+    canonical_bytes,
+    digest_bytes,
+)
 from assay.settings import Settings
-from assay.store import Layout, RunStore
+from assay.store import AUDITED, Layout, RunStore
 from assay.store.run import encoded
 
 from .redact import Redactor
@@ -127,6 +136,8 @@ class _Target:
         self._store: RunStore | None = None
         self._attempts: set[str] = set()
         self._numbers: dict[tuple[str, str, str | None], set[int]] = {}
+        self._free: dict[tuple[str, str, str | None, int], int] = {}
+        """Below which none is free, by the number that was asked for."""
         layout = Layout(self.root, run)
         if layout.is_sealed or layout.sqlite.is_file():
             self._open()
@@ -146,10 +157,12 @@ class _Target:
 
     def number(self, started: AttemptStarted) -> int:
         """The source's own number of the attempt, or the next that is free."""
-        taken = self._numbers.get((started.task, started.agent, started.model), set())
-        number = max(0, started.number)
+        key = (started.task, started.agent, started.model)
+        asked = max(0, started.number)
+        taken, number = self._numbers.get(key, set()), self._free.get((*key, asked), asked)
         while number in taken:
             number += 1
+        self._free[*key, asked] = number
         return number
 
     def add(self, attempt: str, bodies: list[Body], size: int) -> None:
@@ -230,7 +243,7 @@ class _Import:
         started = bodies[0]
         assert isinstance(started, AttemptStarted)
         self._read -= 1
-        words = started.config.get("imported", {})
+        words = started.config.get(IMPORTED, {})
         self.unreadable(Unreadable(str(words.get("file", "")), f"attempt {started.attempt}", problem))
 
     def file(self, found: Found) -> None:
@@ -271,7 +284,7 @@ class _Import:
         started = msgspec.structs.replace(
             imported.started, run=self.target.run, attempt=attempt, number=number, config=config
         )
-        bodies = self._clean([started, *imported.bodies, *_end(imported)])
+        bodies = self._clean([started, *map(_as_claim, imported.bodies), *_end(imported)])
         self._read += 1
         self.target.add(attempt, bodies, size)
 
@@ -318,8 +331,8 @@ class _Import:
 
 def _identity(imported: Imported) -> tuple[str, int]:
     """The attempt's id, from what it holds and its name within its file, not from the file's name; and its bytes."""
-    words = {k: v for k, v in imported.started.config.get("imported", {}).items() if k not in ("file", "source_digest")}
-    started = msgspec.structs.replace(imported.started, config={**imported.started.config, "imported": words})
+    words = {k: v for k, v in imported.started.config.get(IMPORTED, {}).items() if k not in ("file", "source_digest")}
+    started = msgspec.structs.replace(imported.started, config={**imported.started.config, IMPORTED: words})
     try:
         held = canonical_bytes([imported.key, started, imported.bodies])
     except (ValueError, TypeError, OverflowError, RecursionError):  # which the store will refuse, and say why
@@ -328,8 +341,17 @@ def _identity(imported: Imported) -> tuple[str, int]:
 
 
 def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
-    words = config.get("imported")
-    return {**config, "imported": {**words, "file": name}} if isinstance(words, dict) else config
+    words = config.get(IMPORTED)
+    return {**config, IMPORTED: {**words, "file": name}} if isinstance(words, dict) else config
+
+
+def _as_claim(body: Body) -> Body:
+    """A verdict is its source's claim, whatever the reader made of it, and an audit of the source's is none of ours."""
+    if isinstance(body, VerdictGiven) and IMPORTED not in body.verdict.marks:
+        return VerdictGiven(msgspec.structs.replace(body.verdict, marks=(*body.verdict.marks, IMPORTED)))
+    if isinstance(body, Noted) and body.name == AUDITED:
+        return msgspec.structs.replace(body, name=f"{AUDITED}_by_source")
+    return body
 
 
 def _end(imported: Imported) -> list[Body]:
