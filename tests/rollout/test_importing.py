@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from assay.records import Noted
 from assay.rollout.auditing import AuditConfig, audit_run
 from assay.rollout.importing import ImportConfig, ImportProgress, ImportReport, import_paths
 from assay.settings import Settings
-from assay.store import RunStore, audit, standing
+from assay.store import RunStore, audit, seal, standing
 
 PLUGIN = """
 from assay.formats.interface import Imported
@@ -88,8 +89,11 @@ def test_links_in_a_walked_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
     (tmp_path / "in" / "loop").symlink_to(tmp_path / "in")
+    with pytest.raises(UserError, match="2 links are not followed"):
+        imported(tmp_path / "s", tmp_path / "in")
+    rows(tmp_path / "in" / "log.jsonl", row("public"))
     report = imported(tmp_path / "s", tmp_path / "in")
-    assert (report.read, report.links) == (0, 2)
+    assert (report.read, report.links) == (1, 2)
 
 
 def test_archives_are_looked_into_and_hostile_ones_named(tmp_path: Path) -> None:
@@ -255,3 +259,33 @@ def test_an_audit_that_a_file_claims_is_not_taken_for_ours(tmp_path: Path) -> No
     with RunStore.open(tmp_path / "s", report.run) as store:
         names = [noted.name for noted in store.trajectory(judged.cards[0].chain).notes]
     assert names == ["audited_by_source"]
+
+
+def test_what_holds_nothing_to_import_is_refused_and_makes_no_run(tmp_path: Path) -> None:
+    rows(tmp_path / "junk/README.md", "words")
+    os.mkfifo(tmp_path / "junk/pipe.jsonl")
+    with pytest.raises(UserError, match=r"2 are of no known format \(README.md, pipe.jsonl\), 0 links"):
+        imported(tmp_path / "s", tmp_path / "junk")
+    with pytest.raises(UserError, match="neither a file nor a folder"):
+        imported(tmp_path / "s", tmp_path / "junk/pipe.jsonl")
+    assert not (tmp_path / "s/runs").exists()
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_an_imported_attempt_is_found_by_its_task_and_number(tmp_path: Path, is_sealed: bool) -> None:
+    told = {"metadata": {"task": "set/look"}}
+    run = imported(tmp_path / "s", rows(tmp_path / "log.jsonl", row("one", **told), row("two", **told))).run
+    if is_sealed:
+        seal(tmp_path / "s", run)
+    with RunStore.open(tmp_path / "s", run) as store:
+        found = [store.find(name).number for name in ("set/look@0", "look@1")]
+        with pytest.raises(UserError, match="is no attempt"):
+            store.find("look@2")
+    assert found == [0, 1]
+
+
+def test_a_file_read_as_what_it_is_not_leaves_no_empty_attempt(tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text('{"x": 1}')
+    report = imported(tmp_path / "s", tmp_path / "log.json", format="pi")
+    assert (report.read, report.formats, report.unreadable_total) == (0, {}, 1)
+    assert "no turn, no fact and no verdict" in report.unreadable[0].problem

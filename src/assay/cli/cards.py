@@ -20,13 +20,20 @@ QUOTED = 160
 
 def print_cards(cards: Sequence[Card]) -> None:
     """One row an attempt."""
-    print_rows([_row(card) for card in cards], empty="no attempt has ended: there is nothing to judge")
+    print_rows(_rows(cards), empty="no attempt has ended: there is nothing to judge")
 
 
-def _row(card: Card) -> dict[str, str]:
+def _rows(cards: Sequence[Card]) -> list[dict[str, str]]:
+    """One row an attempt, with its task where some attempt's name does not say it."""
+    named = all(card.attempt.startswith(card.task) for card in cards)
+    return [_row(card, named=named) for card in cards]
+
+
+def _row(card: Card, *, named: bool) -> dict[str, str]:
     score = card.process.score if card.process is not None else None
     return {
         "attempt": card.attempt,
+        **({} if named else {"task": card.task}),
         "agent": card.agent,
         "model": card.model or "-",
         "outcome": card.headline + (" (imported)" if card.imported else ""),
@@ -78,7 +85,8 @@ def card_lines(card: Card) -> Iterator[str]:
             finding.severity, finding.rule, finding.summary, (finding.reach or "", finding.evidence)
         )
         for quote in finding.quotes[:3]:
-            yield f"      step {quote.step} {quote.field}: {quote.text[:QUOTED]}"
+            where = f"step {quote.step} " if quote.step >= 0 else ""
+            yield f"      {where}{quote.field}: {quote.text[:QUOTED]}"
 
 
 def _finding_lines(severity: str, rule: str, summary: str, more: tuple[str, Sequence[str]]) -> Iterator[str]:
@@ -116,7 +124,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def markdown(tasks: Sequence[TaskCard], cards: Sequence[Card]) -> str:
     """Both tables in Markdown."""
-    parts = [_table([_task_row(card) for card in tasks]), _table([_row(card) for card in cards])]
+    parts = [_table([_task_row(card) for card in tasks]), _table(_rows(cards))]
     return "\n".join(parts)
 
 

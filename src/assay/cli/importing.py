@@ -64,11 +64,13 @@ def _sum_up(report: ImportReport) -> None:
     from .output import plain, say
 
     by_format = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items())) or "no trajectory"
-    typer.echo(plain(f"run {report.run}: {report.read:,} trajectories read, {report.known:,} there already, "
+    run = f"run {report.run}" if report.read or report.known else "no run was made"
+    typer.echo(plain(f"{run}: {report.read:,} trajectories read, {report.known:,} there already, "
                      f"{report.unreadable_total:,} unreadable; {report.files:,} files ({by_format})"))  # fmt: skip
     if report.unrecognised_total:
-        first = ", ".join(report.unrecognised[:3])
-        say(f"{report.unrecognised_total:,} files are of no known format and were passed over: {first}, ...")
+        more = ", ..." * (report.unrecognised_total > 3)
+        first = ", ".join(report.unrecognised[:3]) + more
+        say(f"of no known format and passed over: {report.unrecognised_total:,} files ({first})")
     if report.links:
         say(f"{report.links:,} links were not followed: name what they lead to")
     if report.redacted:
@@ -112,7 +114,8 @@ def _told(report: ExportReport) -> None:
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
     say(f"not held: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
     if report.doubted:
-        say(f"{len(report.doubted):,} passes are doubted, and marked so: {', '.join(report.doubted[:5])}")
+        marked = "marked so in the list, and in the target where it has a field"
+        say(f"{len(report.doubted):,} passes are doubted, {marked}: {', '.join(report.doubted[:5])}")
     if report.unaudited:
         say(f"{report.unaudited:,} passes were never audited: assay audit {report.run}")
 

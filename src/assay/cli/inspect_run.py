@@ -71,8 +71,9 @@ def ls(
         headlines = {r.chain: _headline(r, stands) for r in rows}
         emit_json({"run": opened.run, "attempts": rows, "headlines": headlines, "standing": shown})
     else:
+        named = all(r.attempt.startswith(r.task) for r in rows)
         print_rows(
-            [_row(r, _headline(r, stands)) for r in rows],
+            [_row(r, _headline(r, stands), named=named) for r in rows],
             empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
         )
 
@@ -85,10 +86,11 @@ def _headline(row: AttemptRow, stands: Mapping[str, Standing]) -> str:
     return outcome_words(row.outcome, *((now.integrity, now.reverified, now.safety) if now else ()))
 
 
-def _row(row: AttemptRow, headline: str) -> dict[str, str]:
+def _row(row: AttemptRow, headline: str, *, named: bool) -> dict[str, str]:
     how = row.broke or row.stopped or ("ended" if row.finished is not None else "cut")
     return {
         "attempt": row.attempt,
+        **({} if named else {"task": row.called}),
         "agent": row.agent,
         "outcome": headline,
         "score": "-" if row.score is None else f"{row.score:g}",

@@ -24,7 +24,10 @@ from assay.records import (
     AttemptEnded,
     AttemptStarted,
     Body,
+    EvidenceAdded,
+    ModelCalled,
     Noted,
+    StepTaken,
     VerdictGiven,
     canonical_bytes,
     digest_bytes,
@@ -45,6 +48,10 @@ LISTED = 1000
 _FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
             OSError, RecursionError, TypeError, ValueError)  # fmt: skip
 """What a reader may raise over hostile bytes, and what a plugin's mistakes look like."""
+
+
+_SAYING = (StepTaken, ModelCalled, EvidenceAdded, VerdictGiven)
+"""One of these at least a trajectory has; a file read as what it is not may give none."""
 
 
 class ImportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,7 +110,8 @@ def import_paths(
     """Imports everything at the paths.
 
     Raises:
-        UserError: A path is not there, is of no known format or of several, or the run is not one to import into.
+        UserError: A path is not there, is of no known format or of several, holds nothing to read, or the run is not
+            one to import into.
         StoreError: The record cannot be written; what is committed stays, and the same command goes on.
     """
     paths = tuple(Path(path) for path in config.paths)
@@ -119,6 +127,7 @@ def import_paths(
             for found in walk.found(path):
                 importing.file(found)
         importing.target.commit()
+        importing.require_something(walk)
         return importing.report(walk)
 
 
@@ -251,7 +260,6 @@ class _Import:
         self._file = found.name
         self._files += 1
         for imported in self._trajectories(found):
-            self._formats[found.format.name] = self._formats.get(found.format.name, 0) + 1
             self._take(imported, found)
             self._tell()
         self._tell(now=True)
@@ -275,6 +283,11 @@ class _Import:
         self.unreadable(msgspec.structs.replace(what, file=name))
 
     def _take(self, imported: Imported, found: Found) -> None:
+        if not any(isinstance(body, _SAYING) for body in imported.bodies):
+            problem = f"{imported.key or 'it'} holds no turn, no fact and no verdict"
+            self.unreadable(Unreadable(found.name, "", f"{problem}: is it {found.format.title}?"))
+            return
+        self._formats[found.format.name] = self._formats.get(found.format.name, 0) + 1
         attempt, size = _identity(imported)
         if self.target.holds(attempt):
             self._known += 1
@@ -311,6 +324,17 @@ class _Import:
         if self._progress is not None and (now or time.monotonic() - self._told > 0.2):
             self._told = time.monotonic()
             self._progress(ImportProgress(self._file, self._read, self._known, self._total))
+
+    def require_something(self, walk: Walk) -> None:
+        """Raises `UserError` where nothing was read, and nothing was named that says why."""
+        if self._read or self._known or self._total:
+            return
+        first = f" ({', '.join(walk.unrecognised[:5])}{', ...' * (walk.others > 5)})" if walk.others else ""
+        message = (
+            f"there is nothing to import: {self._files:,} files hold no trajectory, {walk.others:,} are of no known "
+            f"format{first}, {walk.links:,} links are not followed; `assay formats` lists what is read"
+        )
+        raise UserError(message)
 
     def report(self, walk: Walk) -> ImportReport:
         """What was done."""

@@ -41,6 +41,9 @@ def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
         if not path.exists():
             message = f"there is nothing at {path}: check the path"
             raise UserError(message)
+        if not path.is_file() and not path.is_dir():
+            message = f"{path} is neither a file nor a folder: name one that holds a record"
+            raise UserError(message)
         archived = sniff(path).shape in ("zip", "tar") and not recognised(path, known)
         if format_name is None and path.is_file() and not archived:
             find(path, known)
@@ -86,7 +89,7 @@ class Walk:
             yield from self._below(path, name, top=top)
         elif sniff(path).shape in ("zip", "tar"):
             yield from self._inside(path, name)
-        elif path.is_file():
+        else:
             self._pass_over(name)
 
     def _below(self, folder: Path, name: str, *, top: bool) -> Iterator[Found]:

@@ -91,6 +91,15 @@ class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether this try decides its attempt."""
         return self.finished is not None and not self.retried
 
+    @property
+    def called(self) -> str:
+        """Its task and number: what people know an attempt by whose own name is a digest."""
+        return f"{self.task}@{self.number}"
+
+    def is_called(self, words: str) -> bool:
+        """Whether `words` are its task and number; what stands before a slash may be left out."""
+        return words in (self.called, self.called.rpartition("/")[2])
+
 
 class RowBuilder:
     """Folds the events of one chain into its row."""

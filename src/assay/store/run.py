@@ -285,8 +285,9 @@ class RunStore:
 
     def find(self, attempt: str) -> AttemptRow:
         """The deciding (else the newest) try of an attempt, by its id, its chain, or a unique beginning of it; the part
-        of its name before a slash may be left out."""
+        of its name before a slash may be left out. An imported one is called task@number too."""
         near = _near(self.attempts(), attempt) if self._sealed is None else self._sealed.near(attempt)
+        near = near or [r for r in self.attempts() if r.is_called(attempt)]
         names = sorted({r.attempt for r in near})
         if len(names) != 1:
             known = names or sorted({r.attempt for r in self.attempts()})
