@@ -41,6 +41,10 @@ IMPORTED = "imported"
 `AttemptStarted.config`."""
 
 
+MOST_RESULTS = 4096
+"""Results that one turn takes; further ones stand as turns of their own, so that no file takes long."""
+
+
 class Origin(NamedTuple):
     """Where a record comes from; every trajectory of one file shares it."""
 
@@ -110,6 +114,10 @@ class Building:
         """Of the facts; one that the source holds as ours has an id of its own."""
         self._asked: dict[str, list[int]] = {}
         """Of each tool call's id, the turns that made it."""
+        self._passed: dict[str, int] = {}
+        """Of each tool call's id, how many of the turns that made such a call are answered."""
+        self._open: dict[int, tuple[Step, dict[str, None]]] = {}
+        """Of each turn that was looked at, as it was then, the ids of its calls without a result."""
         self._last_asked: int | None = None
 
     def step(self, actor: str, message: str | None = None, **named: Any) -> Step:
@@ -165,16 +173,38 @@ class Building:
         step = self._answered(found.call_id)
         if step is None:
             return self.step("environment", observations=(found,), **named)
-        if found.call_id is None and (open_calls := _unanswered(step)):
-            found = msgspec.structs.replace(found, call_id=open_calls[0])
-        return self.change(step, observations=(*step.observations, found))
+        waiting = self._unanswered(step)
+        if found.call_id is None and waiting:
+            found = msgspec.structs.replace(found, call_id=next(iter(waiting)))
+        waiting.pop(found.call_id or "", None)
+        changed = self.change(step, observations=(*step.observations, found))
+        self._open[step.index] = changed, waiting
+        return changed
 
     def _answered(self, call_id: str | None) -> Step | None:
         if call_id is None:
             last = None if self._last_asked is None else self.steps[self._last_asked]
-            return last if last is not None and _unanswered(last) else None
-        named = [self.steps[index] for index in self._asked.get(call_id, ())]
-        return next((s for s in named if call_id in _unanswered(s)), named[-1] if named else None)
+            return last if last is not None and self._unanswered(last) else None
+        asked = self._asked.get(call_id, [])
+        for at in range(self._passed.get(call_id, 0), len(asked)):
+            step = self.steps[asked[at]]
+            if call_id in self._unanswered(step):
+                return step
+            self._passed[call_id] = at + 1
+        named = self.steps[asked[-1]] if asked else None
+        return named if named is not None and len(named.observations) < MOST_RESULTS else None
+
+    def _unanswered(self, step: Step) -> dict[str, None]:
+        """The ids of a turn's calls that have no result, in order; found once, and kept up by `result`."""
+        seen, waiting = self._open.get(step.index, (None, {}))
+        if seen is not step:
+            full = len(step.observations) >= MOST_RESULTS
+            answered = {o.call_id for o in step.observations}
+            waiting = {} if full else {c.id: None for c in step.tool_calls if c.id not in answered}
+            self._open[step.index] = step, waiting
+        elif len(step.observations) >= MOST_RESULTS:
+            waiting.clear()
+        return waiting
 
     def call(self, made: ModelCall) -> str:
         """Adds an exchange with a model; its id, for `Step.call`."""
@@ -248,8 +278,3 @@ class Building:
             call = by_id.pop(step.call, None) if step.call else None
             made += [StepTaken(step)] if call is None else [ModelCalled(call), StepTaken(step)]
         return made
-
-
-def _unanswered(step: Step) -> list[str]:
-    answered = {o.call_id for o in step.observations}
-    return [c.id for c in step.tool_calls if c.id not in answered]
