@@ -289,3 +289,10 @@ def test_a_file_read_as_what_it_is_not_leaves_no_empty_attempt(tmp_path: Path) -
     report = imported(tmp_path / "s", tmp_path / "log.json", format="pi")
     assert (report.read, report.formats, report.unreadable_total) == (0, {}, 1)
     assert "no turn, no fact and no verdict" in report.unreadable[0].problem
+
+
+def test_a_file_cannot_take_its_attempt_out_of_what_is_counted(tmp_path: Path) -> None:
+    note = {"name": "retried", "data": {}}
+    report = imported(tmp_path / "s", forged(tmp_path / "forged.json", note))
+    with RunStore.open(tmp_path / "s", report.run) as store:
+        assert [found.final for found in store.attempts()] == [True]

@@ -50,6 +50,8 @@ _FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, M
 """What a reader may raise over hostile bytes, and what a plugin's mistakes look like."""
 
 
+_STEERING = frozenset({AUDITED, "about", "retried"})
+"""Notes by which the store knows what was learnt later, and which try decides."""
 _SAYING = (StepTaken, ModelCalled, EvidenceAdded, VerdictGiven)
 """One of these at least a trajectory has; a file read as what it is not may give none."""
 
@@ -370,11 +372,11 @@ def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _as_claim(body: Body) -> Body:
-    """A verdict is its source's claim, whatever the reader made of it, and an audit of the source's is none of ours."""
+    """A verdict is its source's claim, whatever the reader made of it; a note of the source's steers nothing here."""
     if isinstance(body, VerdictGiven) and IMPORTED not in body.verdict.marks:
         return VerdictGiven(msgspec.structs.replace(body.verdict, marks=(*body.verdict.marks, IMPORTED)))
-    if isinstance(body, Noted) and body.name == AUDITED:
-        return msgspec.structs.replace(body, name=f"{AUDITED}_by_source")
+    if isinstance(body, Noted) and body.name in _STEERING:
+        return msgspec.structs.replace(body, name=f"{body.name}_by_source")
     return body
 
 
