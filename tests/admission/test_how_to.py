@@ -24,7 +24,7 @@ NEEDS_A_HOLE = "--fix"
 def test_the_commands_run_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_task(tmp_path / "tasks" / "answer", CAREFUL)
     monkeypatch.chdir(tmp_path)
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
     for command in COMMANDS:
         done = CliRunner().invoke(build_app(), shlex.split(command))
         assert done.exit_code == (NEEDS_A_HOLE in command), (command, done.output)

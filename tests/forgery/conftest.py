@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from assay.records import Evidence, Verdict
+from assay.records import Evidence, Trajectory, Verdict
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
@@ -36,7 +36,11 @@ async def run_all(names: Iterable[str], store: Path) -> dict[str, Judged]:
     config = RunConfig(tasks=("-",), agent=f"{HERE / 'attacker.py'}:Attacker", concurrency=3, run="forgery")
     await start_run(config, settings, Tally(), tasks=tasks)
     with RunStore.open(store, "forgery") as run:
-        return {t.task: Judged({v.check: v for v in t.verdicts}, t.evidence, t.outcome) for t in run.trajectories()}
+        return {t.task: Judged(_outcomes(t), t.evidence, t.outcome) for t in run.trajectories()}
+
+
+def _outcomes(trajectory: Trajectory) -> dict[str, Verdict]:
+    return {verdict.check: verdict for verdict in trajectory.verdicts if verdict.kind == "outcome"}
 
 
 @pytest.fixture(scope="session")

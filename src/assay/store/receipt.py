@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -67,7 +67,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chains: int
     events: int
     root: str
-    addenda: int
+    addenda: Annotated[int, msgspec.Meta(ge=0)]
     addenda_head: str | None
     """Digest of the last event of the last addendum; None where there is none."""
 
