@@ -22,7 +22,7 @@ from ._building import IMPORTED, Building, Origin
 from ._mirror import ITEMS, Fresh, Item, left, made_again, shortened
 from ._reading import LARGEST, digest_file, document
 from ._sniffing import Sniffed
-from ._writing import FileNames, new_file, new_folder, refuse_existing
+from ._writing import FileNames, doubt, new_file, new_folder, refuse_existing
 from .interface import Imported, Reading, Unreadable
 
 __all__ = [
@@ -212,7 +212,12 @@ def fields_of(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Named rewards: of evidence, else of the outcome verdicts, else their score."""
+    """Named rewards: of evidence, else of the outcome verdicts, else their score.
+
+    None of a pass that something speaks against: in a format that has no word for doubt it would be a plain one.
+    """
+    if trajectory.outcome == "pass" and doubt(trajectory) is not None:
+        return {}
     for fact in trajectory.evidence:
         if fact.kind == "reward" and isinstance(values := fact.data.get("values"), dict):
             return {str(k): float(v) for k, v in values.items() if number(v) is not None}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
-from assay.records import ModelCall, Step, ToolCall, Trajectory, VerdictStatus, canonical_bytes
+from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canonical_bytes
 
 from ._conversations import conversations
 from ._messages import chat_item, chat_plan
@@ -15,6 +15,7 @@ from ._mirror import whole
 from ._mirrored import fields_of
 from ._otel_messages import REST, messages_of
 from ._otel_spans import Form, with_attributes
+from ._writing import doubt
 from .interface import Writing
 
 __all__ = ["INPUT", "OUTPUT", "again", "fresh_spans"]
@@ -110,11 +111,9 @@ def _root(trajectory: Trajectory, trace: str, id_: str, start: float) -> dict[st
     del raw["parentSpanId"]
     if finished is not None and finished.broke:
         raw["status"] = {"code": 2, "message": finished.error or finished.broke}
-    raw["events"] = [
-        _evaluation(raw["endTimeUnixNano"], verdict.check, verdict.status, verdict.score, verdict.reason)
-        for verdict in trajectory.verdicts
-        if verdict.kind == "outcome"
-    ]
+    why = doubt(trajectory)
+    outcomes = [verdict for verdict in trajectory.verdicts if verdict.kind == "outcome"]
+    raw["events"] = [_evaluation(raw["endTimeUnixNano"], verdict, why) for verdict in outcomes]
     return with_attributes(raw, "otlp", {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trajectory.agent,
@@ -124,9 +123,13 @@ def _root(trajectory: Trajectory, trace: str, id_: str, start: float) -> dict[st
     })  # fmt: skip
 
 
-def _evaluation(at: str, name: str, status: VerdictStatus, score: float | None, reason: str) -> dict[str, Any]:
+def _evaluation(at: str, verdict: Verdict, why: str | None) -> dict[str, Any]:
+    """A verdict; `why` a pass is doubted, which is then no result."""
     event = {"timeUnixNano": at, "name": "gen_ai.evaluation.result", "attributes": []}
-    given = {"name": name, "score.label": status, "score.value": score, "explanation": reason}
+    given: dict[str, Any] = {"name": verdict.check, "score.label": verdict.status, "score.value": verdict.score}
+    given["explanation"] = verdict.reason
+    if why is not None and verdict.status == "pass":
+        given |= {"score.label": "unknown", "score.value": None, "explanation": f"a doubted pass: {why}"}
     return with_attributes(event, "otlp", {f"gen_ai.evaluation.{k}": v for k, v in given.items()})
 
 

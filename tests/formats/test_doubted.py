@@ -1,0 +1,64 @@
+"""A pass that something speaks against is read back as a plain pass from nothing that Assay wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.formats._writing import doubt
+from assay.formats.interface import Format, Imported, Writing
+from assay.formats.registry import formats
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Evidence,
+    EvidenceAdded,
+    Step,
+    StepTaken,
+    Trajectory,
+    Verdict,
+    VerdictGiven,
+)
+from tests.formats.generated import Blobs, assembled, read_all
+
+pytestmark = pytest.mark.quick
+WRITING = [one for one in formats() if one.writes]
+
+
+def passed(integrity: str) -> Trajectory:
+    """A small attempt with a reward of 1 and a verdict of integrity."""
+    started = AttemptStarted("r", "t@0", "t", "blake3:0", "loop", "m", 0, 0, at=1.0)
+    bodies = (
+        StepTaken(Step(0, "user", "do it")),
+        StepTaken(Step(1, "agent", "done")),
+        EvidenceAdded(Evidence("e1", "state", "reward", {"values": {"reward": 1.0}})),
+        VerdictGiven(Verdict("tests", "outcome", "pass", 1.0, "passed", ("e1",), rewards={"reward": 1.0})),
+        VerdictGiven(Verdict("integrity", "integrity", integrity, None, "a reason")),  # type: ignore[arg-type]
+        AttemptEnded("done", at=2.0),
+    )
+    return assembled(Imported("it", started, bodies))
+
+
+def read_back(one: Format, trajectory: Trajectory, folder: Path) -> list[Trajectory]:
+    blobs, target = Blobs(), folder / "out"
+    one.write([trajectory], target, Writing(blobs.content, lambda _: None))
+    whole = target.is_file() or one.recognises(target)
+    paths = [target] if whole else sorted(path for path in target.rglob("*") if path.is_file())
+    return [assembled(found) for path in paths for found in read_all(one, path, blobs)[0]]
+
+
+@pytest.mark.parametrize("one", WRITING, ids=lambda one: one.name)
+def test_a_doubted_pass_is_no_plain_pass_anywhere(one: Format, tmp_path: Path) -> None:
+    assert doubt(passed("fail")) is not None
+    for found in read_back(one, passed("fail"), tmp_path):
+        assert found.outcome != "pass" or doubt(found) is not None
+
+
+def test_some_formats_hold_the_outcome_of_a_pass_that_nothing_speaks_against(tmp_path: Path) -> None:
+    held = set()
+    for one in WRITING:
+        (tmp_path / one.name).mkdir()
+        if any(found.outcome == "pass" for found in read_back(one, passed("pass"), tmp_path / one.name)):
+            held.add(one.name)
+    assert held >= {"atif", "chat", "harbor", "inspect", "nemo-gym", "tau-bench", "tau2", "verifiers"}
