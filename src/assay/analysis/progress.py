@@ -36,14 +36,14 @@ MILESTONES = (0.25, 0.5, 0.75, 1.0)
 _STILL = 0.005
 # "12 passed, 3 failed, 1 error in 2.3s"; the last line of that shape counts.
 _PYTEST = re.compile(
-    r"^=*[ \t]*((?:\d{1,9} (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)++)"
+    r"^=*[ \t]*((?>(?:\d{1,9} (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)+))"
     r".*? in [\d.]+",
     re.MULTILINE,
 )
 _COUNT = re.compile(r"(\d{1,9}) (passed|failed|error)")
 _UNITTEST = re.compile(r"^Ran (\d{1,9}) tests? in [\d.]+s\s+(OK|FAILED)(?: \(([^)\n]{0,200})\))?", re.MULTILINE)
 _LOST = re.compile(r"(?:failures|errors)=(\d{1,9})")
-_JEST = re.compile(r"^Tests:[ \t]+((?:\d{1,9} \w+, )++)\d{1,9} total", re.MULTILINE)
+_JEST = re.compile(r"^Tests:[ \t]+((?>(?:\d{1,9} \w+, )+))\d{1,9} total", re.MULTILINE)
 
 
 class ProgressPoint(NamedTuple):

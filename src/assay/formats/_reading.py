@@ -47,11 +47,12 @@ _CHUNK = 1 << 20
 _LONGEST_KEY = 1 << 20
 _DEEPEST = 200
 """Nesting that any part of the store and of its readers takes."""
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_BRACKET = re.compile(rb'(?:[^{}\[\]"]++|' + _STRING + rb')*+([{}\[\]"]|\Z)', re.DOTALL)  # matches everywhere
-_NO_BRACKET = re.compile(rb'(?:[^{}\[\]"]++|' + _STRING + rb")*+", re.DOTALL)
+_STRING = rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"'
+"""Groups are atomic and not possessive: possessive ones that hold a choice are matched wrongly before Python 3.11.5."""
+_BRACKET = re.compile(rb'(?>(?:[^{}\[\]"]++|' + _STRING + rb')*)([{}\[\]"]|\Z)', re.DOTALL)  # matches everywhere
+_NO_BRACKET = re.compile(rb'(?>(?:[^{}\[\]"]++|' + _STRING + rb")*)", re.DOTALL)
 _WHOLE_STRING = re.compile(_STRING, re.DOTALL)
-_STRING_PART = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_STRING_PART = re.compile(rb'[^"\\]*+(?>(?:\\.[^"\\]*+)*)', re.DOTALL)
 _SCALAR = re.compile(rb"[^,\]}\s]*+")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _OPEN, _UNENDED = (b"{", b"["), (b'"', b"")

@@ -19,7 +19,7 @@ __all__ = ["Sniffed", "sniff", "sniff_bytes"]
 Shape = Literal["object", "array", "lines", "zip", "tar", "folder", "other"]
 _HEAD = 256 << 10
 _TOKEN = re.compile(
-    rb'\s*+(?:("(?:[^"\\]|\\.)*+")|([{}\[\],:])|(-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity))', re.DOTALL
+    rb'\s*+(?:("(?>(?:[^"\\]|\\.)*)")|([{}\[\],:])|(-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity))', re.DOTALL
 )
 _DEPTH = 6
 _LONG = 200
