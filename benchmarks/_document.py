@@ -99,6 +99,10 @@ TABLES = {
             "peak MiB": "peak_mib",
         },
     ),
+    "analysis": Table(
+        "analysis",
+        {"part": "part", "what": "what", "measured": "measured", "": "unit"},
+    ),
     "coverage": Table(
         "coverage",
         {
