@@ -88,7 +88,8 @@ def damaged_runs(root: Path) -> list[str]:
     parts = ("run.sqlite", "run.sqlite-wal", "sealed/*.parquet", "sealed/seal.json", "addenda/*.json")
     left = [p for p in _folders(root) if p.name not in names]
     partly = [p for p in left if any(next(p.glob(part), None) is not None for part in parts)]
-    return sorted(p.name for p in partly if not _is_run(p))  # one may have been made since the names were read
+    # One may have been made since the names were read.
+    return sorted(p.name for p in partly if not (RUN_NAME.fullmatch(p.name) and _is_run(p)))
 
 
 def _folders(root: Path) -> list[Path]:
