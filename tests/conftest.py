@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from assay.environments.interface import Backend, WorkspaceSpec
+from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.errors import EnvironmentFailure
 
 # A busy machine is no failure of a property.
 settings.register_profile("assay", deadline=None)
@@ -43,3 +48,15 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("../shared/data is not here: tests on real recorded runs need it")
     return folder
+
+
+@pytest.fixture
+async def sandboxes() -> AsyncIterator[Backend]:
+    """Real sandboxes; the test skips where there are none."""
+    backend = NamespacesBackend()
+    try:
+        await (await backend.open(WorkspaceSpec())).close()
+    except EnvironmentFailure as exc:
+        pytest.skip(f"no namespaces here: {exc}")
+    yield backend
+    await backend.close()

@@ -39,7 +39,18 @@ from assay.records import (
     digest_bytes,
 )
 
-__all__ = ["FEATURES", "Blobs", "assembled", "facts", "made_up", "plain", "read_all", "round_trip", "trajectories"]
+__all__ = [
+    "FEATURES",
+    "Blobs",
+    "assembled",
+    "facts",
+    "made_up",
+    "plain",
+    "read_all",
+    "read_whole",
+    "round_trip",
+    "trajectories",
+]
 
 FEATURES = (
     "tools", "malformed", "unanswered", "late", "exit codes", "errors", "stderr", "truncated", "reasoning", "calls",
@@ -279,6 +290,13 @@ def read_all(format: Format, path: Path, blobs: Blobs) -> tuple[list[Imported], 
     """Everything that a format reads, and everything that it cannot."""
     unreadable: list[Unreadable] = []
     return list(format.read(path, Reading(blobs.keep, unreadable.append))), unreadable
+
+
+def read_whole(format: Format, path: Path) -> list[Trajectory]:
+    """Everything in a file, of which nothing may be unreadable."""
+    found, unreadable = read_all(format, path, Blobs())
+    assert not unreadable
+    return [assembled(one) for one in found]
 
 
 def round_trip(format: Format, given: Iterable[Trajectory], name: str, blobs: Blobs | None = None) -> list[Loss]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from assay.agents.harnesses import find_recipe
 from assay.agents.harnesses.install import installed_or_none
-from assay.environments.interface import Backend, WorkspaceSpec
-from assay.environments.workspace.namespaces import NamespacesBackend
-from assay.errors import EnvironmentFailure
+from assay.environments.interface import Backend
 from assay.formats.interface import Imported
 from assay.records import ModelCall, ModelCalled
 from assay.settings import Settings
@@ -105,17 +102,6 @@ LIVE = [
     ("pi", "pi", "openai-chat"),
     ("openhands", "openhands-sdk", "openai-chat"),
 ]
-
-
-@pytest.fixture
-async def sandboxes() -> AsyncIterator[Backend]:
-    backend = NamespacesBackend()
-    try:
-        await (await backend.open(WorkspaceSpec())).close()
-    except EnvironmentFailure as exc:
-        pytest.skip(f"no namespaces here: {exc}")
-    yield backend
-    await backend.close()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from assay.formats.interface import Imported, Writing
 from assay.formats.nemo_gym import NemoGymFormat
 from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
-from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
+from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
 
 NEMO = NemoGymFormat()
 
@@ -25,9 +25,7 @@ def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> N
 
 
 def read(path: Path) -> list[Trajectory]:
-    found, unreadable = read_all(NEMO, path, Blobs())
-    assert not unreadable
-    return [assembled(one) for one in found]
+    return read_whole(NEMO, path)
 
 
 def message(text: str, **named: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from assay.formats.interface import Writing
 from assay.formats.otel_genai import OtelGenAiFormat
 from assay.records import Trajectory
-from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
+from tests.formats.generated import Blobs, plain, read_all, read_whole, round_trip, trajectories
 
 OTEL = OtelGenAiFormat()
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -27,9 +27,7 @@ def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> N
 
 
 def read(path: Path) -> list[Trajectory]:
-    found, unreadable = read_all(OTEL, path, Blobs())
-    assert not unreadable
-    return [assembled(one) for one in found]
+    return read_whole(OTEL, path)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from assay.formats.interface import Imported, Writing
 from assay.formats.verifiers_traces import VerifiersFormat
 from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
-from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
+from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
 
 VERIFIERS = VerifiersFormat()
 TRACES = Path(__file__).parent / "fixtures" / "verifiers-traces.jsonl"
@@ -28,9 +28,7 @@ def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> N
 
 
 def read(path: Path) -> list[Trajectory]:
-    found, unreadable = read_all(VERIFIERS, path, Blobs())
-    assert not unreadable
-    return [assembled(one) for one in found]
+    return read_whole(VERIFIERS, path)
 
 
 def test_what_verifiers_wrote_is_read() -> None:

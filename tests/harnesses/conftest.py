@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from assay.agents.harnesses import find_recipe
 from assay.agents.harnesses.install import installed_or_none
-from assay.environments.interface import Backend, WorkspaceSpec
-from assay.environments.workspace.namespaces import NamespacesBackend
-from assay.errors import EnvironmentFailure
 from assay.settings import Settings
-
-
-@pytest.fixture
-async def sandboxes() -> AsyncIterator[Backend]:
-    backend = NamespacesBackend()
-    try:
-        await (await backend.open(WorkspaceSpec())).close()
-    except EnvironmentFailure as exc:
-        pytest.skip(f"no namespaces here: {exc}")
-    yield backend
-    await backend.close()
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from assay.records import (
     Verdict,
     VerdictGiven,
 )
-from assay.store import RunStore
+from assay.store import RunStore, seal
 
 Fill = Callable[..., None]
 
@@ -87,3 +87,12 @@ def live(tmp_path: Path, fill: Fill) -> Iterator[RunStore]:
     fill()
     with RunStore.open(tmp_path, "r") as store:
         yield store
+
+
+@pytest.fixture(params=["live", "sealed"])
+def run(request: pytest.FixtureRequest, tmp_path: Path, fill: Fill) -> Path:
+    """A store with the run `r` of one kind."""
+    fill()
+    if request.param == "sealed":
+        seal(tmp_path, "r")
+    return tmp_path

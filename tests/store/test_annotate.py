@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.analysis.card import is_doubtful
 from assay.errors import StoreError, UserError
 from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven
 from assay.store import RunStore, addenda, annotate, annotate_all, audit, learnt, query, seal, standing
@@ -17,15 +18,6 @@ Fill = Callable[..., None]
 
 def judged(check: str, kind: str, status: str, *marks: str) -> VerdictGiven:
     return VerdictGiven(Verdict(check, kind, status, 0.0, "judged later", marks=marks))  # type: ignore[arg-type]
-
-
-@pytest.fixture(params=["live", "sealed"])
-def run(request: pytest.FixtureRequest, tmp_path: Path, fill: Fill) -> Path:
-    """A store with the run `r` of one kind."""
-    fill()
-    if request.param == "sealed":
-        seal(tmp_path, "r")
-    return tmp_path
 
 
 def test_what_is_learnt_comes_back_in_order(run: Path) -> None:
@@ -43,7 +35,7 @@ def test_a_later_outcome_never_changes_the_first(run: Path) -> None:
         assert (row.outcome, row.score, store.trajectory(row.chain).outcome) == ("pass", 1.0, "pass")
     found = standing(run, "r")["t.a.1.0"]
     assert (found.outcome, found.score, found.reverified) == ("pass", 1.0, "disagree")
-    assert not found.is_trusted_pass
+    assert is_doubtful(found.outcome, found.integrity, found.reverified)
 
 
 def test_queries_show_what_was_learnt(run: Path) -> None:
@@ -79,7 +71,8 @@ def test_reverification_and_kinds_are_kept_apart(run: Path) -> None:
     annotate(run, "r", "t.a.0.0", [judged("p", "process", "fail"), judged("s", "safety", "pass")])
     found = standing(run, "r")["t.a.0.0"]
     assert (found.reverified, found.process, found.safety, found.integrity) == ("cannot", "fail", "pass", None)
-    assert found.is_trusted_pass
+    assert found.outcome == "pass"
+    assert not is_doubtful(found.outcome, found.integrity, found.reverified)
     assert set(standing(run, "r")) == {"t.a.0.0", "t.a.1.0", "t.a.2.0", "t.a.99.0"}
 
 

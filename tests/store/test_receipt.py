@@ -40,15 +40,6 @@ Rewrite = Callable[[dict[str, list[Body]]], None]
 CHECKER = Path(__file__).parents[2] / "docs_src" / "check_receipt.py"
 
 
-@pytest.fixture(params=["live", "sealed"])
-def run(request: pytest.FixtureRequest, tmp_path: Path, fill: Fill) -> Path:
-    """A store with the run `r` of one kind."""
-    fill()
-    if request.param == "sealed":
-        seal(tmp_path, "r")
-    return tmp_path
-
-
 def rewritten(root: Path, change: Rewrite) -> None:
     """Writes the whole run anew as somebody who may write to the store can: every digest holds again."""
     with RunStore.open(root, "r") as store:

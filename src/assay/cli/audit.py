@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -64,11 +63,14 @@ def audit(
 
 
 def _audited(run: str, config: AuditConfig, settings: Settings) -> AuditReport:
+    from .output import sparse_lines
+
+    told = sparse_lines("attempts judged", every_s=5)
     if config.judge is None:
-        return audit_run(settings.store, run, config, _told())
+        return audit_run(settings.store, run, config, told)
     from assay.rollout.models import open_model
 
-    return audit_run(settings.store, run, config, _told(), open_model(config.judge, settings))
+    return audit_run(settings.store, run, config, told, open_model(config.judge, settings))
 
 
 def _target(target: str | None, run: str | None, settings: Settings) -> tuple[str, tuple[str, ...]]:
@@ -78,22 +80,6 @@ def _target(target: str | None, run: str | None, settings: Settings) -> tuple[st
     if target is None or (run is None and target in list_runs(settings.store)):
         return pick_run(target or run, settings), ()
     return pick_run(run, settings), (target,)
-
-
-def _told() -> Callable[[int, int], None]:
-    """Sparse lines on stderr."""
-    import time
-
-    from .output import say
-
-    last = [time.monotonic()]
-
-    def told(done: int, total: int) -> None:
-        if time.monotonic() - last[0] >= 5:
-            last[0] = time.monotonic()
-            say(f"{done}/{total} attempts judged")
-
-    return told
 
 
 def _print(report: AuditReport, config: AuditConfig, shape: Literal["text", "markdown", "json"]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,7 +14,7 @@ from assay.errors import BoundaryError, UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "emit_json", "plain", "reported_errors", "say"]
+__all__ = ["console", "emit_json", "plain", "reported_errors", "say", "sparse_lines"]
 
 
 def emit_json(value: Any) -> None:
@@ -31,6 +32,19 @@ def emit_json(value: Any) -> None:
 def say(text: str) -> None:
     """Writes a line to stderr: progress, hints, warnings."""
     sys.stderr.write(plain(text) + "\n")
+
+
+def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
+    """Told how many of how many are done, it says so on stderr, at most once in so many seconds."""
+    last = time.monotonic()
+
+    def told(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= every_s:
+            last = time.monotonic()
+            say(f"{done}/{total} {what}")
+
+    return told
 
 
 def plain(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -138,29 +137,13 @@ def _judged_again(run: str, config: ReverifyConfig, settings: Settings) -> Rever
 
     from assay.rollout import reverify
 
-    from .output import say
+    from .output import say, sparse_lines
 
     try:
-        return asyncio.run(reverify(run, config, settings, _told()))
+        return asyncio.run(reverify(run, config, settings, sparse_lines("attempts judged again", every_s=10)))
     except KeyboardInterrupt:
         say(f"interrupted. What was judged again is kept: the same command goes on with run {run}")
         raise typer.Exit(130) from None
-
-
-def _told() -> Callable[[int, int], None]:
-    """Sparse lines on stderr."""
-    import time
-
-    from .output import say
-
-    last = [time.monotonic()]
-
-    def told(done: int, total: int) -> None:
-        if time.monotonic() - last[0] >= 10:
-            last[0] = time.monotonic()
-            say(f"{done}/{total} attempts judged again")
-
-    return told
 
 
 def _emit(found: dict[str, Any], report: ReverifyReport | None) -> None:

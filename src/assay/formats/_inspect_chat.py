@@ -11,7 +11,6 @@ from assay.records import ModelCall, Observation, Step, ToolCall, canonical_byte
 
 from ._building import text_and_rest, tool_call
 from ._mirror import laid_over, rest_of
-from ._reading import loads
 
 __all__ = [
     "REST",
@@ -177,11 +176,3 @@ def from_chat_tool(tool: Any, *, own: bool) -> Any:
         return function
     named = function if isinstance(function, dict) else {}
     return {"name": str(named.get("name", "")), "description": str(named.get("description") or "")}
-
-
-def parsed_arguments(text: str) -> Any:
-    """The value of an argument text; None where it is no JSON."""
-    try:
-        return loads(text)
-    except ValueError:
-        return None

@@ -23,7 +23,6 @@ from assay.records import (
     Noted,
     Observation,
     Step,
-    Trajectory,
     Verdict,
     VerdictGiven,
     digest_bytes,
@@ -210,9 +209,3 @@ def _with_blobs(fact: Evidence, held: Any, reading: Reading) -> Evidence:
             message = f"evidence {fact.id} names {digest}, and the log does not hold that content"
             raise ValueError(message)
     return fact
-
-
-def is_own(trajectory: Trajectory) -> bool:
-    """Whether a trajectory came from a log of Inspect's."""
-    words = trajectory.started.config.get(IMPORTED)
-    return isinstance(words, dict) and words.get("format") == "inspect"

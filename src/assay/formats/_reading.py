@@ -34,6 +34,7 @@ __all__ = [
     "json_fields",
     "json_items",
     "json_lines",
+    "json_objects",
     "loads",
     "seconds",
     "shown",
@@ -207,6 +208,15 @@ def json_lines(source: Source, bad: Bad, *, largest: int = LARGEST) -> Iterator[
                 yield number, loads(line)
             except ValueError as exc:
                 bad(f"line {number}", f"no JSON: {exc}")
+
+
+def json_objects(source: Source, bad: Bad) -> Iterator[dict[str, Any]]:
+    """The lines that are JSON objects; others are told."""
+    for number, line in json_lines(source, bad):
+        if isinstance(line, dict):
+            yield line
+        else:
+            bad(f"line {number}", f"expected an object, found {type(line).__name__}")
 
 
 def _rest_of_line(stream: BinaryIO, line: bytes) -> int:

@@ -47,12 +47,8 @@ class Chat:
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
         """One trajectory for each row, in the order of the file."""
         origin, bad = origin_of(self.name, path), at_place(reading, path.name)
-        for place, row in conversations(path, bad):
-            messages = row.get("messages") if isinstance(row, dict) else None
-            if isinstance(messages, list):
-                yield _conversation(row, messages, place, origin, reading)
-            else:
-                bad(place, "expected an object with an array of messages")
+        for place, row, messages in conversations(path, "messages", bad):
+            yield _conversation(row, messages, place, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """One line for each trajectory."""
@@ -68,8 +64,18 @@ def has_turns(seen: Sniffed, name: str, *fields: str) -> bool:
     return seen.has(*(f"{start}[].{field}" for field in fields)) or not inside
 
 
-def conversations(path: Path, bad: Bad) -> Iterator[tuple[str, Any]]:
-    """The rows of a file of lines, or of one array, with where each stands."""
+def conversations(path: Path, name: str, bad: Bad) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
+    """Where each row stands, the row, and its array of that name; a row without one is told."""
+    for place, row in _rows(path, bad):
+        turns = row.get(name) if isinstance(row, dict) else None
+        if isinstance(turns, list):
+            yield place, row, turns
+        else:
+            bad(place, f"expected an object with an array of {name}")
+
+
+def _rows(path: Path, bad: Bad) -> Iterator[tuple[str, Any]]:
+    """The rows of a file of lines, or of one array."""
     if sniff(path).shape == "array":
         for position, row in json_items(path, (), bad):
             yield f"[{position}]", row

@@ -20,7 +20,7 @@ from ._claude_code import Session, fresh, plan, tree_of
 from ._losses import THROWAWAY, tell_losses
 from ._mirror import items_of
 from ._mirrored import Mirrored, one_each, origin_of, own
-from ._reading import at_place, json_lines
+from ._reading import at_place, json_lines, json_objects
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
 
@@ -48,11 +48,8 @@ class ClaudeCodeFormat:
         bad = at_place(reading, path.name)
         tree = tree_of(line for _, line in json_lines(path, lambda *_: None))
         session = Session(Mirrored(origin_of(self.name, path), reading, fresh), tree)
-        for number, line in json_lines(path, bad):
-            if isinstance(line, dict):
-                session.line(line)
-            else:
-                bad(f"line {number}", f"expected an object, found {type(line).__name__}")
+        for line in json_objects(path, bad):
+            session.line(line)
         yield session.finished(path.stem)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:

@@ -23,7 +23,7 @@ from ._losses import THROWAWAY, tell_losses
 from ._messages import actor_of, content_text, iso_time, said_by
 from ._mirror import items_of
 from ._mirrored import Mirrored, one_each, origin_of, own, text_or_none, whole_number, word
-from ._reading import at_place, json_lines, seconds
+from ._reading import at_place, json_objects, seconds
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
 
@@ -59,11 +59,8 @@ class CodexFormat:
         """See `Format.read`."""
         bad = at_place(reading, path.name)
         session = _Session(Mirrored(origin_of(self.name, path), reading, _fresh))
-        for line_number, line in json_lines(path, bad):
-            if isinstance(line, dict):
-                session.line(line)
-            else:
-                bad(f"line {line_number}", f"expected an object, found {type(line).__name__}")
+        for line in json_objects(path, bad):
+            session.line(line)
         yield session.finished(path)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:

@@ -19,7 +19,7 @@ from ._losses import THROWAWAY, tell_losses
 from ._messages import actor_of, content_text, iso_time
 from ._mirror import items_of
 from ._mirrored import Mirrored, number, one_each, origin_of, own, text_or_none, whole_number
-from ._reading import at_place, json_lines, seconds
+from ._reading import at_place, json_lines, json_objects, seconds
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
 
@@ -46,11 +46,8 @@ class PiFormat:
         bad = at_place(reading, path.name)
         kept = _kept(line for _, line in json_lines(path, lambda *_: None))
         session = _Session(Mirrored(origin_of(self.name, path), reading, _fresh), kept)
-        for line_number, line in json_lines(path, bad):
-            if isinstance(line, dict):
-                session.line(line)
-            else:
-                bad(f"line {line_number}", f"expected an object, found {type(line).__name__}")
+        for line in json_objects(path, bad):
+            session.line(line)
         yield session.finished(path.stem)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:

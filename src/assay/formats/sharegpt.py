@@ -45,12 +45,8 @@ class ShareGpt:
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
         """One trajectory for each conversation, in the order of the file."""
         origin, bad = origin_of(self.name, path), at_place(reading, path.name)
-        for place, row in conversations(path, bad):
-            turns = row.get("conversations") if isinstance(row, dict) else None
-            if isinstance(turns, list):
-                yield _conversation(row, turns, place, origin, reading)
-            else:
-                bad(place, "expected an object with an array of conversations")
+        for place, row, turns in conversations(path, "conversations", bad):
+            yield _conversation(row, turns, place, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """One line for each trajectory."""

@@ -10,7 +10,7 @@ import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,19 +32,19 @@ AS_ASKED = "+as-asked"
 _OF_PLACES = ("backend", "allow_unsafe", "allow_network", "accept_whole_network", "base", "pass_env", "limits")
 
 
-class Places(Protocol):
+class Places(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What may be asked of sandboxes over what a run was made with."""
 
-    @property
-    def backend(self) -> str | None: ...
-    @property
-    def allow_unsafe(self) -> bool: ...
-    @property
-    def allow_network(self) -> bool: ...
-    @property
-    def base(self) -> dict[str, str]: ...
-    @property
-    def pass_env(self) -> tuple[str, ...]: ...
+    backend: str | None = None
+    """The sandbox; default: as the run had it."""
+    allow_unsafe: bool = False
+    """Allow the `process` backend, which isolates nothing."""
+    allow_network: bool = False
+    """Allow the network to tasks whose own policy asks for it, also where the run did not."""
+    base: dict[str, str] = {}
+    """What stands in for a Dockerfile's `FROM IMAGE`, beside what the run was given: `IMAGE=scratch`, or a name."""
+    pass_env: tuple[str, ...] = ()
+    """Names of host variables that templates in tasks may read, beside those of the run."""
 
 
 def past_config(store: RunStore, more: Places) -> RunConfig:

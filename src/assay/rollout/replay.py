@@ -26,7 +26,7 @@ from assay.tasks import LoadedTask
 from assay.verify.again import CannotRebuildError, sealed_states
 
 from .admitted import ADMISSION
-from .past import AS_ASKED, PastTasks, Version, past_config, priors_of, variation_of
+from .past import AS_ASKED, PastTasks, Places, Version, past_config, priors_of, variation_of
 from .plan import PlannedAttempt, merge_limits
 from .progress import Progress
 from .runs import new_run_name, opened_means, run_attempts
@@ -40,7 +40,7 @@ KIND = "replay"
 HASH_SEED = "20261"
 
 
-class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReplayConfig(Places, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is replayed, and how."""
 
     attempts: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Let another agent go on before each step, and say which step was decisive."""
     agent: str = "oracle"
     """With --from-each-prefix, who goes on: an agent as in `assay run`, or `attempt:NAME` for the rest of that one."""
-    agent_options: dict[str, Any] = {}
+    agent_options: dict[str, Any] = msgspec.field(default_factory=dict)
     """Options of that agent, as `key=value`."""
     model: str | None = None
     """What that agent asks, as in `assay run`."""
@@ -68,16 +68,6 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Where today's tasks are, folders or families; default: where the run found them."""
     concurrency: int = 2
     """How many replays are under way at once."""
-    backend: str | None = None
-    """The sandbox; default: as the run had it."""
-    allow_unsafe: bool = False
-    """Allow the `process` backend, which isolates nothing."""
-    allow_network: bool = False
-    """Allow the network to tasks whose own policy asks for it, also where the run did not."""
-    base: dict[str, str] = {}
-    """What stands in for a Dockerfile's `FROM IMAGE`, beside what the run was given: `IMAGE=scratch`, or a name."""
-    pass_env: tuple[str, ...] = ()
-    """Names of host variables that templates in tasks may read, beside those of the run."""
 
     def __post_init__(self) -> None:
         """Refuses what cannot work, before anything starts."""
@@ -259,7 +249,7 @@ class _Replaying:
         return ReplayReport(self._store.run, self._name, tuple(results))
 
     def _manifest(self, loaded: Mapping[str, LoadedTask]) -> dict[str, Any]:
-        places = ("backend", "allow_unsafe", "allow_network", "base", "pass_env")
+        places = Places.__struct_fields__
         given = msgspec.to_builtins(past_config(self._store, self._config))
         return {
             "agent": ReplayAgent.name,

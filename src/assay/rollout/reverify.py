@@ -27,7 +27,7 @@ from assay.verify._evidence import code_digest
 from assay.verify.again import CannotRebuildError, Mark, Reverdict, cannot
 
 from ._judging import judged_again
-from .past import PastTasks, Version, past_config
+from .past import PastTasks, Places, Version, past_config
 from .runs import Means, opened_means
 
 __all__ = ["Reverified", "ReverifyConfig", "ReverifyReport", "reverify"]
@@ -37,7 +37,7 @@ COMMIT_EVERY = 16
 KIND = "reverification"
 
 
-class ReverifyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReverifyConfig(Places, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a run is judged again."""
 
     again: int = 0
@@ -54,16 +54,6 @@ class ReverifyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """How many attempts are judged at once."""
     force: bool = False
     """Judge also what the same checks have judged as often before."""
-    backend: str | None = None
-    """The sandbox; default: as the run had it."""
-    allow_unsafe: bool = False
-    """Allow the `process` backend, which isolates nothing."""
-    allow_network: bool = False
-    """Allow the network to tasks whose own policy asks for it, also where the run did not."""
-    base: dict[str, str] = {}
-    """What stands in for a Dockerfile's `FROM IMAGE`, beside what the run was given: `IMAGE=scratch`, or a name."""
-    pass_env: tuple[str, ...] = ()
-    """Names of host variables that templates in tasks may read, beside those of the run."""
 
     def __post_init__(self) -> None:
         """Refuses what cannot work, before anything starts."""

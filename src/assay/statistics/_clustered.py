@@ -20,7 +20,15 @@ import numpy.typing as npt
 
 from ._rates import Interval, normal_quantile, wilson_at
 
-__all__ = ["Clustering", "clustering", "hierarchical_bootstrap", "mean_interval", "student_quantile", "task_bootstrap"]
+__all__ = [
+    "Clustering",
+    "clustering",
+    "hierarchical_bootstrap",
+    "mean_interval",
+    "percentiles",
+    "student_quantile",
+    "task_bootstrap",
+]
 
 Floats = npt.NDArray[np.float64]
 REPLICATES = 4000
@@ -94,7 +102,7 @@ def task_bootstrap(
     found = np.empty(replicates)
     for start, count in _chunks(replicates, tasks):
         found[start : start + count] = values[draw.integers(0, tasks, (count, tasks))].mean(axis=1)
-    return _percentiles(found, confidence)
+    return percentiles(found, confidence)
 
 
 def hierarchical_bootstrap(
@@ -132,7 +140,7 @@ def hierarchical_bootstrap(
         attempts = (draw.random((count, tasks, widest)) * lengths[chosen][:, :, None]).astype(np.intp)
         sums = (values[chosen[:, :, None], attempts] * weights[chosen]).sum(axis=2)
         found[start : start + count] = sums.mean(axis=1)
-    return _percentiles(found, confidence)
+    return percentiles(found, confidence)
 
 
 def _chunks(replicates: int, size: int) -> list[tuple[int, int]]:
@@ -140,7 +148,8 @@ def _chunks(replicates: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(step, replicates - start)) for start in range(0, replicates, step)]
 
 
-def _percentiles(found: Floats, confidence: float) -> Interval:
+def percentiles(found: Floats | Sequence[float], confidence: float) -> Interval:
+    """The interval that holds the middle share of resampled values."""
     low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high))
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from ._clustered import REPLICATES, student_quantile, task_bootstrap
-from ._rates import Interval, normal_quantile
+from ._rates import Interval, mean_of, normal_quantile
 from ._summary import Estimate, TaskCount
 
 __all__ = ["Flip", "Paired", "compare", "difference_interval", "sign_test"]
@@ -129,8 +129,8 @@ def compare(
         same=len(both) - len(gained) - len(lost),
         gained=tuple(gained),
         lost=tuple(lost),
-        before=_mean([f.before for f in flips]),
-        after=_mean([f.after for f in flips]),
+        before=mean_of([f.before for f in flips]),
+        after=mean_of([f.after for f in flips]),
         difference=_estimate(
             differences, difference_interval(differences, confidence), "Student over tasks", attempts, confidence
         ),
@@ -163,15 +163,11 @@ def _flip(old: TaskCount, new: TaskCount) -> Flip:
     return Flip(old.task, old.passed / old.judged, new.passed / new.judged, old.judged, new.judged)
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
 def _estimate(
     values: Sequence[float], interval: Interval | None, method: str, attempts: int, confidence: float
 ) -> Estimate:
     tasks = len(values)
     if interval is None:
         why = "one task has no spread" if tasks else "no task was judged in both"
-        return Estimate(_mean(values), None, None, why, attempts, tasks, confidence)
-    return Estimate(_mean(values), *interval, method, attempts, tasks, confidence)
+        return Estimate(mean_of(values), None, None, why, attempts, tasks, confidence)
+    return Estimate(mean_of(values), *interval, method, attempts, tasks, confidence)

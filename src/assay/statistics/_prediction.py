@@ -6,15 +6,14 @@ A score may rank well and still be useless for selection, or select well and be 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ._clustered import REPLICATES
-from ._rates import Interval, normal_quantile
+from ._clustered import REPLICATES, percentiles
+from ._rates import Interval, mean_of, normal_quantile
 
 __all__ = ["Bin", "RankAgreement", "ReportCard", "area_under_curve", "calibration", "rank_agreement", "report_card"]
 
@@ -121,9 +120,9 @@ def report_card(
         auc_interval=_auc_interval(given, outcome, groups, (confidence, seed)),
         ece=error,
         brier=float(np.mean((given - outcome) ** 2)) if len(given) else 0.0,
-        selected=_mean([one[0] for one in picked]),
-        at_random=_mean([one[1] for one in picked]),
-        at_best=_mean([one[2] for one in picked]),
+        selected=mean_of([one[0] for one in picked]),
+        at_random=mean_of([one[1] for one in picked]),
+        at_best=mean_of([one[2] for one in picked]),
         bins=bins,
     )
 
@@ -226,9 +225,4 @@ def _ends(found: Sequence[float], confidence: float) -> Interval | None:
     normal_quantile(confidence)
     if len(found) < 100:
         return None
-    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(low), float(high))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return percentiles(found, confidence)

@@ -7,10 +7,11 @@ were made. (`(c / n) ** k`, which some publish as pass^k, is biased upwards.)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
-__all__ = ["Interval", "normal_quantile", "pass_at_k", "pass_hat_k", "wilson", "wilson_at"]
+__all__ = ["Interval", "mean_of", "normal_quantile", "pass_at_k", "pass_hat_k", "wilson", "wilson_at"]
 
 
 class Interval(NamedTuple):
@@ -47,6 +48,11 @@ def _check(attempts: int, passed: int, k: int) -> None:
     if not 1 <= k <= attempts:
         message = f"k must be between 1 and attempts ({attempts}), got {k}"
         raise ValueError(message)
+
+
+def mean_of(values: Sequence[float]) -> float | None:
+    """The mean; None of nothing."""
+    return math.fsum(values) / len(values) if values else None
 
 
 def normal_quantile(confidence: float) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from ._clustered import REPLICATES, mean_interval
+from ._clustered import REPLICATES, mean_interval, percentiles
 from ._paired import Paired, compare
 from ._rates import Interval, normal_quantile, pass_at_k
 from ._summary import Estimate, TaskCount
@@ -64,8 +64,7 @@ def robustness(
     kept = means[means[:, 0] > 0]
     interval = None
     if len(table) > 1 and len(kept) > 100:
-        ends = np.quantile(np.minimum(1.0, kept[:, 1] / kept[:, 0]), [(1 - confidence) / 2, (1 + confidence) / 2])
-        interval = Interval(float(ends[0]), float(ends[1]))
+        interval = percentiles(np.minimum(1.0, kept[:, 1] / kept[:, 0]), confidence)
     return Robustness(min(1.0, delta.after / delta.before), interval, delta)
 
 

@@ -51,12 +51,6 @@ class Standing(msgspec.Struct, frozen=True):
     process: VerdictStatus | None
     safety: VerdictStatus | None
 
-    @property
-    def is_trusted_pass(self) -> bool:
-        """Whether it passed, and nothing that was learnt speaks against the pass."""
-        speaks_against = self.integrity in ("fail", "error") or self.reverified in ("disagree", "flaky")
-        return self.outcome == "pass" and not speaks_against
-
 
 def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
     """Adds what was learnt about one chain that has ended.

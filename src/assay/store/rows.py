@@ -155,7 +155,7 @@ class RowBuilder:
 
     def encoded(self) -> bytes:
         """The row as it is now, as it is stored."""
-        return canonical_bytes({k: v for k, v in self.fields.items() if k != "integrity" or v is not None})
+        return canonical_bytes(self.fields)
 
     def row(self) -> AttemptRow:
         """The row as it is now."""

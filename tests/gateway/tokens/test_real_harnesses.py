@@ -4,7 +4,6 @@ sampled token is certified, in one row, and scored again under the row's context
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,8 +12,6 @@ from assay.agents.harnesses import find_recipe
 from assay.agents.harnesses.driving import Drive, drive
 from assay.agents.harnesses.install import installed_or_none
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
-from assay.environments.workspace.namespaces import NamespacesBackend
-from assay.errors import EnvironmentFailure
 from assay.gateway.tokens import TokenModel, rows_of, strict_rows
 from assay.plugins import load
 from assay.settings import Settings
@@ -44,17 +41,6 @@ def turn(harness: str, number: int) -> dict[str, Any]:
         "reasoning_content": " Hm,\n so. " if number % 3 == 0 else "",
         "tool_calls": [{"function": {"name": name, "arguments": one}} for one in calls],
     }
-
-
-@pytest.fixture
-async def sandboxes() -> AsyncIterator[Backend]:
-    backend = NamespacesBackend()
-    try:
-        await (await backend.open(WorkspaceSpec())).close()
-    except EnvironmentFailure as exc:
-        pytest.skip(f"no namespaces here: {exc}")
-    yield backend
-    await backend.close()
 
 
 async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, renderer: Any) -> Any:
