@@ -18,6 +18,7 @@ from .judge import decides
 __all__ = ["Card", "Mark", "TaskCard", "card_of", "is_doubtful", "outcome_words", "task_cards"]
 
 CITED = 20
+_LACKING = {"fail": "integrity failed", "error": "integrity not judged", "unknown": "integrity unknown"}
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -75,8 +76,8 @@ class TaskCard(msgspec.Struct, frozen=True):
 
 
 def is_doubtful(outcome: VerdictStatus | None, integrity: VerdictStatus | None, reverified: str | None = None) -> bool:
-    """Whether it is a pass that is none by what is known of it."""
-    return outcome == "pass" and (integrity in ("fail", "error") or reverified in ("disagree", "flaky"))
+    """Whether it is a pass that is not to be taken for one: an integrity that nothing shows is no integrity."""
+    return outcome == "pass" and (integrity not in (None, "pass") or reverified in ("disagree", "flaky"))
 
 
 def outcome_words(
@@ -87,8 +88,8 @@ def outcome_words(
 ) -> str:
     """The outcome as it may be shown to somebody who reads nothing else."""
     against = []
-    if integrity in ("fail", "error"):
-        against.append("integrity failed" if integrity == "fail" else "integrity not judged")
+    if integrity in _LACKING:
+        against.append(_LACKING[integrity])
     if reverified in ("disagree", "flaky"):
         against.append("does not hold when judged again" if reverified == "disagree" else "flaky when judged again")
     if safety == "fail":

@@ -19,7 +19,7 @@ from .interface import Action, Finding, Severity
 from .quality import process_quality
 from .subject import Subject, found
 
-__all__ = ["EDITION", "INTEGRITY", "MODEL", "PROCESS", "Judged", "contracts_in", "judge", "judge_integrity", "rules"]
+__all__ = ["EDITION", "INTEGRITY", "MODEL", "PROCESS", "Judged", "judge", "judge_integrity", "judge_safety", "rules"]
 
 EDITION: Final = 1
 """Grows when what the rules find changes without a change of their names, severities or words."""
@@ -33,6 +33,7 @@ CUT_ALONE: Final = 0.5
 """Without a reference attempt the score is on a scale of our own; its cut is our own choice too."""
 _DECIDING: Final[frozenset[Severity]] = frozenset({"major", "critical"})
 _REASONS: Final = 3
+_LONGEST_REASON: Final = 500
 RULES: Final = (*consistency.RULES, *integrity.RULES)
 
 
@@ -61,13 +62,23 @@ def judge(subject: Subject, contracts: Sequence[Contract] = (), references: Sequ
     """
     findings, verdict = judge_integrity(subject)
     verdicts = [verdict, _process(subject, references)]
-    every = [*findings, *_attributed(subject, references)]
-    held = {contract.name: contract for contract in (*contracts_in(subject), *contracts)}
-    for contract in held.values():
+    safety = judge_safety(subject, contracts)
+    every = (*findings, *_attributed(subject, references), *safety.findings)
+    return Judged(every, (*verdicts, *safety.verdicts))
+
+
+def judge_safety(subject: Subject, contracts: Sequence[Contract] = ()) -> Judged:
+    """One verdict for each contract that the record says it was held to, and for each of `contracts`.
+
+    A contract in the record that cannot be read leaves `unknown`: nobody can say whether it was kept.
+    """
+    held, verdicts = _contracts_in(subject)
+    findings: list[Finding] = []
+    for contract in (held | {contract.name: contract for contract in contracts}).values():
         against = findings_of_contract(contract, subject)
-        every += against
+        findings += against
         verdicts.append(verdict_of_contract(contract, subject, against))
-    return Judged(tuple(every), tuple(verdicts))
+    return Judged(tuple(findings), tuple(verdicts))
 
 
 def judge_integrity(subject: Subject) -> tuple[tuple[Finding, ...], Verdict]:
@@ -111,18 +122,23 @@ def cited(finding: Finding) -> str:
     return f"{finding.rule}: {finding.summary}{where}"
 
 
-def contracts_in(subject: Subject) -> tuple[Contract, ...]:
-    """The contracts that the attempt was held to, as its record has them; what cannot be read is left out."""
+def _contracts_in(subject: Subject) -> tuple[dict[str, Contract], list[Verdict]]:
+    """The contracts that the attempt was held to, as its record has them, and a verdict on each that is unreadable."""
     read: dict[str, Contract] = {}
+    unreadable: list[Verdict] = []
     for evidence in subject.trajectory.evidence:
+        if evidence.kind != "contract" or evidence.channel != "audit":
+            continue
         table: Any = evidence.data.get("contract")
-        if evidence.kind == "contract" and evidence.channel == "audit" and isinstance(table, dict):
-            try:
-                contract = contract_of(table, f"evidence {evidence.id}")
-            except UserError:
-                continue
-            read[contract.name] = contract
-    return tuple(read.values())
+        try:
+            contract = contract_of(table if isinstance(table, dict) else {}, f"evidence {evidence.id}")
+        except UserError as exc:
+            check, verifier = f"contract:{evidence.id}", digest_record([EDITION, "unreadable contract"])
+            reason = f"the contract in the record cannot be read: {exc}"[:_LONGEST_REASON]
+            unreadable.append(Verdict(check, "safety", "unknown", None, reason, (evidence.id,), verifier))
+            continue
+        read[contract.name] = contract
+    return read, unreadable
 
 
 def _attributed(subject: Subject, references: Sequence[Sequence[Action]]) -> tuple[Finding, ...]:

@@ -11,12 +11,10 @@ from typing import Final
 import msgspec
 
 from assay.analysis.actions import actions_of
-from assay.analysis.contracts import findings_of_contract, verdict_of_contract
-from assay.analysis.interface import Finding
-from assay.analysis.judge import contracts_in, judge_integrity
+from assay.analysis.judge import Judged, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
-from assay.records import AttemptEnded, Verdict
+from assay.records import AttemptEnded
 
 from .auditing import AUDITED, texts_of
 from .recorder import Recorder
@@ -52,11 +50,7 @@ def judge_record(recorder: Recorder, end: AttemptEnded) -> None:
         recorder.verdict(verdict)
 
 
-def _judged(subject: Subject) -> tuple[list[Finding], list[Verdict]]:
+def _judged(subject: Subject) -> Judged:
     found, integrity = judge_integrity(subject)
-    findings, verdicts = list(found), [integrity]
-    for contract in contracts_in(subject):
-        against = findings_of_contract(contract, subject)
-        findings += against
-        verdicts.append(verdict_of_contract(contract, subject, against))
-    return findings, verdicts
+    safety = judge_safety(subject)
+    return Judged((*found, *safety.findings), (integrity, *safety.verdicts))
