@@ -1,0 +1,85 @@
+"""Credit by name: an estimator and the masks after it, as a recipe names them.
+
+Estimators and masks are found by the entry point group `assay.advantages`, or as `module:function`. An estimator is
+called with the batch, a mask with the batch and the credit so far. Every estimator is made evidence-aware unless the
+recipe says otherwise.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from assay import plugins
+from assay.errors import UserError
+
+from .evidence import evidence_aware
+from .interface import Batch, Credit
+
+__all__ = ["CreditConfig", "Stage", "credit_of"]
+
+
+class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mask after the estimator."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+
+class CreditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How credit is given."""
+
+    method: str = "grpo"
+    """An estimator by name, or `module:function`."""
+    options: dict[str, Any] = {}
+    """Its options."""
+    evidence: Literal["aware", "ignore"] = "aware"
+    """`ignore` takes every reward as it is: for comparisons."""
+    dishonest: Literal["fail", "mask"] = "fail"
+    """What becomes of attempts whose integrity failed: counted as failed, or left out."""
+    need_integrity: bool = False
+    """Whether attempts without an integrity verdict are left out."""
+    masks: tuple[Stage, ...] = ()
+    """After it, in this order."""
+
+
+def credit_of(batch: Batch, config: CreditConfig) -> Credit:
+    """The credit of every turn as configured.
+
+    Raises:
+        UserError: An option does not exist, or the batch lacks what a method needs.
+        PluginLoadError: A method is not found or does not import.
+    """
+    method = _found(config.method, config.options, mask=False)
+    if config.evidence == "aware":
+        method = evidence_aware(method, dishonest=config.dishonest, need_integrity=config.need_integrity)
+    found = _called(config.method, method, (batch,), config.options)
+    for stage in config.masks:
+        found = _called(stage.name, _found(stage.name, stage.options, mask=True), (batch, found), stage.options)
+    return found
+
+
+def _found(name: str, options: Mapping[str, Any], *, mask: bool) -> Callable[..., Credit]:
+    method: Callable[..., Credit] = plugins.load("advantages", name)
+    parameters = inspect.signature(method).parameters
+    if ("credit" in parameters) != mask:
+        message = f"{name!r} is {'an estimator, not a mask' if mask else 'a mask, not an estimator'} of credit"
+        raise UserError(message)
+    taken = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        for option in options:
+            if option not in taken:
+                message = f"{name!r} has no option {option!r}; it has {', '.join(taken) or 'none'}"
+                raise UserError(message)
+    return method
+
+
+def _called(name: str, method: Callable[..., Credit], given: tuple[Any, ...], options: Mapping[str, Any]) -> Credit:
+    try:
+        return method(*given, **options)
+    except (TypeError, ValueError) as exc:
+        message = f"credit by {name!r}: {exc}"
+        raise UserError(message) from exc

@@ -1,0 +1,103 @@
+"""Evidence-aware credit: what was not verified trains nobody, and what was not honest is no success.
+
+Ours; no published method looks at more than a reward. Around any estimator:
+
+- an attempt whose outcome is `unknown`, `error` or `broke`, or was not judged, or has no reward, is left out: its turns
+  are masked, and it is no part of any baseline. Zero in its place would teach that what nobody could judge is bad.
+- an attempt whose integrity failed gets no positive credit at any turn, whatever the estimator says. Its reward counts
+  as `failed_reward` and nothing that it earned on the way counts before baselines are formed, so it neither lifts them
+  above honest attempts nor escapes blame. With `dishonest="mask"` it is left out as the unknown ones are.
+- an integrity verdict of `error` says that honesty could not be judged: left out as well. `unknown` and none are what
+  the rules give where they found nothing to judge; `need_integrity=True` leaves these out too.
+
+Turns are masked by attempt, so reasons count turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from .interface import ERROR, FAIL, PASS, Batch, Bools, Credit, Ints, Method
+
+__all__ = ["evidence_aware", "judged", "subset"]
+
+_OF_ATTEMPTS = ("group", "reward", "outcome", "integrity", "final_value", "final_state")
+
+
+def evidence_aware(
+    method: Method,
+    *,
+    dishonest: Literal["fail", "mask"] = "fail",
+    need_integrity: bool = False,
+    failed_reward: float = 0.0,
+) -> Method:
+    """The same estimator, of verified and honest attempts.
+
+    Args:
+        method: Any estimator.
+        dishonest: What becomes of attempts whose integrity failed.
+        need_integrity: Whether an attempt must have passed an integrity verdict to be used.
+        failed_reward: The reward that a dishonest attempt counts with.
+    """
+
+    def aware(batch: Batch, /, **options: Any) -> Credit:
+        out = judged(batch, dishonest=dishonest, need_integrity=need_integrity)
+        cheated = (batch.integrity == FAIL) & (out == "")
+        used, turns = subset(_discredited(batch, cheated, failed_reward), out == "")
+        given = method(used, **options)
+        advantage = np.zeros(len(batch.attempt), dtype=np.float32)
+        mask = np.zeros(len(batch.attempt), dtype=bool)
+        advantage[turns], mask[turns] = given.advantage, given.mask
+        withheld = cheated[batch.attempt] & (advantage > 0)
+        advantage[withheld] = 0.0
+        reasons = dict(given.reasons)
+        for reason, attempts in zip(*np.unique(out[batch.attempt], return_counts=True), strict=True):
+            if reason:
+                reasons[str(reason)] = reasons.get(str(reason), 0) + int(attempts)
+        return Credit(advantage, mask, reasons)
+
+    return aware
+
+
+def _discredited(batch: Batch, cheated: Bools, failed_reward: float) -> Batch:
+    """The batch in which what the attempts marked [A] earned counts for nothing."""
+    turns = cheated[batch.attempt]
+    return batch._replace(
+        reward=np.where(cheated, np.minimum(batch.reward, failed_reward), batch.reward),
+        turn_reward=np.where(turns, np.minimum(batch.turn_reward, 0.0), batch.turn_reward),
+        progress=None if batch.progress is None else np.where(turns, np.nan, batch.progress),
+        without=None if batch.without is None else np.where(turns, np.nan, batch.without),
+    )
+
+
+def judged(batch: Batch, *, dishonest: Literal["fail", "mask"] = "fail", need_integrity: bool = False) -> Any:
+    """Why each attempt is left out, as strings [A]; empty for those that are used. The first reason that holds."""
+    found = np.full(len(batch.group), "", dtype="<U24")
+    rules: tuple[tuple[Bools, str], ...] = (
+        ((batch.outcome != PASS) & (batch.outcome != FAIL), "outcome not judged"),
+        (np.isnan(batch.reward), "no reward"),
+        (batch.integrity == ERROR, "integrity not judged"),
+        ((batch.integrity == FAIL) & (dishonest == "mask"), "integrity failed"),
+        ((batch.integrity != PASS) & (batch.integrity != FAIL) & need_integrity, "integrity not judged"),
+    )
+    for holds, reason in rules:
+        found[(found == "") & holds] = reason
+    return found
+
+
+def subset(batch: Batch, kept: Bools) -> tuple[Batch, Ints]:
+    """The batch of the attempts kept [A], numbered anew, and the places [t] of its turns in the whole.
+
+    A sub-agent whose caller is left out loses its parent.
+    """
+    number = np.where(kept, np.cumsum(kept) - 1, -1)
+    turns = np.flatnonzero(kept[batch.attempt])
+    parent = np.where(batch.parent >= 0, number[batch.parent], -1)[kept]
+    columns: dict[str, Any] = {"parent": parent, "attempt": number[batch.attempt[turns]]}
+    for name, column in batch._asdict().items():
+        if name not in columns:
+            places = kept if name in _OF_ATTEMPTS else turns
+            columns[name] = None if column is None else column[places]
+    return Batch(**columns), turns

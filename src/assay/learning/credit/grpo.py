@@ -1,0 +1,32 @@
+"""GRPO: an attempt is as good as it is better than the others at its task, in their standard deviations.
+
+Source: DeepSeekMath, arXiv 2402.03300. With rewards r of a group, mean m and standard deviation s (n - 1 below):
+
+    A_i = (r_i - m) / (s + epsilon)
+
+for every turn of attempt i. A group of one, or one in which all are equal, gives 0. That the loss divides by each
+attempt's length is the trainer's part.
+"""
+
+from __future__ import annotations
+
+from ._groups import codes, deviation, mean, needed, spread
+from .interface import Batch, Credit
+
+__all__ = ["grpo"]
+
+
+def grpo(batch: Batch, *, epsilon: float = 1e-6) -> Credit:
+    """Credit [T] in standard deviations of the group.
+
+    Args:
+        batch: Needs rewards, and no more.
+        epsilon: Added to the deviation.
+
+    Raises:
+        ValueError: An attempt has no reward.
+    """
+    reward = needed(batch, "reward")
+    group, count = codes(batch.group)
+    middle, scale = mean(reward, group, count), deviation(reward, group, count)
+    return spread((reward - middle[group]) / (scale[group] + epsilon), batch)
