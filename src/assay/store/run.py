@@ -187,6 +187,14 @@ class RunStore:
         """Chains that began, have not ended, and are not marked yet."""
         return [r.chain for r in self.attempts() if r.finished is None and not r.interrupted]
 
+    def row(self, chain: str) -> AttemptRow | None:
+        """The row of one chain, without reading the others; None where there is none."""
+        if self._sealed is not None:
+            return self._sealed.row(chain)
+        with store_errors(self.layout.sqlite):
+            found = self._open().execute("SELECT chain, row FROM attempts WHERE chain = ?", (chain,)).fetchone()
+        return None if found is None else _row(*found)
+
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""
         return map(event_of, self.links(chain))
@@ -197,7 +205,19 @@ class RunStore:
             yield from self._sealed.links(chain)
             return
         one, arguments = ("", ()) if chain is None else ("WHERE chain = ?", (chain,))
-        query = f"SELECT chain, idx, previous, body, digest FROM events {one} ORDER BY chain, idx"
+        yield from self._links(one, arguments)
+
+    def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
+        """The events of one chain with `start <= index < stop`, in order; the others are not read.
+
+        Of a sealed run the row groups that hold them are.
+        """
+        if self._sealed is not None:
+            return self._sealed.part(chain, start, stop)
+        return self._links("WHERE chain = ? AND idx >= ? AND idx < ?", (chain, start, stop))
+
+    def _links(self, which: str, arguments: tuple[object, ...]) -> Iterator[Link]:
+        query = f"SELECT chain, idx, previous, body, digest FROM events {which} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
             for found in self._open().execute(query, arguments):
                 yield _link(*found)
@@ -244,7 +264,7 @@ class RunStore:
                 body = event_of(_link(*found)).body
                 if isinstance(body, VerdictGiven):
                     given = body.verdict
-                    yield Judged(str(found[0]), given.check, given.kind, given.status, given.marks)
+                    yield Judged(str(found[0]), given.check, given.kind, given.status, given.marks, given.score)
 
     def mistyped(self) -> tuple[str, int | None] | None:
         """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""

@@ -74,6 +74,7 @@ class Judged(NamedTuple):
     kind: VerdictKind
     status: VerdictStatus
     marks: tuple[str, ...]
+    score: float | None = None
 
 
 class SealedRun:
@@ -135,8 +136,9 @@ class SealedRun:
 
     def judged(self) -> Iterator[Judged]:
         """What every verdict says, chain by chain in the order in which they were given."""
-        for row in self._batches("verdicts", ["chain", "check", "kind", "status", "marks"]):
-            yield Judged(row["chain"], row["check"], row["kind"], row["status"], tuple(row["marks"] or ()))
+        for row in self._batches("verdicts", ["chain", "check", "kind", "status", "marks", "score"]):
+            told = (row["chain"], row["check"], row["kind"], row["status"], tuple(row["marks"] or ()))
+            yield Judged(*told, row["score"])
 
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""
@@ -150,6 +152,21 @@ class SealedRun:
         groups = self._groups_of("events", chain)
         if groups:
             yield from self._links(groups, chain)
+
+    def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
+        """The stored events of one chain with `start <= index < stop`, from the row groups that may hold them."""
+        groups = self._groups_of("events", chain)
+        with _readable(self.folder / "events.parquet"):
+            groups = [g for g in groups if self._overlaps(g, chain, start, stop)]
+        found = self._links(groups, chain) if groups else iter(())
+        return (link for link in found if start <= link.index < stop)
+
+    def row(self, chain: str) -> AttemptRow | None:
+        """The row of a chain; None where there is none."""
+        import pyarrow.compute as pc
+
+        groups = self._groups_of("trajectories", chain)
+        return next(iter(self._chosen(groups, lambda table: pc.equal(table["chain"], chain))), None)
 
     def near(self, attempt: str) -> list[AttemptRow]:
         """The rows whose chain or attempt is called so; where there is none, whose attempt's name begins so.
@@ -256,6 +273,18 @@ class SealedRun:
                     break
                 found.append(number)
         return found
+
+    def _overlaps(self, group: int, chain: str, start: int, stop: int) -> bool:
+        """Whether a row group may hold events of a chain between two indexes: where all of it is that chain's, the
+        smallest and largest of its indexes tell."""
+        metadata = self._file("events").metadata.row_group(group)
+        names = self._file("events").schema_arrow.names
+        chains, indexes = (metadata.column(names.index(name)).statistics for name in ("chain", "index"))
+        if any(known is None or not known.has_min_max for known in (chains, indexes)):
+            return True
+        if not chains.min == chains.max == chain:
+            return True
+        return bool(indexes.min < stop and indexes.max >= start)
 
     def _within(self, name: str, column: str, value: str) -> list[int]:
         """The row groups whose smallest and largest value leave room for a value."""
