@@ -1,0 +1,219 @@
+"""The row that training takes: one line of model calls as flat columns over its tokens.
+
+What is sampled here was sampled under exactly the tokens that stand before it: rows are put together out of certified
+spans (`assay.gateway.tokens.rows`), and no text is made into tokens again. Rows of `origin` "rendered" are the
+exception and say so: they come from runs that know no tokens.
+
+Invariants, checked by `check`: all columns of a row have its length; `loss_mask` holds tokens of trained spans alone;
+`logprobs` is 0 off the spans. A sampled token is trained in one row of its attempt and no more; `shared` says how many
+leading tokens an earlier row of the attempt holds, so that whoever counts or trains other tokens counts them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.records import VerdictStatus
+
+__all__ = ["ACTION", "OBSERVATION", "PROMPT", "ROLES", "TEMPLATE", "UNKNOWN", "WARNING", "WEIGHTS", "Counts",
+           "TrainingRow", "TurnSpan", "check", "count", "spread"]  # fmt: skip
+
+ROLES = ("template", "prompt", "action", "observation", "warning", "unknown")
+"""What a token is: scaffold of the chat template; what was told before the first act; what the model sampled; what the
+world gave back; what the harness said in the world's place (a malformed call, a guard's refusal); not known."""
+TEMPLATE, PROMPT, ACTION, OBSERVATION, WARNING, UNKNOWN = range(6)
+WEIGHTS = ("rl", "ce", "ref_kl")
+"""Names of the weight streams: of the policy gradient, of cross-entropy, and of the pull to a reference."""
+
+
+class TurnSpan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one model call sampled: positions `start` to `end` of its row."""
+
+    start: int
+    end: int
+    call: str
+    step: int | None = None
+    """Index of the step that came of it; None where the agent made none of it."""
+    state: str | None = None
+    """Digest of the world before the turn: equal digests, equal states. None where it was not observed."""
+    weight_version: str | None = None
+    certified: bool = False
+    trained: bool = True
+    """False for what is context here and trained in another row, and for spans without a certificate."""
+    sampling: dict[str, Any] = {}
+    """How it was drawn, as far as asked: `temperature`, `top_p`, `top_k`, `min_p`, `seed`."""
+    finish: str | None = None
+    """Why the model stopped: `stop`, `tool_calls`, or `length` where it was cut off."""
+    reward: float = 0.0
+    """What the world gave for this turn, beside the outcome."""
+    error: bool = False
+    """Whether the act came to an error."""
+    progress: float | None = None
+    """Share of the goal reached after the turn, in [0, 1], where the world says."""
+
+
+class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """One line of calls. N is its length in tokens."""
+
+    token_ids: NDArray[np.int32]
+    """[N]"""
+    roles: NDArray[np.uint8]
+    """[N] places in `ROLES`."""
+    loss_mask: NDArray[np.bool_]
+    """[N] what the model is trained to say."""
+    logprobs: NDArray[np.float32]
+    """[N] in nats, of the distribution that was sampled from; 0 where nothing was sampled, NaN where it is not known."""
+    advantages: NDArray[np.float32] | None = None
+    """[N] None until credit was given; 0 off the mask."""
+    weights: dict[str, NDArray[np.float32]] = {}
+    """[N] each; names in `WEIGHTS`. A stream that is not there is the loss mask for `rl` and 0 for the others."""
+    versions: NDArray[np.int16]
+    """[N] place in `weight_versions`; -1 where nothing was sampled or the version is not known."""
+    weight_versions: tuple[str, ...] = ()
+    temperature: float | None = None
+    """Of every sampled token; None where it was not said, or turns differ (see `TurnSpan.sampling`)."""
+    origin: Literal["sampled", "rendered"] = "sampled"
+    shared: int = 0
+    """Leading tokens that an earlier row of the same attempt holds too."""
+    run: str
+    chain: str
+    attempt: str
+    group: str
+    """Attempts of one group compete: same task and same beginning, by the same agent and model, in the same run."""
+    task: str
+    agent: str
+    model: str | None = None
+    tokenizer: str | None = None
+    """Content address of the tokenizer; None where it is not known."""
+    branch: str
+    turns: tuple[TurnSpan, ...]
+    outcome: VerdictStatus | None = None
+    score: float | None = None
+    integrity: VerdictStatus | None = None
+    """None: nobody looked."""
+    process: VerdictStatus | None = None
+    safety: VerdictStatus | None = None
+    doubt: str | None = None
+    """Why a pass is not to be taken for one; None where nothing speaks against it."""
+    ended: str | None = None
+    stopped: str | None = None
+    broke: str | None = None
+    final_state: str | None = None
+    """Digest of the world after the last turn of the attempt."""
+    parent: str | None = None
+    """The attempt whose sub-agent this is."""
+    attempt_rows: int = 1
+    """Rows of its attempt: a loss that weighs attempts gives each row one part in so many."""
+
+    def __len__(self) -> int:
+        """Tokens."""
+        return len(self.token_ids)
+
+    @property
+    def verified_pass(self) -> bool:
+        """Whether it passed and nothing speaks against that."""
+        return self.outcome == "pass" and self.doubt is None
+
+
+class Counts(NamedTuple):
+    """Tokens of rows, those that rows of one attempt share counted once."""
+
+    rows: int
+    attempts: int
+    tokens: int
+    """As the rows hold them."""
+    distinct: int
+    trained: int
+
+
+def count(rows: Iterable[TrainingRow]) -> Counts:
+    """What rows hold."""
+    number = tokens = shared = trained = 0
+    attempts: set[tuple[str, str]] = set()
+    for row in rows:
+        number += 1
+        tokens += len(row)
+        shared += row.shared
+        trained += int(row.loss_mask.sum())
+        attempts.add((row.run, row.chain))
+    return Counts(number, len(attempts), tokens, tokens - shared, trained)
+
+
+def check(row: TrainingRow) -> None:
+    """Raises `ValueError` naming the first thing about a row that does not hold."""
+    problem = next(_problems(row), None)
+    if problem is not None:
+        message = f"row {row.branch!r} of attempt {row.attempt!r}: {problem}"
+        raise ValueError(message)
+
+
+def _problems(row: TrainingRow) -> Iterator[str]:
+    length = len(row.token_ids)
+    columns: dict[str, NDArray[Any] | None] = {name: getattr(row, name) for name in _COLUMNS}
+    columns |= {f"weights[{name!r}]": column for name, column in row.weights.items()}
+    for name, column in columns.items():
+        if column is not None and column.shape != (length,):
+            yield f"{name} has shape {column.shape}, expected ({length},)"
+            return
+    unknown = sorted(row.weights.keys() - set(WEIGHTS))
+    if unknown:
+        yield f"a weight stream is called {unknown[0]!r}; they are called {', '.join(WEIGHTS)}"
+    trained = np.zeros(length, dtype=np.bool_)
+    end = 0
+    for turn in row.turns:
+        if not end <= turn.start <= turn.end <= length:
+            yield f"turn of call {turn.call} stands at {turn.start}:{turn.end}, after {end} and in {length} tokens"
+            return
+        end = turn.end
+        trained[turn.start : turn.end] = turn.trained
+    if bool(np.any(row.loss_mask & ~trained)):
+        yield f"token {int(np.argmax(row.loss_mask & ~trained))} is in the loss mask and in no trained turn"
+    if length and (int(row.token_ids.min()) < 0 or int(row.roles.max()) >= len(ROLES)):
+        yield "a token is negative, or a role is none of ROLES"
+    if length and int(row.versions.max()) >= len(row.weight_versions):
+        yield f"a token names weight version {int(row.versions.max())} of {len(row.weight_versions)}"
+    if not 0 <= row.shared <= length:
+        yield f"it shares {row.shared} of {length} tokens"
+
+
+_COLUMNS = ("token_ids", "roles", "loss_mask", "logprobs", "advantages", "versions")
+
+
+def spread(
+    rows: Sequence[TrainingRow], turn_advantages: Sequence[Any], masks: Sequence[Any] | None = None
+) -> list[TrainingRow]:
+    """Rows with the credit of each turn on every trained token of it.
+
+    Args:
+        rows: R rows.
+        turn_advantages: For each row one number a turn, in the order of `row.turns`; turns that are not trained here
+            take theirs in the row that trains them, and are left at 0.
+        masks: For each row one truth a turn; False takes the turn out of the loss mask (unknown is not zero).
+
+    Raises:
+        ValueError: A row and its numbers differ in length, or a number is not finite.
+    """
+    if len(rows) != len(turn_advantages) or (masks is not None and len(masks) != len(rows)):
+        message = f"{len(rows)} rows and credit for {len(turn_advantages)}"
+        raise ValueError(message)
+    kept: Sequence[Any] = [None] * len(rows) if masks is None else masks
+    return [_spread(row, given, mask) for row, given, mask in zip(rows, turn_advantages, kept, strict=True)]
+
+
+def _spread(row: TrainingRow, given: Any, mask: Any) -> TrainingRow:
+    numbers = np.asarray(given, dtype=np.float32)
+    if numbers.shape != (len(row.turns),) or not np.all(np.isfinite(numbers)):
+        message = f"row {row.branch!r}: expected {len(row.turns)} finite numbers, one a turn, got {given!r}"
+        raise ValueError(message)
+    advantages, loss_mask = np.zeros(len(row), dtype=np.float32), row.loss_mask.copy()
+    for position, turn in enumerate(row.turns):
+        if mask is not None and not mask[position]:
+            loss_mask[turn.start : turn.end] = False
+        advantages[turn.start : turn.end] = numbers[position]
+    advantages[~loss_mask] = 0
+    return msgspec.structs.replace(row, advantages=advantages, loss_mask=loss_mask)
