@@ -1,4 +1,4 @@
-"""What `assay admit` says of the corpus with its quick battery; the other cheats are tried one by one in test_holes.
+"""What `assay admit` says of a part of the corpus with its quick battery; every cheat is tried in test_holes.
 
 The whole battery on the whole corpus takes about twenty minutes: `assay admit tests/holes/holed --verification both`.
 """
@@ -47,7 +47,9 @@ def holes(report: dict[str, Any], verification: str) -> dict[str, dict[str, Any]
 
 
 def test_holes_are_found_as_asked_and_the_report_says_what_closes_them(tmp_path: Path) -> None:
-    wanted = {known.name: known.hole for known in by_one_cheat() if known.hole}
+    open_first = sorted((known for known in by_one_cheat() if known.hole), key=lambda k: k.hole.default != "passes")
+    wanted = {known.name: known.hole for known in open_first[:6] if known.hole}
+    assert {hole.default for hole in wanted.values()} == {"passes", "fails"}
     for name, report in admitted("holed", list(wanted), "both", tmp_path).items():
         hole = wanted[name]
         cheat = next(cheat for cheat in hole.cheats if cheat in QUICK)
@@ -60,7 +62,7 @@ def test_holes_are_found_as_asked_and_the_report_says_what_closes_them(tmp_path:
 
 @pytest.mark.parametrize("kind", ["sound", "missed"])
 def test_sound_tasks_and_holes_that_no_cheat_is_for_are_admitted(kind: Kind, tmp_path: Path) -> None:
-    names = list(tasks_in(kind))
+    names = list(tasks_in(kind))[::3]
     reports = admitted(kind, names, "as-asked", tmp_path)
     assert set(reports) == set(names)
     assert {name for name, report in reports.items() if not report["admitted"]["as_asked"]} == set()

@@ -12,7 +12,6 @@ from assay.rollout.plan import Verification
 from .attempts import Attempted, null, oracle, run_probes
 from .corpus import HERE, KINDS, SETTINGS, Kind, table, tasks_in
 
-BOTH: tuple[Verification, Verification] = ("default", "as_asked")
 
 
 def test_there_are_enough() -> None:
@@ -52,7 +51,8 @@ def test_no_task_has_a_fault_that_lint_finds(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_reference_solutions_pass_and_doing_nothing_does_not(kind: Kind, tmp_path: Path) -> None:
     loaded = [known.loaded for known in tasks_in(kind).values()]
-    probes = [make(one, asked) for one in loaded for make in (oracle, null) for asked in BOTH]
+    asked: Verification = "as_asked"  # by default the solutions are tried before every cheat, in test_holes
+    probes = [make(one, asked) for one in loaded for make in (oracle, null)]
     found = await run_probes(probes, tmp_path)
     assert len(found) == len(probes)
     assert wrong(found) == {}

@@ -17,8 +17,9 @@ from .corpus import Kind, Known, tasks_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
-MOST_ON_SOUND = 5
-"""On how many of the sound tasks each cheat is tried here; `assay admit tests/holes/sound` tries all on all."""
+MOST_TASKS = 3
+"""On how many of the sound tasks, and of those whose holes are missed, each cheat is tried here; `assay admit
+tests/holes/sound tests/holes/missed --verification as-asked` tries all on all."""
 
 
 class Tried(NamedTuple):
@@ -72,17 +73,16 @@ async def test_every_hole_is_found_as_asked_and_most_are_closed_by_default(tmp_p
 
 
 async def test_no_cheat_gets_through_a_sound_task(tmp_path: Path) -> None:
-    sound = list(tasks_in("sound").values())
-    every = len(sound) // MOST_ON_SOUND
-    pairs = [(k, c) for i, k in enumerate(sound) for j, c in enumerate(CHEATS) if (i + j) % every == 0]
-    found = await tried(pairs, ("as_asked",), tmp_path)
-    assert len({t.task for t in found}) == len(sound)
-    assert [t for t in found if t.ended.outcome == "pass"] == []
+    await none_gets_through("sound", tmp_path)
 
 
 async def test_holes_that_no_cheat_is_for_are_not_found(tmp_path: Path) -> None:
-    missed: Kind = "missed"
-    pairs = [(known, cheat) for known in tasks_in(missed).values() for cheat in CHEATS]
-    found = await tried(pairs, ("as_asked",), tmp_path)
-    assert len({t.task for t in found}) == 5
+    await none_gets_through("missed", tmp_path)
+
+
+async def none_gets_through(kind: Kind, store: Path) -> None:
+    tasks = list(tasks_in(kind).values())
+    pairs = [(k, c) for i, k in enumerate(tasks) for j, c in enumerate(CHEATS) if (i + j) % len(tasks) < MOST_TASKS]
+    found = await tried(pairs, ("as_asked",), store)
+    assert len({t.task for t in found}) == len(tasks)
     assert [t for t in found if t.ended.outcome == "pass"] == []
