@@ -67,7 +67,7 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     loss_mask: NDArray[np.bool_]
     """[N] what the model is trained to say."""
     logprobs: NDArray[np.float32]
-    """[N] in nats, of the distribution that was sampled from; 0 where nothing was sampled, NaN where it is not known."""
+    """[N] in nats, of the distribution sampled from; 0 where nothing was sampled, NaN where it is not known."""
     advantages: NDArray[np.float32] | None = None
     """[N] None until credit was given; 0 off the mask."""
     weights: dict[str, NDArray[np.float32]] = {}
