@@ -13,7 +13,6 @@ from .attempts import Attempted, null, oracle, run_probes
 from .corpus import HERE, KINDS, SETTINGS, Kind, table, tasks_in
 
 
-
 def test_there_are_enough() -> None:
     holes = [known.hole for known in tasks_in("holed").values()]
     assert len(holes) >= 30
