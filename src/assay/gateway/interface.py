@@ -121,6 +121,8 @@ class TokenReply(msgspec.Struct, frozen=True):
     """`stop` (a stop token, which is the last of `token_ids`, or a stop text) or `length`."""
     weight_version: str | None = None
     tries: int = 1
+    cached_tokens: int | None = None
+    """How many leading tokens of the prompt the backend had read before; None where it does not say."""
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ that was really used says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.errors import ProviderError
@@ -45,16 +46,16 @@ def drawing_of(sampling: dict[str, Any]) -> Drawing:
 
 
 def log_probabilities(logits: torch.Tensor, how: Drawing) -> torch.Tensor:
-    """Of every token, under the sampling distribution. `logits` is of shape (vocabulary,), float32."""
+    """Of every token, under the sampling distribution. `logits` is of shape (..., vocabulary), float32."""
     import torch
 
     if how.temperature > 0:
         logits = logits / how.temperature
         if 0 < how.top_k < logits.shape[-1]:
-            least = torch.topk(logits, how.top_k).values[-1]
+            least = torch.topk(logits, how.top_k).values[..., -1:]
             logits = logits.masked_fill(logits < least, -torch.inf)
         if how.min_p > 0:
-            least = logits.max() + float(torch.log(torch.tensor(how.min_p)))
+            least = logits.amax(-1, keepdim=True) + float(torch.log(torch.tensor(how.min_p)))
             logits = logits.masked_fill(logits < least, -torch.inf)
         if how.top_p < 1:
             ordered, order = torch.sort(logits, descending=True)
@@ -63,13 +64,19 @@ def log_probabilities(logits: torch.Tensor, how: Drawing) -> torch.Tensor:
     return torch.log_softmax(logits, -1)
 
 
-def pick(log_probs: torch.Tensor, how: Drawing, generator: torch.Generator) -> int:
-    """Draws by one uniform number a token, so that what else is in a batch changes nothing."""
+def pick(log_probs: torch.Tensor, how: Drawing, points: Sequence[float]) -> list[int]:
+    """Draws one token a row of `log_probs`, of shape (rows, vocabulary).
+
+    Args:
+        log_probs: As `log_probabilities` gives them.
+        how: The distribution.
+        points: One uniform number a row, each of its own request's: what else is in a batch changes nothing.
+    """
     import torch
 
     if how.temperature == 0:
-        return int(log_probs.argmax())
+        return [int(token) for token in log_probs.argmax(-1).tolist()]
     heap = log_probs.double().exp().cumsum(-1)
-    point = torch.rand(1, generator=generator, dtype=torch.float64).item() * float(heap[-1])
-    drawn = int(torch.searchsorted(heap, torch.tensor(point, dtype=torch.float64, device=heap.device), right=True))
-    return min(drawn, int(log_probs.shape[-1]) - 1)
+    at = torch.tensor(points, dtype=torch.float64, device=heap.device)[:, None] * heap[:, -1:]
+    drawn = torch.searchsorted(heap, at, right=True)[:, 0].clamp(max=log_probs.shape[-1] - 1)
+    return [int(token) for token in drawn.tolist()]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,7 @@ class LocalBackend:
         self.name = name
         self._model = model.eval()
         self._decode = decode
-        self._version = weight_version
-        self._engine = Engine(model, options)
+        self._engine = Engine(model, options, weight_version)
         self._vocabulary = int(model.get_input_embeddings().num_embeddings)
         self._context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 30)
 
@@ -78,6 +77,7 @@ class LocalBackend:
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
         job = self._job(prompt, sampling, stop_ids, tell)
+        job.streamed = on_tokens is not None
         self._engine.submit(job)
         try:
             while True:
@@ -87,7 +87,9 @@ class LocalBackend:
                 if tokens and on_tokens is not None:
                     await on_tokens(tokens)
                 if finish is not None:
-                    return TokenReply(tuple(job.ids), tuple(job.logprobs), finish, self._version)
+                    return TokenReply(
+                        tuple(job.ids), tuple(job.logprobs), finish, job.version, cached_tokens=job.shared
+                    )
         finally:
             job.cancelled = True
 
@@ -100,6 +102,34 @@ class LocalBackend:
             ids = torch.tensor([[*prompt, *completion]], device=self._model.device)
             logits = self._model(input_ids=ids, logits_to_keep=len(completion) + 1).logits[0].float().cpu()
         return tuple(float(log_probabilities(row, how)[token]) for row, token in zip(logits, completion, strict=False))
+
+    async def load(self, weights: Mapping[str, Any], version: str) -> None:
+        """Gives the model other weights: answers under way end before it, later ones begin after it.
+
+        Args:
+            weights: As the model's own `state_dict`; copied.
+            version: Names them in every answer from now on.
+
+        Raises:
+            ProviderError: They do not fit the model.
+        """
+        loop = asyncio.get_running_loop()
+        made: asyncio.Future[None] = loop.create_future()
+
+        def act() -> str:
+            self._model.load_state_dict(weights)
+            return version
+
+        def settle(problem: ProviderError | None) -> None:
+            if made.done():
+                return
+            if problem is None:
+                made.set_result(None)
+            else:
+                made.set_exception(problem)
+
+        self._engine.change(act, lambda problem: _told(loop, settle, problem))
+        await made
 
     async def close(self) -> None:
         """See `TokenBackend.close`."""
@@ -194,6 +224,11 @@ def _whole(sampling: dict[str, Any], name: str, default: int, *, least: int | No
         message = f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}"
         raise ProviderError(message, status=400, retryable=False)
     return int(given)
+
+
+def _told(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], problem: ProviderError | None) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle, problem)
 
 
 async def _all_there(events: asyncio.Queue[Event]) -> Event:

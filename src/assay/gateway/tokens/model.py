@@ -125,7 +125,7 @@ class TokenModel:
         return ModelReply(
             message=message,
             finish_reason=finish,
-            usage=Usage(**counts),
+            usage=Usage(**counts, cached_tokens=sampled.cached_tokens),
             raw={
                 "object": "chat.completion",
                 "model": self.name,

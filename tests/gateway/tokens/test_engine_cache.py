@@ -1,0 +1,91 @@
+"""What the built-in engine keeps between calls changes how much it reads, and nothing of what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.errors import ProviderError
+from assay.gateway.backends._pool import TokenPool
+
+PROMPT = list(range(40, 90))
+
+
+def far(one: Any, other: Any) -> float:
+    return float(max(abs(a - b) for a, b in zip(one, other, strict=True)))
+
+
+async def test_a_conversation_that_goes_on_is_read_from_where_it_ended(engine: Any) -> None:
+    first = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})
+    again = [*PROMPT, *first.token_ids, 7, 8, 9]
+    second = await engine.generate(again, {"seed": 2, "max_tokens": 6})
+    assert (first.cached_tokens, second.cached_tokens) == (0, len(PROMPT) + 5)
+    assert far(engine.score(again, second.token_ids, {}), second.logprobs) < 1e-4
+
+
+async def test_requests_that_begin_alike_read_their_beginning_once(engine: Any) -> None:
+    replies = await asyncio.gather(*(engine.generate(PROMPT, {"seed": i, "max_tokens": 8}) for i in range(6)))
+    assert sorted(reply.cached_tokens for reply in replies) == [0, *[len(PROMPT) - 1] * 5]
+    for reply in replies:
+        assert far(engine.score(PROMPT, reply.token_ids, {}), reply.logprobs) < 1e-4
+    other = await engine.generate([*PROMPT[:20], 3, 4], {"max_tokens": 2})
+    assert other.cached_tokens == 20
+
+
+async def test_conversations_branch_without_disturbing_each_other(engine: Any) -> None:
+    first = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})
+    whole = [*PROMPT, *first.token_ids]
+    prompts = [[*whole, 5, 6], [*whole[:-3], 9], [*whole, 5, 6, 7, 8]]
+    replies = await asyncio.gather(*(engine.generate(p, {"seed": 4, "max_tokens": 9}) for p in prompts))
+    for prompt, reply in zip(prompts, replies, strict=True):
+        assert reply.cached_tokens >= len(whole) - 3
+        assert far(engine.score(prompt, reply.token_ids, {}), reply.logprobs) < 1e-4
+
+
+async def test_other_weights_come_between_answers_with_their_version(engine: Any) -> None:
+    before = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})
+    state = engine._model.state_dict()
+    under_way = asyncio.create_task(engine.generate(PROMPT, {"seed": 1, "max_tokens": 40}))
+    await asyncio.sleep(0.02)
+    await engine.load({name: tensor * 0.5 for name, tensor in state.items()}, "halved")
+    after = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})
+    assert (await under_way).weight_version == before.weight_version
+    assert (after.weight_version, after.cached_tokens) == ("halved", 0)
+    assert far(engine.score(PROMPT, after.token_ids, {}), after.logprobs) < 1e-4
+    with pytest.raises(ProviderError, match="weights"):
+        await engine.load({"nothing": next(iter(state.values()))}, "broken")
+
+
+async def test_a_small_cache_drops_the_oldest_and_a_long_prompt_is_read_in_pieces(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assay.gateway.backends import _engine
+    from assay.gateway.backends.local import open_local
+
+    monkeypatch.setattr(_engine, "_MASK_CELLS", 2000)
+    backend = open_local(tiny_folder, "local:tiny", device="cpu")
+    backend._engine._pool = TokenPool(200 * 512)
+    prompts = [[i, *PROMPT, *PROMPT, *PROMPT] for i in range(1, 5)]
+    for prompt in prompts:
+        reply = await backend.generate(prompt, {"seed": 1, "max_tokens": 3})
+        assert far(backend.score(prompt, reply.token_ids, {}), reply.logprobs) < 1e-4
+    held = backend._engine._pool.held
+    assert (await backend.generate(prompts[0], {"max_tokens": 1})).cached_tokens == 0
+    await backend.close()
+    assert held < 2 * len(prompts[0])
+
+
+def test_places_are_given_back_when_nobody_holds_them() -> None:
+    pool = TokenPool(1 << 20)
+    one = pool.begin(PROMPT)
+    pool.grow(one, len(PROMPT))
+    pool.end(one)
+    two = pool.begin([*PROMPT, 1, 2])
+    assert two.places.tolist() == one.places.tolist()
+    pool.clear()
+    assert pool.held == len(PROMPT)
+    pool.forget(two)
+    assert (pool.held, pool.begin(PROMPT).places.tolist()) == (0, [])
