@@ -233,6 +233,14 @@ class RunStore:
             for found in self._open().execute(query, (after, until, *arguments)):
                 yield _link(*found)
 
+    def changed(self, after: int, until: int) -> list[AttemptRow]:
+        """The rows of a live run's chains that have events with `after < seq <= until`."""
+        some = "SELECT DISTINCT chain FROM events WHERE seq > ? AND seq <= ?"
+        with store_errors(self.layout.sqlite):
+            query = f"SELECT chain, row FROM attempts WHERE chain IN ({some})"
+            found = self._open().execute(query, (after, until)).fetchall()
+        return sorted((_row(*f) for f in found), key=lambda r: (r.started or 0.0, r.chain))
+
     def digest_at(self, seq: int) -> str | None:
         """The digest of an event of a live run by the order of its appending, from 1; None where there is none."""
         with store_errors(self.layout.sqlite):

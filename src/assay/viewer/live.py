@@ -1,0 +1,96 @@
+"""Tells a page what changes while it looks: server-sent events of one run, or of the list of runs.
+
+Invariant: what is sent is bounded; where more has changed, the page is told to load it all again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assay.store import ADMISSION, Layout, RunStore, list_runs, standing
+from assay.store.database import is_written
+
+from .interface import json_bytes
+from .rows import columns_of
+
+__all__ = ["watch"]
+
+EVERY_S = 0.7
+QUIET_S = 15.0
+"""Something is sent at least so often, so that a page that was closed is noticed."""
+MOST_ROWS = 1000
+
+
+class _Change(NamedTuple):
+    """What to send, and how far it goes."""
+
+    messages: tuple[bytes, ...]
+    seq: int
+    ended: bool
+
+
+async def watch(root: Path, run: str, after: int, places: asyncio.Semaphore) -> AsyncIterator[bytes]:
+    """Messages for as long as somebody reads them.
+
+    Args:
+        root: The store's folder.
+        run: A run; empty for the list of runs.
+        after: The last event of the run that the page knows.
+        places: Held while the store is read.
+
+    Raises:
+        UserError: The name cannot be one of a run.
+        StoreError: There is no such run, or it cannot be read.
+    """
+    told, last = "", time.monotonic()
+    while True:
+        async with places:
+            if run:
+                change = await asyncio.to_thread(_changed, root, run, after)
+            else:
+                change = await asyncio.to_thread(_listed, root)
+        after = change.seq
+        fresh = [m for m in change.messages if not m.startswith(b"event: state\n") or told != m.decode()]
+        for message in fresh:
+            if message.startswith(b"event: state\n"):
+                told = message.decode()
+            yield message
+            last = time.monotonic()
+        if change.ended:
+            return
+        if time.monotonic() - last >= QUIET_S:
+            yield b": still here\n\n"
+            last = time.monotonic()
+        await asyncio.sleep(EVERY_S)
+
+
+def _changed(root: Path, run: str, after: int) -> _Change:
+    with RunStore.open(root, run) as store, store.snapshot():
+        if store.is_sealed:
+            return _Change((_message("ended", {"why": "sealed"}),), after, ended=True)
+        until = store.last_seq()
+        rows = store.changed(after, until) if until > after else []
+    writing = is_written(Layout(root, run).lock)
+    messages = [_message("state", {"writing": writing})]
+    if len(rows) > MOST_ROWS:
+        messages.append(_message("rows", {"seq": until, "reload": True}))
+    elif until > after:
+        shown = [row for row in rows if row.agent != ADMISSION]
+        stands = standing(root, run)
+        messages.append(_message("rows", {"seq": until} | columns_of(shown, stands)))
+    return _Change(tuple(messages), until, ended=False)
+
+
+def _listed(root: Path) -> _Change:
+    names = list_runs(root)
+    state: dict[str, Any] = {"runs": len(names), "newest": names[-20:]}
+    return _Change((_message("state", state),), 0, ended=False)
+
+
+def _message(name: str, data: dict[str, Any]) -> bytes:
+    """An event; JSON has no bare newline, so that nothing recorded can end it."""
+    return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"

@@ -1,0 +1,109 @@
+"""The view of all runs of a store."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.analysis.card import is_doubtful
+from assay.errors import AssayError
+from assay.records import VerdictStatus
+from assay.store import AttemptRow, Layout, RunStore, list_runs
+
+from .interface import Fields, View, json_bytes
+from .stamp import stamp_of
+
+__all__ = ["VIEWS", "RunLine", "outcome_class", "run_line"]
+
+MOST_RUNS = 2000
+"""Newest runs that the page lists."""
+SUMMED = 300
+"""Newest runs whose attempts are counted."""
+LONGEST = 300
+
+
+class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run, as the list shows it."""
+
+    run: str
+    created: float | None = None
+    sealed: bool = False
+    attempts: int | None = None
+    """Deciding tries; None where they were not counted, because the run is old or cannot be read."""
+    open: int = 0
+    counts: dict[str, int] = {}
+    """By `outcome_class`."""
+    tasks: int = 0
+    agents: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def outcome_class(row: AttemptRow, reverified: str | None = None, integrity: VerdictStatus | None = None) -> str:
+    """`pass`, `doubt` (a pass that something speaks against), `fail`, `unknown`, `error`, or `open`.
+
+    `integrity` is how it stands now, where more is known than the row says.
+    """
+    if row.finished is None:
+        return "error" if row.interrupted else "open"
+    if is_doubtful(row.outcome, integrity or row.integrity, reverified):
+        return "doubt"
+    return row.outcome or ("error" if row.broke is not None else "unknown")
+
+
+def run_line(root: Path, run: str) -> RunLine:
+    """A run summed up from its attempts' rows. Raises `StoreError` where it cannot be read."""
+    with RunStore.open(root, run) as store:
+        rows = store.attempts()
+        manifest, sealed = store.manifest(), store.is_sealed
+    final = [row for row in rows if row.final]
+    open_ = [row for row in rows if row.finished is None and not row.interrupted]
+    created = manifest.get("created")
+    return RunLine(
+        run=run,
+        created=float(created) if isinstance(created, int | float) else None,
+        sealed=sealed,
+        attempts=len(final),
+        open=len(open_),
+        counts=dict(Counter(outcome_class(row) for row in final)),
+        tasks=len({row.task_digest or row.task for row in rows}),
+        agents=_some(row.agent for row in rows),
+        models=_some(row.model for row in rows if row.model),
+    )
+
+
+def _some(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name[:LONGEST] for name, _ in Counter(names).most_common(5))
+
+
+def _runs(root: Path, _: Fields) -> bytes:
+    names = list_runs(root)[::-1]
+    lines = [_line(root, name) if number < SUMMED else RunLine(name) for number, name in enumerate(names[:MOST_RUNS])]
+    more = max(0, len(names) - MOST_RUNS)
+    found: dict[str, Any] = {"store": root.absolute().name, "runs": lines, "more": more, "at": time.time()}
+    return json_bytes(found)
+
+
+def _line(root: Path, name: str) -> RunLine:
+    try:
+        return _kept_line(root, name, stamp_of(root, name))
+    except AssayError as exc:
+        return RunLine(name, sealed=Layout(root, name).is_sealed, error=str(exc)[:LONGEST])
+
+
+@lru_cache(4096)
+def _kept_line(root: Path, name: str, _: str) -> RunLine:
+    return run_line(root, name)
+
+
+def _exported(_: Path, __: str) -> tuple[str, ...]:
+    return ()  # an export is of one run, and `export` makes its list
+
+
+VIEWS = (View("runs", _runs, _exported),)

@@ -1,0 +1,180 @@
+"""Serves the pages on loopback.
+
+Covered: every address begins with a secret token, so that another user or program of this machine that does not know
+it gets nothing; the Host header must be ours, so that a site whose name was rebound to 127.0.0.1 gets nothing; answers
+carry a policy under which a page loads and runs nothing but its own files; only GET and HEAD; names of views are looked
+up, never joined to a path. Not covered: who reads the token from the terminal, the browser's history or the process's
+memory reads the store.
+
+Invariant: at most `AT_ONCE` views are made at a time and at most `KEPT_BYTES` of them are kept, whatever is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.errors import BoundaryError, StoreError, UserError
+
+from .assets import POLICY, TYPES, asset, asset_names, index_page
+from .cache import ViewCache
+from .interface import json_bytes
+from .live import watch
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+__all__ = ["HOST", "Viewer", "serving"]
+
+HOST = "127.0.0.1"
+AT_ONCE = 3
+KEPT_BYTES = 48 << 20
+MOST_STREAMS = 32
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Viewer:
+    """Answers requests for one store."""
+
+    def __init__(self, root: Path, token: str) -> None:
+        self.root = root
+        self.token = token
+        self.port = 0
+        self._cache = ViewCache(root, KEPT_BYTES)
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._streams = 0
+
+    @property
+    def url(self) -> str:
+        """Where the pages are."""
+        return f"http://{HOST}:{self.port}/{self.token}/"
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers one request."""
+        if request.method not in ("GET", "HEAD"):
+            return _plain(405, "only GET is answered here", {"Allow": "GET, HEAD"})
+        if request.headers.getall("Host", []) not in ([f"{HOST}:{self.port}"], [f"localhost:{self.port}"]):
+            return _plain(421, "this server answers to its own address alone")
+        path, _, query = request.raw_path.partition("?")
+        token, _, rest = path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return _plain(404, "the address lacks the secret that `assay view` printed")
+        if path == f"/{self.token}":
+            return _plain(308, "", {"Location": f"/{self.token}/"})
+        if rest.startswith("data/"):
+            return await self._view(request, rest.removeprefix("data/"))
+        if rest == "events" or rest.startswith("events/"):
+            return await self._events(request, rest.removeprefix("events").removeprefix("/"), query)
+        return _file(rest)
+
+    async def _view(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+        from aiohttp import web
+
+        try:
+            async with self._places:
+                found = await asyncio.to_thread(self._cache.get, name)
+        except UserError as exc:
+            return _json(404, {"error": str(exc)})
+        except StoreError as exc:
+            return _json(500, {"error": str(exc)})
+        if found is None:
+            return _json(404, {"error": f"there is no view {name[:200]!r}"})
+        headers = {**_HEADERS, "Cache-Control": "no-cache", "ETag": found.tag}
+        if request.headers.get("If-None-Match") == found.tag:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=found.body, headers={**headers, "Content-Type": "application/json; charset=utf-8"})
+
+    async def _events(self, request: web.BaseRequest, run: str, query: str) -> web.StreamResponse:
+        """Server-sent events: what changed in a run, or in the list of runs, while somebody looks at it."""
+        from aiohttp import web
+
+        if self._streams >= MOST_STREAMS:
+            return _json(503, {"error": f"{MOST_STREAMS} pages are being kept up to date already: close some"})
+        headers = {**_HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        self._streams += 1
+        try:
+            async for message in watch(self.root, run, _after(query), self._places):
+                await response.write(message)
+        except (ConnectionError, BoundaryError, UserError) as exc:
+            with contextlib.suppress(ConnectionError):
+                await response.write(b"event: failed\ndata: " + json_bytes({"error": str(exc)}) + b"\n\n")
+        finally:
+            self._streams -= 1
+        return response
+
+
+@contextlib.asynccontextmanager
+async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
+    """A running viewer.
+
+    Args:
+        root: The store's folder.
+        port: On loopback; 0 takes a free one.
+        token: The secret of the address; a new one where it is None.
+
+    Raises:
+        UserError: The port is taken, or may not be used.
+    """
+    from aiohttp import web
+
+    viewer = Viewer(root, token or secrets.token_urlsafe(24))
+    runner = web.ServerRunner(web.Server(viewer.answer, access_log=None), shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, HOST, port)
+        try:
+            await site.start()
+        except OSError as exc:
+            message = f"port {port} of {HOST} cannot be used: {exc.strerror or exc}; choose another with --port"
+            raise UserError(message) from exc
+        viewer.port = runner.addresses[0][1]
+        yield viewer
+    finally:
+        await runner.cleanup()
+
+
+def _file(name: str) -> web.Response:
+    from aiohttp import web
+
+    if name in ("", "index.html"):
+        body, kind = index_page(), TYPES["html"]
+    elif name in asset_names():
+        body, kind = asset(name), TYPES[name.rpartition(".")[2]]
+    else:
+        return _plain(404, "there is no such page")
+    return web.Response(body=body, headers={**_HEADERS, "Content-Type": kind, "Cache-Control": "no-cache"})
+
+
+def _plain(status: int, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    from aiohttp import web
+
+    return web.Response(status=status, text=text, headers={**_HEADERS, **(headers or {})})
+
+
+def _json(status: int, value: object) -> web.Response:
+    from aiohttp import web
+
+    return web.Response(
+        status=status, body=json_bytes(value), headers={**_HEADERS, "Content-Type": "application/json; charset=utf-8"}
+    )
+
+
+def _after(query: str) -> int:
+    """`after=N`: the last event that the page knows."""
+    name, _, value = query.partition("=")
+    return int(value) if name == "after" and value.isascii() and value.isdecimal() and len(value) < 19 else 0

@@ -1,0 +1,38 @@
+"""Every view that the pages ask for, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import rows, runs
+from .interface import View, matched
+
+__all__ = ["VIEWS", "names", "view"]
+
+VIEWS: tuple[View, ...] = (*runs.VIEWS, *rows.VIEWS)
+"""Each module of views has a tuple `VIEWS`; a new one is added here. The order is that of an export."""
+
+
+def view(root: Path, name: str) -> bytes | None:
+    """The JSON of a view; None where no view is called so.
+
+    Args:
+        root: The store's folder.
+        name: As `interface.named` writes it.
+
+    Raises:
+        UserError: The name's parts name nothing that there is.
+        StoreError: What is stored cannot be read.
+    """
+    for known in VIEWS:
+        fields = matched(known, name)
+        if fields is not None:
+            return known.make(root, fields)
+    return None
+
+
+def names(root: Path, run: str) -> Iterator[str]:
+    """The names of all views that an export of a run holds, kind by kind."""
+    for known in VIEWS:
+        yield from known.names(root, run)
