@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .interface import Batch, Bools, Credit, Floats, Ints
 
 __all__ = ["codes", "credit", "deviation", "discounted", "last_turns", "mean", "median", "needed", "numbered", "pairs",
-           "per_attempt", "rewards", "rises", "spread"]  # fmt: skip
+           "per_attempt", "rewards", "rises", "spread", "without"]  # fmt: skip
 
 
 def codes(keys: NDArray[Any]) -> tuple[Ints, int]:
@@ -157,3 +157,12 @@ def spread(advantage: Floats, batch: Batch) -> Credit:
 def credit(advantage: Floats) -> Credit:
     """Credit of turns [T], none masked."""
     return Credit(advantage.astype(np.float32), np.ones(len(advantage), dtype=bool), {})
+
+
+def without(held: Credit, drop: Bools, reason: str) -> Credit:
+    """The credit with more turns masked, told under the reason; those that are masked already keep theirs."""
+    more = held.mask & drop
+    if not more.any():
+        return held
+    reasons = {**held.reasons, reason: held.reasons.get(reason, 0) + int(more.sum())}
+    return Credit(np.where(more, np.float32(0), held.advantage), held.mask & ~more, reasons)

@@ -41,7 +41,7 @@ class CreditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dishonest: Literal["fail", "mask"] = "fail"
     """What becomes of attempts whose integrity failed: counted as failed, or left out."""
     need_integrity: bool = False
-    """Whether attempts without an integrity verdict are left out."""
+    """Whether passes at whose integrity nobody looked are left out."""
     masks: tuple[Stage, ...] = ()
     """After it, in this order."""
 

@@ -7,8 +7,9 @@ Ours; no published method looks at more than a reward. Around any estimator:
 - an attempt whose integrity failed gets no positive credit at any turn, whatever the estimator says. Its reward counts
   as `failed_reward` and nothing that it earned on the way counts before baselines are formed, so it neither lifts them
   above honest attempts nor escapes blame. With `dishonest="mask"` it is left out as the unknown ones are.
-- an integrity verdict of `error` says that honesty could not be judged: left out as well. `unknown` and none are what
-  the rules give where they found nothing to judge; `need_integrity=True` leaves these out too.
+- a pass whose integrity was looked at and could not be told (`unknown`, `error`) is left out, as everywhere else such a
+  pass is not taken for one. A fail stays a fail. Where nobody looked at integrity, passes count;
+  `need_integrity=True` leaves those out too.
 
 Turns are masked by attempt, so reasons count turns.
 """
@@ -19,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .interface import ERROR, FAIL, PASS, Batch, Bools, Credit, Ints, Method
+from .interface import FAIL, NOT_JUDGED, PASS, UNKNOWN, Batch, Bools, Credit, Ints, Method
 
 __all__ = ["evidence_aware", "judged", "subset"]
 
@@ -38,7 +39,7 @@ def evidence_aware(
     Args:
         method: Any estimator.
         dishonest: What becomes of attempts whose integrity failed.
-        need_integrity: Whether an attempt must have passed an integrity verdict to be used.
+        need_integrity: Whether a pass must have passed an integrity verdict to be used.
         failed_reward: The reward that a dishonest attempt counts with.
     """
 
@@ -75,12 +76,13 @@ def _discredited(batch: Batch, cheated: Bools, failed_reward: float) -> Batch:
 def judged(batch: Batch, *, dishonest: Literal["fail", "mask"] = "fail", need_integrity: bool = False) -> Any:
     """Why each attempt is left out, as strings [A]; empty for those that are used. The first reason that holds."""
     found = np.full(len(batch.group), "", dtype="<U24")
+    passed = batch.outcome == PASS
     rules: tuple[tuple[Bools, str], ...] = (
-        ((batch.outcome != PASS) & (batch.outcome != FAIL), "outcome not judged"),
+        (~passed & (batch.outcome != FAIL), "outcome not judged"),
         (np.isnan(batch.reward), "no reward"),
-        (batch.integrity == ERROR, "integrity not judged"),
         ((batch.integrity == FAIL) & (dishonest == "mask"), "integrity failed"),
-        ((batch.integrity != PASS) & (batch.integrity != FAIL) & need_integrity, "integrity not judged"),
+        (passed & (batch.integrity >= UNKNOWN), "integrity not known"),
+        (passed & (batch.integrity == NOT_JUDGED) & need_integrity, "integrity not judged"),
     )
     for holds, reason in rules:
         found[(found == "") & holds] = reason

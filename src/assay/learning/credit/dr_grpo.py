@@ -1,0 +1,27 @@
+"""Dr. GRPO: an attempt's reward less the mean of its group, and nothing divided.
+
+Source: "Understanding R1-Zero-Like Training", arXiv 2503.20783. Dividing by the deviation favours tasks that are nearly
+always or nearly never solved, so it is left out:
+
+    A_i = r_i - m
+
+The other half of the method, a loss that divides by a constant instead of by each attempt's length, is the trainer's.
+"""
+
+from __future__ import annotations
+
+from ._groups import codes, mean, needed, spread
+from .interface import Batch, Credit
+
+__all__ = ["dr_grpo"]
+
+
+def dr_grpo(batch: Batch) -> Credit:
+    """Credit [T] in units of the reward.
+
+    Raises:
+        ValueError: An attempt has no reward.
+    """
+    reward = needed(batch, "reward")
+    group, count = codes(batch.group)
+    return spread(reward - mean(reward, group, count)[group], batch)

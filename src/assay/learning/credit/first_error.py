@@ -1,0 +1,38 @@
+"""Masks what a failed attempt did before its first error: nothing shows that it was wrong.
+
+After SCOPE (catalogued from its abstract: the first wrong step is found, the prefix before it is kept); the mask is
+ours. In attempts that failed, turns before the first that came to an error are masked, so a good beginning is not
+blamed for a bad end; with `after="mask"` the turns after it are too, and the error alone is blamed. Attempts that
+passed, and failed ones without any error on record, keep all their turns.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ._groups import numbered, without
+from .interface import FAIL, Batch, Credit
+
+__all__ = ["first_error"]
+
+
+def first_error(batch: Batch, credit: Credit, *, after: Literal["keep", "mask"] = "keep") -> Credit:
+    """The credit with those turns masked.
+
+    Args:
+        batch: Needs outcomes and `error`.
+        credit: So far.
+        after: What becomes of the turns after the first error.
+    """
+    number = numbered(batch)
+    first = np.full(len(batch.group), -1, dtype=np.int64)
+    errors = np.flatnonzero(batch.error)[::-1]
+    first[batch.attempt[errors]] = number[errors]
+    first[batch.outcome != FAIL] = -1
+    at = first[batch.attempt]
+    before = (at >= 0) & (number < at)
+    later = (at >= 0) & (number > at) & (after == "mask")
+    found = without(credit, before, "before the first error")
+    return without(found, later, "after the first error")

@@ -1,0 +1,34 @@
+"""Attribution by verifier progress: a turn is worth the share of the goal that it gained.
+
+With P_t the share of the goal reached after turn t, as a verifier measures it (never as the agent reports it), and
+dP_t how much it rose since it was measured last, 0 before the first turn:
+
+    A_t = RLOO_i + weight * (dP_t - mean of dP over the turns of the group)
+
+The sum of dP over an attempt is its final progress: what is lost again is taken back, so going round in circles earns
+nothing. The form is ours; "A Practitioner's Guide to Multi-turn Agentic RL" finds that dense rewards help, by method.
+"""
+
+from __future__ import annotations
+
+from ._groups import codes, credit, mean, rises
+from .interface import Batch, Credit
+from .rloo import leave_one_out_of_group
+
+__all__ = ["progress"]
+
+
+def progress(batch: Batch, *, weight: float = 1.0) -> Credit:
+    """Credit [T] in units of the reward.
+
+    Args:
+        batch: Needs rewards and `progress`.
+        weight: Of the part by turn.
+
+    Raises:
+        ValueError: There is no such column, a share is none, or an attempt has no reward.
+    """
+    gained = rises(batch)
+    group, count = codes(batch.group[batch.attempt])
+    whole = leave_one_out_of_group(batch)
+    return credit(whole[batch.attempt] + weight * (gained - mean(gained, group, count)[group]))

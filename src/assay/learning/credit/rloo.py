@@ -1,0 +1,35 @@
+"""RLOO: an attempt's reward less the mean of the *other* attempts of its group.
+
+Source: "Back to Basics", arXiv 2402.14740. With n attempts in the group:
+
+    A_i = r_i - sum of the others / (n - 1)  =  n / (n - 1) * (r_i - m)
+
+The baseline does not contain the attempt itself, so it is unbiased. A group of one has no other: 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._groups import codes, mean, needed, spread
+from .interface import Batch, Credit, Floats
+
+__all__ = ["leave_one_out_of_group", "rloo"]
+
+
+def rloo(batch: Batch) -> Credit:
+    """Credit [T] in units of the reward.
+
+    Raises:
+        ValueError: An attempt has no reward.
+    """
+    return spread(leave_one_out_of_group(batch), batch)
+
+
+def leave_one_out_of_group(batch: Batch) -> Floats:
+    """The same by attempt [A]."""
+    reward = needed(batch, "reward")
+    group, count = codes(batch.group)
+    size = np.bincount(group, minlength=count)
+    factor = np.divide(size, size - 1, out=np.zeros(count), where=size > 1)
+    return np.asarray(factor[group] * (reward - mean(reward, group, count)[group]), dtype=np.float64)

@@ -1,0 +1,55 @@
+"""Masks what was sampled too many versions of the weights ago.
+
+Source: prime-rl's bound on off-policy steps and AReaL's versions by token, in our own form. The lag of a turn is the
+trainer's version less the one that sampled it. By attempt, its oldest turn decides for all, as a replayed beginning
+shapes what follows; by turn, each for itself. The attempts stay in the baselines of their groups: their rewards are
+no less true, and leaving slow attempts out of the mean would favour fast ones.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ._groups import without
+from .interface import Batch, Credit
+
+__all__ = ["fresh", "lag"]
+
+
+def fresh(
+    batch: Batch, credit: Credit, *, now: int, most: int = 8, by: Literal["attempt", "turn"] = "attempt"
+) -> Credit:
+    """The credit with stale turns masked.
+
+    Args:
+        batch: Needs `version`; a turn without one is masked.
+        credit: So far.
+        now: Version of the weights that are about to be trained.
+        most: The largest lag that is used.
+        by: Whether an attempt is stale as a whole.
+
+    Raises:
+        ValueError: A turn was sampled by a version that is yet to come.
+    """
+    if np.any(batch.version > now):
+        message = f"a turn is of version {int(batch.version.max())}, newer than the trainer's {now}"
+        raise ValueError(message)
+    found = without(credit, batch.version < 0, "version not known")
+    behind = now - batch.version
+    if by == "attempt":
+        oldest = np.zeros(len(batch.group), dtype=np.int64)
+        np.maximum.at(oldest, batch.attempt, np.where(batch.version < 0, 0, behind))
+        behind = oldest[batch.attempt]
+    return without(found, (behind > most) & (batch.version >= 0), "stale")
+
+
+def lag(batch: Batch, now: int) -> dict[str, float]:
+    """Mean and largest lag in versions, and whether it ever moves (`moved`, 0 or 1): a lag of one size that grows as
+    training goes on means that the weights behind the replies are not the trainer's."""
+    known = batch.version[batch.version >= 0]
+    if not len(known):
+        return {}
+    behind = now - known
+    return {"mean": float(behind.mean()), "most": float(behind.max()), "moved": float(known.max() > known.min())}

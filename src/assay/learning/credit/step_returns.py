@@ -1,0 +1,54 @@
+"""Returns by step: what was earned from each turn on, against what others earned from there on.
+
+Source: REINFORCE with returns to go (Williams 1992), by turns as ROLL's `step_reinforce` has it. With
+
+    G_t = e_t + discount * G_{t+1}
+
+the baseline is the mean of G over the turns of the group (`"group"`), over those of the group with the same number
+(`"turn"`: ours; a return late in an attempt is discounted less, so turns of one number are the fair comparison), or
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ._groups import codes, credit, deviation, discounted, mean, needed, numbered, pairs, rewards
+from .interface import Batch, Credit
+
+__all__ = ["step_returns"]
+
+
+def step_returns(
+    batch: Batch,
+    *,
+    discount: float = 0.95,
+    baseline: Literal["group", "turn", "none"] = "turn",
+    normalise: bool = False,
+    epsilon: float = 1e-6,
+) -> Credit:
+    """Credit [T] in units of the reward, or in standard deviations.
+
+    Args:
+        batch: Needs rewards.
+        discount: By turn, in [0, 1].
+        baseline: What is taken off.
+        normalise: Whether to divide by the deviation of what the baseline is the mean of.
+        epsilon: Added to the deviation.
+
+    Raises:
+        ValueError: An attempt has no reward, or there is nothing to normalise by.
+    """
+    needed(batch, "reward")
+    returns = discounted(rewards(batch), batch.attempt, discount)
+    if baseline == "none":
+        if normalise:
+            message = "step returns without a baseline have no deviation to normalise by; set baseline"
+            raise ValueError(message)
+        return credit(returns)
+    keys = batch.group[batch.attempt]
+    group, count = codes(keys if baseline == "group" else pairs(keys, numbered(batch)))
+    centred = returns - mean(returns, group, count)[group]
+    if normalise:
+        centred = centred / (deviation(returns, group, count)[group] + epsilon)
+    return credit(centred)
