@@ -140,4 +140,4 @@ def test_an_unknown_method_is_answered_with_the_nearest() -> None:
 def test_a_batch_is_checked(columns: dict[str, object], said: str) -> None:
     given = {"group": [0, 0], "reward": [1, 0], "attempt": [0, 1], **columns}
     with pytest.raises(ValueError, match=said):
-        batch(**given)  # type: ignore[arg-type]
+        batch(**given)

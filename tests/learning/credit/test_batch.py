@@ -1,0 +1,77 @@
+"""Columns from rows, and credit back onto them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.learning.credit import Columns, CreditConfig, batch_of, credited
+from assay.learning.credit.interface import NOT_JUDGED, PASS, UNKNOWN
+from tests.learning.credit.rows import row
+
+pytestmark = pytest.mark.quick
+
+
+def test_credit_lands_on_the_sampled_tokens_of_each_turn() -> None:
+    rows = [row("a"), row("b", 1, outcome="fail"), row("c", 1, outcome="unknown")]
+    given = credited(rows, CreditConfig("rloo"))
+    assert [r.advantages.tolist() for r in given.rows if r.advantages is not None] == [
+        [0, 1, 1, 0, 1, 1],
+        [0, -1, -1],
+        [0, 0, 0],
+    ]
+    # What nobody could judge is masked, not trained towards 0.
+    assert [r.loss_mask.sum() for r in given.rows] == [4, 2, 0]
+    assert given.credit.reasons == {"outcome not judged": 1}
+
+
+def test_turns_of_an_attempt_in_several_rows_stand_in_the_order_of_steps() -> None:
+    early = row("a", spans=[{"step": 0}, {"step": 3}])
+    late = row("a", spans=[{"step": 0, "trained": False}, {"step": 1}], branch="1")
+    held = batch_of([row("b", 1), early, late])
+    assert held.attempts == (("r", "b"), ("r", "a"))
+    assert held.places == ((0, 0), (1, 0), (2, 1), (1, 1))
+    assert held.batch.attempt.tolist() == [0, 1, 1, 1]
+
+
+def test_columns_say_what_rows_say() -> None:
+    spans = [
+        {"step": 0, "state": "s0", "weight_version": "step-12", "progress": 0.5, "reward": 0.25},
+        {"step": 1, "state": "s1", "weight_version": "blake3:77", "error": True},
+    ]
+    held = batch_of(
+        [row("a", spans=spans, score=0.5, final_state="s0"), row("b", parent="a")], Columns("score", True)
+    ).batch
+    assert held.reward.tolist() == [0.5, 1.0]
+    assert held.state.tolist() == [0, 1, -1, -1]
+    assert held.version.tolist() == [12, -1, -1, -1]
+    assert held.turn_reward.tolist() == [0.25, 0, 0, 0]
+    assert held.error.tolist() == [False, True, False, False]
+    assert held.logprob.tolist() == [-0.5] * 4
+    assert held.parent.tolist() == [-1, 0]
+    np.testing.assert_array_equal(held.progress, [0.5, np.nan, np.nan, np.nan])
+    assert held.final_state is not None
+    assert held.final_state.tolist() == [0, -1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"outcome": "pass", "doubt": "integrity failed", "integrity": "fail"}, PASS),
+        ({"outcome": "pass", "doubt": "flaky when judged again"}, UNKNOWN),
+        ({"outcome": None}, NOT_JUDGED),
+    ],
+)
+def test_a_pass_that_did_not_hold_is_not_known_to_be_one(fields: dict[str, Any], outcome: int) -> None:
+    assert batch_of([row("a", **fields)]).batch.outcome.tolist() == [outcome]
+
+
+def test_rows_of_one_attempt_that_disagree_are_refused() -> None:
+    with pytest.raises(ValueError, match="'t#a' disagree: pass and fail"):
+        batch_of([row("a"), row("a", outcome="fail")])
+
+
+def test_no_rows_give_no_credit() -> None:
+    assert credited([]).rows == []
