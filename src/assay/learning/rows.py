@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.records import VerdictStatus
+from assay.records import BranchCause, VerdictStatus
 
 __all__ = ["ACTION", "OBSERVATION", "PROMPT", "ROLES", "TEMPLATE", "UNKNOWN", "WARNING", "WEIGHTS", "Counts",
            "TrainingRow", "TurnSpan", "check", "count", "spread"]  # fmt: skip
@@ -105,8 +105,10 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     broke: str | None = None
     final_state: str | None = None
     """Digest of the world after the last turn of the attempt."""
+    cause: BranchCause | None = None
+    """Why this line of calls began; `sub_agent` where another agent's did."""
     parent: str | None = None
-    """The attempt whose sub-agent this is."""
+    """The branch of the same attempt that it left."""
     attempt_rows: int = 1
     """Rows of its attempt: a loss that weighs attempts gives each row one part in so many."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .interface import Renderer, Said, SaidCall
+from .interface import Attributed, Attributes, Renderer, Said, SaidCall
 from .model import RenderedBackend, TokenModel
 from .rows import BrokenChain, Refusal, Row, Rows, Span, certify, context_of, rows_of, strict_rows
 
 __all__ = [
+    "Attributed",
+    "Attributes",
     "BrokenChain",
     "Refusal",
     "RenderedBackend",

@@ -58,7 +58,8 @@ def _marked(found: re.Match[str]) -> str:
 class GuardedTokenizer:
     """A tokenizer as the `renderers` library takes it, over one of the `tokenizers` library.
 
-    Offsets are not offered: they serve masks that nothing here asks for.
+    Called with `return_offsets_mapping` it also says where in the text each token comes from, marks counted: so the
+    library can tell what is a message's body and what is scaffold.
     """
 
     def __init__(
@@ -85,6 +86,19 @@ class GuardedTokenizer:
                 found += self._inner.encode(piece.replace(_KEPT, _OWN), add_special_tokens=False).ids
         return found
 
+    def __call__(self, text: str, *_: Any, **__: Any) -> dict[str, Any]:
+        """The ids of `text` as `encode` gives them, and for each the half-open range of characters it stands for."""
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        begin = 0
+        for piece in text.split(_MARK) if _OWN in text else [text]:
+            places = _places(piece)
+            encoding = self._inner.encode(piece.replace(_KEPT, _OWN), add_special_tokens=False)
+            ids += encoding.ids
+            offsets += [(begin + places[start], begin + places[end]) for start, end in encoding.offsets]
+            begin += len(piece) + len(_MARK)
+        return {"input_ids": ids, "offset_mapping": offsets}
+
     def decode(self, token_ids: int | Sequence[int], *_: Any, **__: Any) -> str:
         """The text of ids, added tokens included."""
         ids = [token_ids] if isinstance(token_ids, int) else list(token_ids)
@@ -95,3 +109,15 @@ class GuardedTokenizer:
         if isinstance(tokens, str):
             return self._inner.token_to_id(tokens)
         return [self._inner.token_to_id(token) for token in tokens]
+
+
+def _places(piece: str) -> Sequence[int]:
+    """For each character of a piece that lost its marks, and for its end, where it stands in the piece."""
+    if _KEPT not in piece:
+        return range(len(piece) + 1)
+    found: list[int] = []
+    at = 0
+    while at < len(piece):
+        found.append(at)
+        at += len(_KEPT) if piece.startswith(_KEPT, at) else 1
+    return [*found, len(piece)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Renderer", "Said", "SaidCall"]
+__all__ = ["Attributed", "Attributes", "Renderer", "Said", "SaidCall"]
 
 
 class SaidCall(NamedTuple):
@@ -24,6 +24,38 @@ class Said(NamedTuple):
     text: str
     reasoning: str
     calls: tuple[SaidCall, ...]
+
+
+class Attributed(NamedTuple):
+    """Tokens, and whose they are. All lists are of one length."""
+
+    ids: list[int]
+    owners: list[int]
+    """Place of the message in `messages` that the token belongs to; -1 for none."""
+    body: list[bool]
+    """Whether it stands for what a message says, and not for the template around it."""
+    sampled: list[bool]
+    """Whether the model would have said it: bodies of assistants and what ends them."""
+    messages: list[dict[str, Any]]
+    """The messages as the template was given them."""
+
+
+@runtime_checkable
+class Attributes(Protocol):
+    """A renderer that knows which token comes from what."""
+
+    def attribute(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], *, asks: bool = True
+    ) -> Attributed | None:
+        """As `Renderer.render`, with each token's owner; None where this template cannot tell. `asks`: up to where the
+        assistant speaks; else the conversation as it is."""
+        ...
+
+    def attribute_more(
+        self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
+    ) -> Attributed | None:
+        """As `Renderer.extend`, for the new tokens alone; None where they cannot be, or cannot be told."""
+        ...
 
 
 class Renderer(Protocol):

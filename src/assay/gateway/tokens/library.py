@@ -18,7 +18,7 @@ import msgspec
 from assay.errors import ProviderError, UserError, boundary
 
 from .guard import GuardedTokenizer
-from .interface import Said, SaidCall
+from .interface import Attributed, Said, SaidCall
 from .messages import for_template, later
 
 __all__ = ["LibraryRenderer", "open_renderer", "open_tokenizer", "raw_call"]
@@ -66,6 +66,24 @@ class LibraryRenderer:
         known = [*before, *sampled]
         return ids if ids[: len(known)] == known else None
 
+    def attribute(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], *, asks: bool = True
+    ) -> Attributed | None:
+        """See `Attributes.attribute`."""
+        told = for_template(messages)
+        whole = self._inner.render(self._guard.value(told), tools=self._tools(tools), add_generation_prompt=asks)
+        return _attributed(whole, 0, told)
+
+    def attribute_more(
+        self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
+    ) -> Attributed | None:
+        """See `Attributes.attribute_more`."""
+        if not messages or any(message.get("role") == "assistant" for message in messages):
+            return None
+        told = later(messages, names)
+        whole = self._inner.bridge_to_next_turn(list(before), list(sampled), self._guard.value(told))
+        return None if whole is None else _attributed(whole, len(before) + len(sampled), told)
+
     def parse(self, sampled: Sequence[int], before: Sequence[int], tools: Sequence[dict[str, Any]]) -> Said:
         """See `Renderer.parse`."""
         parsed = self._inner.parse_response(list(sampled), tools=self._tools(tools), prompt_ids=list(before))
@@ -100,6 +118,15 @@ class LibraryRenderer:
     def _tools(self, tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
         functions = [tool for tool in tools if isinstance(tool.get("function"), dict)]
         return self._guard.value(functions) if functions else None
+
+
+def _attributed(whole: Any, start: int, told: list[dict[str, Any]]) -> Attributed | None:
+    """What the library says of the tokens from `start` on; None where its columns are not there or do not fit."""
+    columns = (whole.token_ids, whole.message_indices, whole.is_content, whole.sampled_mask)
+    if any(len(column) != len(whole.token_ids) for column in columns):
+        return None
+    ids, owners, body, sampled = (list(column[start:]) for column in columns)
+    return Attributed(ids, owners, body, sampled, told)
 
 
 def _call(found: Any) -> SaidCall | None:

@@ -121,6 +121,7 @@ class TokenModel:
             "text": self._renderer.text(sampled.token_ids),
             "echoes": [{"message": echo.position, "changes": echo.changes} for echo in prompt.echoes],
             "ignored": _ignored(request.sampling, request.tools),
+            "sampling": {name: value for name, value in sampling.items() if name != "steered"},
         }
         return ModelReply(
             message=message,

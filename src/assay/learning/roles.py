@@ -1,0 +1,94 @@
+"""Whose words each token is: a column of roles for the tokens that a model was told.
+
+Nothing is tokenized for a row. A prompt is rendered again to see where its tokens come from, and only where that gives
+exactly the tokens that the model was told are they attributed; else they stay `unknown`.
+
+Limit: a template that is written around a message in one token with its first letter counts that token to the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import ProviderError, boundary
+from assay.gateway.tokens import Attributed, Attributes, context_of
+from assay.gateway.tokens.messages import names_in
+from assay.records import ModelCall, Trajectory
+from assay.store import messages_of, request_of
+
+from .rows import ACTION, OBSERVATION, PROMPT, TEMPLATE, UNKNOWN, WARNING
+
+__all__ = ["Roles", "Words", "roles_in"]
+
+Roles = NDArray[np.uint8]
+
+
+class Words:
+    """What in an attempt is the harness's and not the world's."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        calls = [call for step in trajectory.steps for call in step.tool_calls]
+        self._refused = {call.id for call in calls if call.error is not None}
+        self._said = {step.message for step in trajectory.steps if step.actor in ("user", "environment")}
+
+    def role(self, message: Mapping[str, Any]) -> int:
+        """The role of a message that stands after the first act."""
+        if message.get("role") == "tool":
+            return WARNING if message.get("tool_call_id") in self._refused else OBSERVATION
+        return OBSERVATION if message.get("content") in self._said else WARNING
+
+
+def roles_in(found: Attributed, words: Words, *, acted: bool) -> Roles:
+    """Roles of attributed tokens. `acted`: the agent acted before the first of the messages."""
+    first = 0 if acted else next((i for i, m in enumerate(found.messages) if m["role"] == "assistant"), len(found.ids))
+    by_message = [
+        ACTION if message["role"] == "assistant" else PROMPT if place < first else words.role(message)
+        for place, message in enumerate(found.messages)
+    ]
+    bodies = zip(found.owners, found.body, strict=True)
+    return np.array([by_message[owner] if body and owner >= 0 else TEMPLATE for owner, body in bodies], dtype=np.uint8)
+
+
+def prompt_roles(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attributes | None, words: Words) -> Roles:
+    """Roles of the tokens that a call was told anew: those after `shared_tokens`.
+
+    Args:
+        calls: Of its chain, by id.
+        call: One whose prompt's tokens are known, and hold together.
+        renderer: Of the model; None leaves all unknown.
+        words: Of the attempt.
+    """
+    new = list(call.prompt_token_ids or ())
+    unknown = np.full(len(new), UNKNOWN, dtype=np.uint8)
+    if renderer is None:
+        return unknown
+    try:
+        with boundary(ProviderError, "the template does not take it"):
+            found = _extension(calls, call, renderer)
+            if found is not None and found.ids == new:
+                return roles_in(found, words, acted=True)
+            request = request_of(calls, call)
+            found = renderer.attribute(request["messages"], request.get("tools") or [])
+    except ProviderError:  # then it was not this template that told it
+        return unknown
+    if found is None or tuple(found.ids) != context_of(calls, call.id):
+        return unknown
+    return roles_in(found, words, acted=False)[call.shared_tokens :]
+
+
+def _extension(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attributes) -> Attributed | None:
+    """The new tokens of a call that goes on with the whole of another one."""
+    parent = calls.get(call.parent or "")
+    if parent is None or parent.completion_token_ids is None:
+        return None
+    told = context_of(calls, parent.id)
+    messages = messages_of(calls, call)
+    whole = call.shared_tokens == len(told) + len(parent.completion_token_ids)
+    if not whole or call.shared_messages != len(messages_of(calls, parent)) + 1:
+        return None
+    before, more = messages[: call.shared_messages], messages[call.shared_messages :]
+    return renderer.attribute_more(told, parent.completion_token_ids, more, names_in(before))

@@ -1,0 +1,221 @@
+"""Training rows out of what was sampled: one for each line of calls, from certified spans alone.
+
+Covered: a span without a certificate, or whose tokens do not hold together, is refused, or left out of the loss and
+named; an imported record cannot certify itself. Not covered: whether the chain is whole, which `reading` checks before
+it hands a trajectory here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from assay.formats._writing import doubt, outcome_verdict
+from assay.gateway.tokens import Attributes, Row, Span, rows_of
+from assay.gateway.tokens.rows import Uncertified
+from assay.records import Certificate, ModelCall, Trajectory, VerdictKind, VerdictStatus
+
+from .roles import Roles, Words, prompt_roles
+from .rows import ACTION, TrainingRow, TurnSpan
+from .turn_facts import TurnFacts, imported
+
+__all__ = ["about", "group_of", "sampled_rows"]
+
+_BENDING = ("temperature", "top_p", "top_k", "min_p", "seed")
+_WORST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
+
+
+def sampled_rows(
+    trajectory: Trajectory,
+    *,
+    renderer: Attributes | None = None,
+    tokenizer: str | None = None,
+    uncertified: Uncertified = "refuse",
+) -> list[TrainingRow]:
+    """The rows of an attempt, in the order in which its lines of calls end; none where no tokens are known.
+
+    Args:
+        trajectory: With all verdicts that count, those given later included.
+        renderer: Of the model that was asked, for the roles of what it was told; without it they are `unknown`.
+        tokenizer: Content address of its tokenizer.
+        uncertified: What becomes of spans without a certificate: `refuse` raises; `mask` keeps them as context;
+            `keep` trains them all the same, with `TurnSpan.certified` False. The last two are logged.
+
+    Raises:
+        UserError: A span is not certified and `uncertified` is `refuse`.
+    """
+    calls = _calls(trajectory)
+    found = rows_of(calls.values(), uncertified=uncertified).rows
+    if not found:
+        return []
+    known = _Known(trajectory, calls, renderer)
+    covered: dict[str, int] = {}
+    common = about(trajectory) | {"attempt_rows": len(found), "tokenizer": tokenizer}
+    return [known.row(row, covered, common) for row in found]
+
+
+def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
+    calls = {call.id: call for call in trajectory.calls}
+    if not imported(trajectory):
+        return calls
+    nobody = Certificate(certified=False, reason="it was imported: nobody here saw under which tokens it was sampled")
+    replace = msgspec.structs.replace
+    return {name: replace(c, certificate=nobody) if c.completion_token_ids else c for name, c in calls.items()}
+
+
+def about(trajectory: Trajectory) -> dict[str, Any]:
+    """The fields of a row that tell of its attempt."""
+    verdict, finished = outcome_verdict(trajectory), trajectory.finished
+    return {
+        "run": trajectory.run,
+        "chain": trajectory.chain,
+        "attempt": trajectory.attempt,
+        "group": group_of(trajectory),
+        "task": trajectory.task,
+        "agent": trajectory.agent,
+        "model": trajectory.model,
+        "outcome": trajectory.outcome,
+        "score": verdict.score if verdict is not None else None,
+        "doubt": doubt(trajectory) if trajectory.outcome == "pass" else None,
+        "ended": finished.ended if finished else None,
+        "stopped": finished.stopped if finished else None,
+        "broke": finished.broke if finished else None,
+        "final_state": next((step.state for step in reversed(trajectory.steps) if step.state is not None), None),
+    } | {kind: _status(trajectory, kind) for kind in ("integrity", "process", "safety")}
+
+
+def group_of(trajectory: Trajectory) -> str:
+    """Names the attempts that compete with this one: same run, task, agent, model and beginning. An attempt that went
+    on from a kept state competes with those from that state."""
+    fork = trajectory.started.config.get("fork")
+    state = fork.get("state") if isinstance(fork, dict) else None
+    return "|".join(
+        str(part or "") for part in (trajectory.run, trajectory.task_digest, trajectory.agent, trajectory.model, state)
+    )
+
+
+def _status(trajectory: Trajectory, kind: VerdictKind) -> VerdictStatus | None:
+    """The worst over its checks of the newest verdict of each; a record's praise of itself does not count."""
+    newest = {
+        v.check: v.status
+        for v in trajectory.verdicts
+        if v.kind == kind and (v.status != "pass" or "imported" not in v.marks)
+    }
+    return next((status for status in _WORST if status in newest.values()), None)
+
+
+class _Known:
+    """What is known of an attempt's calls."""
+
+    def __init__(self, trajectory: Trajectory, calls: dict[str, ModelCall], renderer: Attributes | None) -> None:
+        self._calls = calls
+        self._facts = TurnFacts(trajectory)
+        words = Words(trajectory)
+        self._roles: dict[str, Roles] = {
+            call.id: prompt_roles(calls, call, renderer, words)
+            for call in calls.values()
+            if call.prompt_token_ids is not None
+        }
+
+    def row(self, row: Row, covered: dict[str, int], common: dict[str, Any]) -> TrainingRow:
+        """A row. `covered` tells up to which position each call's own tokens stand in earlier rows; it is updated."""
+        pieces = self._pieces(row)
+        turns = tuple(self._turn(span) for span in row.spans)
+        names = tuple(dict.fromkeys(t.weight_version for t in turns if t.weight_version is not None))
+        versions = np.full(len(row.token_ids), -1, dtype=np.int16)
+        for turn in turns:
+            if turn.weight_version is not None:
+                versions[turn.start : turn.end] = names.index(turn.weight_version)
+        asked = {turn.sampling.get("temperature") for turn in turns if turn.trained}
+        first = self._calls[row.spans[0].call]
+        return TrainingRow(
+            token_ids=np.array(row.token_ids, dtype=np.int32),
+            roles=self._roles_of(pieces, len(row.token_ids)),
+            loss_mask=np.array(row.mask, dtype=np.bool_),
+            logprobs=_logprobs(row),
+            versions=versions,
+            weight_versions=names,
+            temperature=float(value) if len(asked) == 1 and (value := next(iter(asked))) is not None else None,
+            shared=_shared(pieces, covered),
+            branch=row.branch,
+            cause=first.cause,
+            parent=self._parent(first),
+            turns=turns,
+            **common,
+        )
+
+    def _parent(self, first: ModelCall) -> str | None:
+        left = self._calls.get(first.parent or "")
+        return left.branch or left.id if left is not None else None
+
+    def _pieces(self, row: Row) -> list[tuple[str, int, int]]:
+        """(call, start, end) of each call's own tokens in a row, from its beginning on."""
+        found: list[tuple[str, int, int]] = []
+        needed = len(row.token_ids)
+        call: ModelCall | None = self._calls[row.spans[-1].call]
+        while call is not None and needed > 0:
+            if needed > call.shared_tokens:
+                found.append((call.id, call.shared_tokens, needed))
+                needed = call.shared_tokens
+            call = self._calls.get(call.parent or "")
+        return found[::-1]
+
+    def _roles_of(self, pieces: Sequence[tuple[str, int, int]], length: int) -> Roles:
+        roles = np.full(length, ACTION, dtype=np.uint8)
+        for name, start, end in pieces:
+            own = self._roles[name][: end - start]
+            roles[start : start + len(own)] = own
+        return roles
+
+    def _turn(self, span: Span) -> TurnSpan:
+        call, known = self._calls[span.call], self._facts.of_call(span.call)
+        if call.state is not None:
+            known["state"] = call.state
+        return TurnSpan(
+            start=span.start,
+            end=span.end,
+            call=span.call,
+            weight_version=span.weight_version,
+            certified=span.certified,
+            trained=span.trained,
+            sampling=_sampling(call),
+            finish=_finish(call),
+            **known,
+        )
+
+
+def _logprobs(row: Row) -> np.ndarray[Any, np.dtype[np.float32]]:
+    found = np.zeros(len(row.token_ids), dtype=np.float32)
+    for span in row.spans:
+        found[span.start : span.end] = [math.nan if p is None else p for p in row.logprobs[span.start : span.end]]
+    return found
+
+
+def _shared(pieces: Sequence[tuple[str, int, int]], covered: dict[str, int]) -> int:
+    shared, whole = 0, True
+    for name, start, end in pieces:
+        held = covered.get(name, start)
+        if whole:
+            shared = min(held, end)
+            whole = held >= end
+        covered[name] = max(held, end)
+    return shared
+
+
+def _sampling(call: ModelCall) -> dict[str, Any]:
+    """How it was drawn: as the gateway says, which may force options, else as the client asked."""
+    told = (call.response or {}).get("assay")
+    used = told.get("sampling") if isinstance(told, dict) else None
+    asked = used if isinstance(used, dict) else call.sampling
+    return {name: asked[name] for name in _BENDING if isinstance(asked.get(name), int | float)}
+
+
+def _finish(call: ModelCall) -> str | None:
+    choices = (call.response or {}).get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    finish = first.get("finish_reason") if isinstance(first, dict) else None
+    return finish if isinstance(finish, str) else None
