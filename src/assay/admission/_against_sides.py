@@ -10,8 +10,8 @@ import msgspec
 from assay.environments.hooks import Collects
 from assay.environments.interface import Tools, Workspace, WorkspaceSpec, World
 from assay.environments.tools import WorkspaceTools
+from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, boundary
-from assay.plugins import load
 from assay.records import Observation, canonical_bytes
 from assay.rollout.prepare import Preparer
 from assay.tasks import LoadedTask
@@ -93,13 +93,13 @@ class WorldSide:
 
     def __init__(self, loaded: LoadedTask) -> None:
         self.loaded = loaded
-        self._kind = load("environments", loaded.task.environment.kind)
+        self._kind = world_kind(loaded.task.environment.kind)
 
     async def open(self) -> Standing:
         """See `Side.open`."""
         spec = self.loaded.task.environment
         with boundary(TaskError, f"making the environment {spec.kind!r} of task {self.loaded.task.id!r}"):
-            world: World = self._kind(spec.parameters, spec.seed)
+            world: World = open_world(spec, self._kind)
         return _StandingWorld(world)
 
     async def declared(self) -> dict[str, str]:

@@ -46,6 +46,7 @@ GROUPS: dict[str, str] = {
 }
 FIRST = "oracle.1"
 BLIND = "cheat.blind-replay"
+SHORTCUT = "cheat.shortcut"
 NO_SANDBOX = "the task's world runs no agent code: there is no sandbox to do this in"
 NULL_WORDS = {
     "empty": "a plausible answer with nothing in it",
@@ -246,6 +247,11 @@ def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Unt
     for name, calls in (hooks.null or {}).items():
         yield Probe(f"null.{name}", "null", "fail", CallsAgent("null", calls), f"calls that do nothing ({name})")
     yield Untried("cheat", "cheat", NO_SANDBOX)
+    if hooks.shortcuts is None:
+        yield Untried(SHORTCUT, "cheat", "the world gives no `shortcuts`")
+    for name, calls in (hooks.shortcuts or {}).items():
+        about = f"an attempt that leaves the task undone ({name})"
+        yield Probe(f"{SHORTCUT}-{name}", "cheat", "fail", CallsAgent("cheat:shortcut", calls), about)
     if hooks.elsewhere is None:
         reason = "no solution is known that another seed of this world would need, and this one would not"
         yield Untried(BLIND, "cheat", reason)

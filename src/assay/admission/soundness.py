@@ -15,7 +15,7 @@ from assay.statistics import Interval, wilson
 from .difficulty import AgentRate, difficulty_findings
 from .findings import Finding
 from .observed import Observed
-from .probes import FIRST, Untried
+from .probes import FIRST, SHORTCUT, Untried
 from .sensitivity import Sensitivity, sensitivity_findings
 from .variations import CIRCUMSTANCES, CONTROLS
 
@@ -295,7 +295,7 @@ def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
         text = f"the cheat {known.name} is paid: {known.exploits.rstrip('.')}.{seen}"
     else:
         text = f"{one.about} is paid.{seen}"
-    kind = "cheat-passed" if known is not None else "null-passed"
+    kind = "cheat-passed" if known is not None or one.probe.startswith(SHORTCUT) else "null-passed"
     return Finding(
         kind, task, one.probe, "hole", text, tuple(dict.fromkeys(closed)), False, one.verification, (one.attempt,)
     )

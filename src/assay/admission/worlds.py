@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.environments.hooks import DoesNothing, Perturbs, SolvesItself
+from assay.environments.hooks import Collects, DoesNothing, Perturbs, Shortcuts, SolvesItself
+from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, boundary
-from assay.plugins import load
-from assay.records import ToolCall
+from assay.records import EnvironmentSpec, ToolCall, canonical_bytes
 from assay.tasks import LoadedTask
 
 __all__ = ["WorldHooks", "hooks_of"]
@@ -25,6 +25,7 @@ class WorldHooks(NamedTuple):
     oracle: tuple[ToolCall, ...] | None = None
     null: dict[str, tuple[ToolCall, ...]] | None = None
     perturb: dict[str, tuple[ToolCall, ...]] | None = None
+    shortcuts: dict[str, tuple[ToolCall, ...]] | None = None
     elsewhere: tuple[ToolCall, ...] | None = None
     """The solution of the same world with another seed; None where the seed makes no other world, or nobody says."""
 
@@ -36,20 +37,37 @@ async def hooks_of(loaded: LoadedTask, seed: int) -> WorldHooks:
         TaskError: The world cannot be made, or what a hook gives is no list of calls.
     """
     spec = loaded.task.environment
-    kind = load("environments", spec.kind)
+    kind = world_kind(spec.kind)
     with boundary(TaskError, f"asking the environment {spec.kind!r} of task {loaded.task.id!r} for its hooks"):
-        world: Any = kind(spec.parameters, spec.seed)
-        other: Any = kind(spec.parameters, spec.seed + 1)
+        world: Any = open_world(spec, kind)
+        other: Any = open_world(msgspec.structs.replace(spec, seed=spec.seed + 1), kind)
         try:
             hooks = await asyncio.to_thread(_asked, world, seed)
             differs = await world.digest() != await other.digest()
             if hooks.oracle is None or not differs:
                 return hooks
             elsewhere = await asyncio.to_thread(lambda: _calls(other.oracle(), "oracle"))
-            return hooks._replace(elsewhere=None if elsewhere == hooks.oracle else elsewhere)
+            same = elsewhere == hooks.oracle or await _end_alike(spec, kind, (hooks.oracle, elsewhere))
+            return hooks._replace(elsewhere=None if same else elsewhere)
         finally:
             await world.close()
             await other.close()
+
+
+async def _end_alike(spec: EnvironmentSpec, kind: Any, ways: Sequence[Sequence[ToolCall]]) -> bool:
+    """Whether these calls lead fresh worlds to one and the same end, as far as worlds tell all of themselves."""
+    ends = []
+    for calls in ways:
+        world = open_world(spec, kind)
+        try:
+            for call in calls:
+                await world.call(call.name, call.parsed or {})
+            if not isinstance(world, Collects):
+                return False
+            ends.append(canonical_bytes(world.collect()))
+        finally:
+            await world.close()
+    return len(set(ends)) == 1
 
 
 def _asked(world: object, seed: int) -> WorldHooks:
@@ -57,6 +75,7 @@ def _asked(world: object, seed: int) -> WorldHooks:
         oracle=_calls(world.oracle(), "oracle") if isinstance(world, SolvesItself) else None,
         null=_ways(world.null(), "null") if isinstance(world, DoesNothing) else None,
         perturb=_ways(world.perturb(seed), "perturb") if isinstance(world, Perturbs) else None,
+        shortcuts=_ways(world.shortcuts(seed), "shortcuts") if isinstance(world, Shortcuts) else None,
     )
 
 

@@ -30,6 +30,8 @@ class CallsAgent:
         """See `Agent.run`."""
         for call in self._calls:
             await attempt.act([call])
+            if attempt.ended is not None:
+                break
         ended = await attempt.tools.digest()
         if isinstance(attempt.tools, Collects):
             ended = digest_record(attempt.tools.collect())

@@ -69,6 +69,9 @@ class Attempt(Protocol):
     """The same place as tools for a model (shell, read, edit), or the in-process world's own."""
     solution: Path | None
     """The task's solution folder on the host, for the oracle alone; None for every other agent."""
+    ended: str | None
+    """Why the attempt is over, in words: the world came to its end, or `finish` was called. None: it goes on. An agent
+    looks at it after each act; what it does after the end of the world is answered with errors."""
     prior: Prior | None
     """What is to be done again, for the replay agent alone; None for every other agent."""
 

@@ -9,6 +9,7 @@ conversation no longer fits, new messages replace them, and evidence of kind `co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from assay.environments.interface import ToolSpec
 from assay.errors import LimitReached, ProviderError
 from assay.gateway.interface import ModelReply, ModelRequest
-from assay.records import ToolCall
+from assay.records import Observation, Step, ToolCall
 
 from ._calls import assistant_message, parse_calls, shown, text_of, tool_definitions
 from ._context import drop_oldest, is_context_overflow
@@ -82,6 +83,12 @@ class LoopAgent:
         """See `Agent.run`."""
         await _Conversation(attempt, self._options).run()
 
+    async def go_on(self, attempt: Attempt, steps: Sequence[Step]) -> None:
+        """See `GoesOn.go_on`: the model is shown what was said, done and seen, word by word."""
+        conversation = _Conversation(attempt, self._options)
+        conversation.recall(steps)
+        await conversation.run()
+
 
 class _Conversation:
     """One attempt's state."""
@@ -99,10 +106,20 @@ class _Conversation:
         self._messages = _opening(attempt, options.system)
         self._silent = 0
         self._drops = 0
+        self._begun = 0
+
+    def recall(self, steps: Sequence[Step]) -> None:
+        """Puts steps that were taken before into the conversation."""
+        for step in steps:
+            self._messages.append(self._as_sent(step.message, list(step.tool_calls), step.reasoning))
+            self._show(step.tool_calls, step.observations)
+            if not step.tool_calls:
+                self._messages.append({"role": "user", "content": self._options.nudge})
+        self._begun = len(steps)
 
     async def run(self) -> None:
         """Turns, until the model is done."""
-        for turn in range(self._options.max_turns):
+        for turn in range(self._begun, self._options.max_turns):
             asked = await self._ask(turn)
             if asked is None:
                 self._attempt.finish("stopped: the conversation no longer fits the model, and nothing is left to drop")
@@ -140,15 +157,21 @@ class _Conversation:
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            limit = self._options.max_output_chars
-            for call, seen in zip(acts, observations, strict=True):
-                self._messages.append({"role": "tool", "tool_call_id": call.id, "content": shown(seen, limit)})
+            self._show(acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
+        if self._attempt.ended is not None:  # the world is over: to ask the model once more would be for nothing
+            return True
         if last is None:
             return False
         self._attempt.finish((last.parsed or {})["message"])
         return True
+
+    def _show(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
+        """Tells the model what came of its calls."""
+        limit = self._options.max_output_chars
+        for call, seen in zip(acts, observations, strict=True):
+            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": shown(seen, limit)})
 
     def _split(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
         """What is to be executed, and the well-formed `finish` if there is one; calls after it are refused."""

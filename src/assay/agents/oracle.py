@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from assay.environments.hooks import SolvesItself
 from assay.environments.interface import Workspace
 from assay.errors import TaskError
 from assay.records import Oracle
@@ -21,7 +22,8 @@ SOLUTION = "/solution"
 
 class OracleAgent:
     """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder.
-    The variables are not recorded: they may be secrets that the run was given by name.
+    The variables are not recorded: they may be secrets that the run was given by name. In an in-process world that
+    knows its own solution it makes those calls, one a step.
 
     An argument of the command that names a file of the solution folder is given as its path under `/solution`.
     """
@@ -35,6 +37,9 @@ class OracleAgent:
         Raises:
             TaskError: The task has no reference solution, or nowhere to run it.
         """
+        if attempt.workspace is None and isinstance(attempt.tools, SolvesItself):
+            await _play(attempt, attempt.tools)
+            return
         oracle, workspace = _required(attempt)
         if attempt.solution is not None:
             await workspace.upload(attempt.solution, SOLUTION)
@@ -44,6 +49,19 @@ class OracleAgent:
             attempt.finish("ran the reference solution")
         else:
             attempt.finish(f"the reference solution ended with exit code {result.exit_code}")
+
+
+async def _play(attempt: Attempt, world: SolvesItself) -> None:
+    calls = tuple(world.oracle())
+    if not calls:
+        message = f"task {attempt.task.id!r}: its world knows no way to solve it from its first state"
+        raise TaskError(message)
+    for call in calls:
+        await attempt.act([call])
+        if attempt.ended is not None:
+            break
+    if attempt.ended is None:
+        attempt.finish("played the world's own solution")
 
 
 def _required(attempt: Attempt) -> tuple[Oracle, Workspace]:

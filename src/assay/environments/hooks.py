@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from assay.records import ToolCall
 
-__all__ = ["Collects", "DoesNothing", "Perturbs", "SolvesItself"]
+__all__ = ["Collects", "DoesNothing", "Perturbs", "Shortcuts", "SolvesItself"]
 
 
 @runtime_checkable
@@ -38,6 +38,16 @@ class Perturbs(Protocol):
 
     def perturb(self, seed: int) -> Mapping[str, Sequence[ToolCall]]:
         """Name to calls that end somewhere else than the solution does; the same seed gives the same ones."""
+        ...
+
+
+@runtime_checkable
+class Shortcuts(Protocol):
+    """A world that knows acts after which the task is surely not done, whatever they say of themselves."""
+
+    def shortcuts(self, seed: int) -> Mapping[str, Sequence[ToolCall]]:
+        """Name to calls after which nothing is solved: they must not pass, and one that passes is a hole. The same
+        seed gives the same ones."""
         ...
 
 

@@ -22,9 +22,11 @@ from assay.records import Isolation, Observation
 __all__ = [
     "Backend",
     "Change",
+    "Episodic",
     "ExecResult",
     "Files",
     "Image",
+    "KeepsStates",
     "MeasuresMemory",
     "Mount",
     "PackedState",
@@ -382,4 +384,42 @@ class World(Tools, Protocol):
 
     async def close(self) -> None:
         """Releases what it holds. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class KeepsStates(Protocol):
+    """A world whose states can be kept and gone back to: what a fork begins in."""
+
+    def snapshot(self) -> bytes:
+        """All that the world is now, as data."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Becomes what a world of the same kind, parameters and seed was at `snapshot`. Raises `ValueError` for bytes
+        that are no snapshot of such a world."""
+        ...
+
+
+@runtime_checkable
+class Episodic(Protocol):
+    """A world whose acts are paid and that may come to an end by itself. It answers what is tried after its end with
+    an error observation and stays as it is."""
+
+    step: int
+    """Index of the step under way; set by whoever records, so that what was paid can be told step by step."""
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the world came to an end of its own, good or bad."""
+        ...
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the world was cut because the acts that it allows are used up: nothing was decided."""
+        ...
+
+    def episode(self) -> dict[str, Any]:
+        """What the acts were paid, as columns of plain JSON data: `steps`, `rewards`, `progress`, `errors`, one entry
+        an act; and `terminated`, `truncated`, `reward` (the sum)."""
         ...

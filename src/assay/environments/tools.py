@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.environments.interface import ExecResult, SpillTarget, ToolSpec, Workspace
+from assay.environments.schemas import flat_schema
 from assay.records import Observation, Truncation
 
 __all__ = ["WorkspaceTools"]
@@ -69,7 +70,7 @@ class WorkspaceTools:
     def specs(self) -> tuple[ToolSpec, ...]:
         """See `Tools.specs`."""
         return tuple(
-            ToolSpec(name, " ".join((kind.__doc__ or "").split()), _schema(kind))
+            ToolSpec(name, " ".join((kind.__doc__ or "").split()), flat_schema(kind))
             for name, (kind, _) in self._tools.items()
         )
 
@@ -220,12 +221,3 @@ def _absent(path: str, text: str, old: str) -> str:
     near = difflib.get_close_matches(first, lines[:20_000], n=1, cutoff=0.7)
     hint = f"; the nearest line is {lines.index(near[0]) + 1}: {near[0][:200]!r}" if near else ""
     return f"the text is not in {path} ({len(lines)} lines){hint}; nothing was changed"
-
-
-def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments, in one flat object as model servers want it."""
-    schema = msgspec.json.schema(kind)
-    flat = dict(schema["$defs"][kind.__name__])
-    flat.pop("title", None)
-    flat.pop("description", None)
-    return flat

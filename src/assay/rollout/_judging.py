@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from assay.environments.interface import Snapshot, WorkspaceSpec, World
+from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
-from assay.plugins import load
 from assay.records import Evidence, Task, Trajectory, Verdict
 from assay.store import BlobStore, worst_outcome
 from assay.tasks import LoadedTask, TaskStep
@@ -192,7 +192,7 @@ class _Judging:
     async def _done_again(self) -> tuple[str | None, dict[str, Any]]:
         spec = self._loaded.task.environment
         with boundary(TaskError, f"doing the calls again in the environment {spec.kind!r}"):
-            world: World = load("environments", spec.kind)(spec.parameters, spec.seed)
+            world: World = open_world(spec)
             try:
                 for call in _calls(self._trajectory):
                     await world.call(call[0], call[1])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior
-from assay.environments.interface import ExecResult, Tools, Workspace
+from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
 from assay.gateway.interface import Delta, Exchange, ModelBackend, ModelReply, ModelRequest
 from assay.gateway.model import Answered, Model, PlainModel, model_of
@@ -80,6 +80,8 @@ class LiveAttempt(Attempt):
         self.acting: Workspace | None = None
         """The same sandbox, for what is done as a step; what is done through `workspace` is done beside steps."""
         self.tools: Tools = _NoTools()
+        self.episode: Episodic | None = None
+        """The same place, where it is a world that may end by itself."""
         self.solution: Path | None = None
         self.prior: Prior | None = None
         self.guard: Guard | None = None
@@ -148,6 +150,8 @@ class LiveAttempt(Attempt):
         self._meter.turn()
         started = time.time()
         seen: list[Observation] = []
+        if self.episode is not None:
+            self.episode.step = self._recorder.steps
         try:
             for tool_call in calls:
                 reason = await self._refusal(message, calls, seen)
@@ -157,7 +161,16 @@ class LiveAttempt(Attempt):
             # A limit or a cancellation in the middle leaves what was observed so far on record.
             state = await self.tools.digest() if len(seen) == len(calls) else None
             self._record(message, reasoning, tuple(calls), tuple(seen), Moment(started, state, call))
+        if self.episode is not None:
+            self._look_at_end(self.episode)
         return tuple(seen)
+
+    def _look_at_end(self, episode: Episodic) -> None:
+        """Says that the world is over. Raises `LimitReached` where its own budget of acts is what ended it."""
+        if episode.terminated and self.ended is None:
+            self.ended = "the world came to its end"
+        elif episode.truncated:
+            raise _spent(self._recorder.steps)
 
     async def _refusal(
         self, message: str | None, calls: Sequence[ToolCall], seen: Sequence[Observation] = ()
@@ -315,6 +328,11 @@ class LiveAttempt(Attempt):
     def finish(self, message: str) -> None:
         """See `Attempt.finish`."""
         self.ended = message
+
+
+def _spent(steps: int) -> LimitReached:
+    limit = "turns"
+    return LimitReached(limit, steps, steps)
 
 
 async def _unseen(_: Sequence[Delta]) -> None:

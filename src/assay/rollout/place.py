@@ -15,6 +15,7 @@ import msgspec
 from assay.agents.interface import Agent, placed
 from assay.environments.interface import (
     Backend,
+    Episodic,
     PackedState,
     PacksStates,
     Snapshot,
@@ -321,6 +322,7 @@ class WorldPlace:
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
         attempt.tools = self._made = self._make()
+        attempt.episode = self._made if isinstance(self._made, Episodic) else None
 
     def resolved(self, task: Task) -> Task:
         """See `Place.resolved`."""
@@ -334,6 +336,8 @@ class WorldPlace:
 
     async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
         """See `Place.settle`."""
+        if isinstance(self._world, Episodic):
+            recorder.evidence("state", "episode", self._world.episode())
         recorder.evidence("state", "facts", {"facts": self._world.facts(), "digest": await self._world.digest()})
 
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:

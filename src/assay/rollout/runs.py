@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from assay import __version__
 from assay.agents.interface import Agent
 from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend, World
+from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, UserError, boundary
 from assay.plugins import load
 from assay.settings import Settings
@@ -255,7 +256,7 @@ class _Places:
     def __init__(self, means: Means, store: RunStore, tasks: TaskKeeper) -> None:
         self._preparer = means.preparer
         self._blobs, self._repetitions, self._agent = store.blobs, means.config.repetitions, means.agent
-        self._worlds: dict[str, Callable[[dict[str, Any], int], World]] = {}
+        self._worlds: dict[str, Any] = {}
         self._tasks = tasks
 
     def __call__(self, planned: PlannedAttempt) -> Place:
@@ -282,10 +283,10 @@ class _Places:
 
     def _make_world(self, loaded: LoadedTask) -> World:
         spec = loaded.task.environment
-        if spec.kind not in self._worlds:
-            self._worlds[spec.kind] = load("environments", spec.kind)
         with boundary(TaskError, f"making the environment {spec.kind!r} of task {loaded.task.id!r}"):
-            return self._worlds[spec.kind](spec.parameters, spec.seed)
+            if spec.kind not in self._worlds:
+                self._worlds[spec.kind] = world_kind(spec.kind)
+            return open_world(spec, self._worlds[spec.kind])
 
 
 def _make_agent(config: RunConfig) -> Agent:

@@ -241,6 +241,7 @@ class _Try:
 
     async def act(self) -> None:
         """Lets the agent act, under the limits."""
+        self.attempt.ended = None  # what the step before ended with says nothing of this one
         problem = await self._act_under_limits()
         # What its model calls met goes before what its program made of that.
         cause = await self.attempt.leave() or problem

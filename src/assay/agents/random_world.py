@@ -1,0 +1,41 @@
+"""The agent that does anything that is possible in a text world: what a task pays for no sense at all."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated, Any
+
+import msgspec
+
+from ._options import read_options
+from .expert import advising
+from .interface import Attempt
+
+__all__ = ["RandomWorldAgent"]
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    steps: Annotated[int, msgspec.Meta(ge=0)] = 100
+    """Acts at most; the world and the run have limits of their own."""
+
+
+class RandomWorldAgent:
+    """Makes `steps` random calls, the same for the same seed. Option: `steps`."""
+
+    name = "random-world"
+    needs_model = False
+
+    def __init__(self, **options: Any) -> None:
+        self._options = read_options(_Options, options, self.name)
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`. Raises `TaskError` where the environment is no text world."""
+        world, draw = advising(attempt, self.name), random.Random(attempt.seed)
+        for _ in range(self._options.steps):
+            call = world.any_act(draw)
+            if call is None:
+                break
+            await attempt.act([call])
+            if attempt.ended is not None:
+                return
+        attempt.finish("did what came to mind")

@@ -1,0 +1,131 @@
+"""Tasks in text worlds: one family of tasks for each family of worlds.
+
+Every option that is none of those below is a knob of the world. The same `n` and `seed` give the same tasks; the first
+tasks are the same whatever `n` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from blake3 import blake3
+
+from assay.records import Check, EnvironmentSpec, Task, digest_record
+
+from .opening import WRAP, text_world, world_kind
+
+__all__ = ["GridTasks", "WorldTasks"]
+
+Part = Literal["all", "train", "test"]
+_SEARCH = 400
+"""Worlds that are looked at for one task of a part, before there are taken to be no more."""
+
+
+class WorldTasks:
+    """Tasks in the worlds of one kind.
+
+    Args:
+        check: `true` believes the world's facts; `naive`, where a family has it, believes what the agent says.
+        part: `train` and `test` share no world, nor two that look alike to who acts in them: which part one belongs to
+            is drawn from a digest of that; one in four is `test`.
+        wrap: Wrappers, as `failures:rate=0.1+noise:rate=0.2`.
+        twins: Whether every second task is the unsolvable twin of the one before, and saying so is its solution.
+        knobs: Knobs of the world.
+    """
+
+    kind: ClassVar[str]
+    """Short name of the world."""
+    naive: ClassVar[dict[str, Any] | None] = None
+    """What the naive check expects; None where there is none."""
+
+    def __init__(
+        self, *, check: str = "true", part: str = "all", wrap: str = "", twins: bool = False, **knobs: Any
+    ) -> None:
+        if check not in ("true", "naive", True) or (check == "naive" and self.naive is None):
+            known = "true" if self.naive is None else "true or naive"
+            message = f"check={check} of the family {self.kind!r}: expected {known}"
+            raise ValueError(message)
+        if part not in ("all", "train", "test"):
+            message = f"part={part} of the family {self.kind!r}: expected all, train or test"
+            raise ValueError(message)
+        self._naive, self._part, self._twins = check == "naive", part, twins
+        self._knobs, self._wrap = knobs, _wrappers(wrap, twins=twins)
+
+    def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
+        """See `TaskFamily.tasks`."""
+        made: list[Task] = []
+        for world_seed in self._seeds(seed):
+            if len(made) >= n:
+                break
+            made.append(self._task(seed, len(made), world_seed, solvable=True))
+            if self._twins and len(made) < n:
+                made.append(self._task(seed, len(made), world_seed, solvable=False))
+        return tuple(made)
+
+    def _seeds(self, seed: int) -> Iterator[int]:
+        """Seeds of worlds of this part, until none is found."""
+        number = missed = 0
+        while missed < _SEARCH:
+            found = int.from_bytes(blake3(f"{self.kind}/{seed}/{number}".encode()).digest()[:6], "big")
+            number += 1
+            if self._part == "all" or self._part == _part_of(self._likeness(found)):
+                missed = 0
+                yield found
+            else:
+                missed += 1
+
+    def _likeness(self, seed: int) -> str:
+        knobs = {name: value for name, value in self._knobs.items() if name != "turns"}
+        world = text_world(world_kind(self.kind), knobs, seed)
+        likeness = getattr(world, "likeness", world.state)
+        return str(likeness())
+
+    def _task(self, seed: int, number: int, world_seed: int, *, solvable: bool) -> Task:
+        parameters = dict(self._knobs)
+        if not solvable:
+            parameters["solvable"] = False
+        if self._wrap:
+            parameters[WRAP] = self._wrap
+        world = text_world(world_kind(self.kind), parameters, world_seed)
+        instruction = f"{brief_of(world)}\n{world.reset()}"
+        expected = self.naive if self._naive else {"solved": True}
+        name = "reported" if self._naive else "solved"
+        checks = (Check(name, "facts", {"expected": expected}),)
+        spec = EnvironmentSpec(self.kind, parameters, world_seed)
+        return Task(
+            id=f"{self.kind}-{seed}-{number}" + ("" if solvable else "-twin"),
+            instruction=instruction,
+            environment=spec,
+            checks=checks,
+            digest=digest_record([instruction, spec, checks]),
+            split=None if self._part == "all" else self._part,
+            tags=(self.kind,),
+            source=f"family {self.kind}, seed {seed}",
+        )
+
+
+def brief_of(world: Any) -> str:
+    """What a world says that it asks for; its class's first words where it does not say."""
+    brief = getattr(world, "brief", None)
+    return str(brief()) if callable(brief) else (type(world).__doc__ or "Solve the task.").strip().partition("\n")[0]
+
+
+def _part_of(likeness: str) -> str:
+    return "test" if blake3(likeness.encode()).digest()[0] % 4 == 0 else "train"
+
+
+def _wrappers(text: str, *, twins: bool) -> list[dict[str, Any]]:
+    if not text and not twins:
+        return []
+    from .wrappers import parsed
+
+    found = parsed(text) if text else []
+    return [*found, {"kind": "twin"}] if twins and {"kind": "twin"} not in found else found
+
+
+class GridTasks(WorldTasks):
+    """Tasks of `grid`. The naive check believes that the goal was reached where the agent says so."""
+
+    kind = "grid"
+    naive: ClassVar[dict[str, Any] | None] = {"claimed": True}

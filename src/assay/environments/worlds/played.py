@@ -1,0 +1,211 @@
+"""A text world as an environment that a run acts in: `PlayedWorld` is a `World`, with the hooks of admission.
+
+It adds no rule and judges nothing: it turns acts into observations, keeps what each brought, and says when the world is
+over. What it knows besides (the next best act, what is possible) is for agents that are told so, `expert` and `oracle`
+among them; a model sees the tools alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from assay.environments.interface import ToolSpec
+from assay.records import Observation, ToolCall, canonical_bytes
+
+from .interface import Act, Gives, TextWorld, Turn
+from .sampling import sampled_act
+
+__all__ = ["MOST_ACTS", "Paid", "PlayedWorld"]
+
+MOST_ACTS = 2_000
+"""Acts of a solution; a longer one is none."""
+_MOST_ALONE, _WANDERINGS = 24, 6
+"""Acts that are tried alone, and in random rows, as ways to be paid for nothing."""
+
+
+class Paid(NamedTuple):
+    """What one act brought, beside what was seen."""
+
+    step: int
+    """Index of the step that it was an act of."""
+    reward: float
+    progress: float | None
+    error: bool
+
+
+class PlayedWorld:
+    """See the module.
+
+    Args:
+        world: The world, fresh.
+    """
+
+    def __init__(self, world: TextWorld) -> None:
+        self.world = world
+        self.step = 0
+        """Index of the step under way; set by whoever records."""
+        self.paid: list[Paid] = []
+        self._last: Turn | None = None
+
+    # What `World` and `Episodic` promise.
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """See `Tools.specs`."""
+        return self.world.tools()
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        """See `Tools.call`."""
+        over = self._last is not None and (self._last.terminated or self._last.truncated)
+        turn = self.world.act(name, arguments)
+        if not over:  # what is tried after the end is answered, and is no part of the episode
+            self._last = turn
+            self.paid.append(Paid(self.step, turn.reward, self.world.progress(), turn.error))
+        return Observation(turn.observation, error=turn.error)
+
+    async def digest(self) -> str | None:
+        """See `Tools.digest`."""
+        return self.world.state()
+
+    def facts(self) -> dict[str, Any]:
+        """See `World.facts`."""
+        return self.world.facts()
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def snapshot(self) -> bytes:
+        """See `KeepsStates.snapshot`. What was paid so far is no part of it."""
+        return self.world.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        """See `KeepsStates.restore`."""
+        self.world.restore(state)
+
+    @property
+    def terminated(self) -> bool:
+        """See `Episodic.terminated`."""
+        return self._last is not None and self._last.terminated
+
+    @property
+    def truncated(self) -> bool:
+        """See `Episodic.truncated`."""
+        return self._last is not None and self._last.truncated and not self._last.terminated
+
+    def episode(self) -> dict[str, Any]:
+        """See `Episodic.episode`."""
+        columns = zip(*self.paid, strict=True) if self.paid else ((), (), (), ())
+        steps, rewards, progress, errors = (list(column) for column in columns)
+        return {
+            "terminated": self.terminated,
+            "truncated": self.truncated,
+            "reward": sum(rewards),
+            "steps": steps,
+            "rewards": rewards,
+            "progress": progress,
+            "errors": errors,
+        }
+
+    # For agents that know the world.
+
+    def advice(self) -> ToolCall | None:
+        """The call that begins a shortest way from here; None where there is none."""
+        act = self.world.oracle()
+        return None if act is None else as_call(act, len(self.paid))
+
+    def any_act(self, draw: random.Random) -> ToolCall | None:
+        """A random call that is possible from here; None where the world is over or has none."""
+        if self.terminated or self.truncated:
+            return None
+        act = _any(self.world, draw)
+        return None if act is None else as_call(act, len(self.paid))
+
+    # Hooks of admission: asked of a world that nobody acts in, and answered on forks of it.
+
+    def oracle(self) -> tuple[ToolCall, ...]:
+        """See `SolvesItself.oracle`: the shortest way, played on a fork. Empty where there is none."""
+        return _as_calls(solution(self.world))
+
+    def null(self) -> Mapping[str, tuple[ToolCall, ...]]:
+        """See `DoesNothing.null`: calls of no tool, and acts that leave the world where it is."""
+        ways: dict[str, tuple[ToolCall, ...]] = {"no-such-tool": _as_calls([("no_such_tool", {})])}
+        here = self.world.state()
+        idle = [act for act in _choices(self.world) if _after(self.world, [act]).state() == here]
+        if idle:
+            ways["idle"] = _as_calls(idle[:3])
+        return ways
+
+    def perturb(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        """See `Perturbs.perturb`: the solution cut, with one act left out, doubled, exchanged with the next, or
+        replaced by another act."""
+        draw, right = random.Random(seed), solution(self.world)
+        ways: dict[str, list[Act]] = {}
+        for at in sorted(draw.sample(range(len(right)), min(4, len(right)))):
+            ways[f"cut-before-{at}"] = right[:at]
+            ways[f"without-{at}"] = right[:at] + right[at + 1 :]
+            ways[f"twice-{at}"] = [*right[: at + 1], *right[at:]]
+            other = _any(_after(self.world, right[:at]), draw)
+            if other is not None and other != right[at]:
+                ways[f"other-{at}"] = [*right[:at], other, *right[at + 1 :]]
+            if at + 1 < len(right) and right[at] != right[at + 1]:
+                ways[f"exchanged-{at}"] = [*right[:at], right[at + 1], right[at], *right[at + 2 :]]
+        return {name: _as_calls(acts) for name, acts in ways.items() if acts}
+
+    def shortcuts(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        """See `Shortcuts.shortcuts`: each possible act alone, and some acts at random, as far as the world's own
+        `solved` says that nothing was solved by them."""
+        draw, ways = random.Random(seed), dict[str, list[Act]]()
+        for act in _choices(self.world)[:_MOST_ALONE]:
+            ways.setdefault("-".join([act[0], *(str(value) for value in act[1].values())])[:50], [act])
+        for number in range(_WANDERINGS):
+            other, acts = self.world.fork(), list[Act]()
+            while len(acts) < 2 + number and (act_now := _any(other, draw)) is not None:
+                acts.append(act_now)
+                if other.act(*act_now).terminated:
+                    break
+            ways[f"wandering-{number}"] = acts
+        return {name: _as_calls(acts) for name, acts in ways.items() if not _after(self.world, acts).facts()["solved"]}
+
+    def collect(self) -> dict[str, Any]:
+        """See `Collects.collect`: the facts, but for those that tell of the way."""
+        way = getattr(self.world, "way", frozenset({"turns"}))
+        return {name: value for name, value in self.world.facts().items() if name not in way}
+
+
+def as_call(act: Act, number: int) -> ToolCall:
+    """An act as a tool call that a model could have written."""
+    name, arguments = act
+    return ToolCall(f"a{number}", name, canonical_bytes(arguments).decode(), arguments)
+
+
+def _as_calls(acts: list[Act]) -> tuple[ToolCall, ...]:
+    return tuple(as_call(act, number) for number, act in enumerate(acts))
+
+
+def solution(world: TextWorld) -> list[Act]:
+    """The acts of a shortest way from here, found by playing a fork; empty where there is none within 2,000."""
+    other, acts = world.fork(), list[Act]()
+    while (act := other.oracle()) is not None and len(acts) < MOST_ACTS:
+        acts.append(act)
+        turn = other.act(*act)
+        if turn.terminated or turn.truncated:
+            break
+    return acts if other.facts()["solved"] else []
+
+
+def _after(world: TextWorld, acts: list[Act]) -> TextWorld:
+    other = world.fork()
+    for act in acts:
+        other.act(*act)
+    return other
+
+
+def _choices(world: TextWorld) -> list[Act]:
+    return list(world.choices()) if isinstance(world, Gives) else []
+
+
+def _any(world: TextWorld, draw: random.Random) -> Act | None:
+    """A possible act; where the world does not say which there are, one that its tools' schemas allow."""
+    known = _choices(world)
+    return draw.choice(known) if known else sampled_act(world.tools(), draw)
