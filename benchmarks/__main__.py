@@ -22,6 +22,7 @@ PEERS = {
     "sandbox": (),
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
+    "credit": (),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
 

@@ -54,9 +54,10 @@ def evidence_aware(
         withheld = cheated[batch.attempt] & (advantage > 0)
         advantage[withheld] = 0.0
         reasons = dict(given.reasons)
-        for reason, attempts in zip(*np.unique(out[batch.attempt], return_counts=True), strict=True):
+        turns_of = np.bincount(batch.attempt, minlength=len(out))
+        for reason in np.unique(out[turns_of > 0]):
             if reason:
-                reasons[str(reason)] = reasons.get(str(reason), 0) + int(attempts)
+                reasons[str(reason)] = reasons.get(str(reason), 0) + int(turns_of[out == reason].sum())
         return Credit(advantage, mask, reasons)
 
     return aware
