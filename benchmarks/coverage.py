@@ -18,6 +18,7 @@ import numpy.typing as npt
 from assay.statistics import (
     Interval,
     TaskCount,
+    amount_interval,
     difference_interval,
     hierarchical_bootstrap,
     mean_interval,
@@ -181,6 +182,16 @@ def _ratio(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | 
     return robustness(*counts).ratio_interval, None, 0.7
 
 
+def _amount(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | None, float]:
+    """Costs with a long tail: lognormal between tasks (0.6) and within (0.5)."""
+    between = draw.normal(0, 0.6, design.tasks)
+    costs = np.exp(between + draw.normal(0, 0.5, (design.attempts, design.tasks)))
+    flat = costs.reshape(-1)
+    half = 1.96 * float(flat.std(ddof=1)) / np.sqrt(len(flat))
+    naive = Interval(float(flat.mean() - half), float(flat.mean() + half))
+    return amount_interval(costs.mean(axis=0).tolist()), naive, float(np.exp((0.6**2 + 0.5**2) / 2))
+
+
 INTERVALS: dict[str, Made] = {
     "pass@1 (to quote)": _pass_at_1,
     "pass@1, tasks resampled": _task_bootstrap,
@@ -192,6 +203,7 @@ INTERVALS: dict[str, Made] = {
     "difference, paired bootstrap": _difference("bootstrap"),
     "AUC of a score": _auc,
     "robustness ratio": _ratio,
+    "what an attempt costs": _amount,
 }
 SLOW = {"AUC of a score", "pass@1, hierarchical bootstrap", "robustness ratio"}
 """Tried in two designs."""

@@ -211,7 +211,14 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "import": ({"(the whole)": "an ImportReport"}, (ImportReport, Unreadable)),
     "export": ({"(the whole)": "an ExportReport"}, (ExportReport,)),
     "formats": ({"(the whole)": "list of {name, title, provenance, writes}"}, ()),
-    "stats": ({"runs": "names", "groups": "list of GroupSummary"}, ()),
+    "stats": (
+        {
+            "runs": "names",
+            "groups": "list of GroupSummary; empty where `rates` is not among the tables",
+            "tables": "name of a table (`--table`) to its numbers: Spending, TaskProfile, Grid, Flake, ReportCard, ...",
+        },
+        (),
+    ),
     "ls": (
         {
             "run": "its name",

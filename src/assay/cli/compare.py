@@ -11,7 +11,7 @@ from .forms import FormOption
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
-    from assay.statistics import Paired, TaskCount
+    from assay.statistics import Paired, Robustness, TaskCount
 
 __all__ = ["Side", "compare", "flip_rows", "side_of"]
 
@@ -31,6 +31,7 @@ def compare(
 
     The task is the unit: the exact McNemar test counts tasks that rose against tasks that fell, the interval knows that
     attempts at one task resemble each other. With several candidates, p-values are corrected by Holm's method.
+    `kept` is the share of the base's rate that is left: what a perturbation (injected errors, another wording) costs.
 
     Examples:
 
@@ -41,8 +42,7 @@ def compare(
       assay compare base first second third --format markdown
     """
     from assay.errors import UserError
-    from assay.statistics import compare as compared
-    from assay.statistics import holm
+    from assay.statistics import holm, robustness
 
     from .output import emit_json, say
     from .tables import print_rows
@@ -52,24 +52,29 @@ def compare(
         raise UserError(message)
     root = settings_with(store).store
     base, *others = [side_of(root, given) for given in configurations]
-    pairs = [(other, compared(base.counts, other.counts)) for other in others]
+    kept = [robustness(base.counts, other.counts) for other in others]
+    pairs = [(other, one.delta) for other, one in zip(others, kept, strict=True)]
     corrected = holm([pair.p_value for _, pair in pairs])
     if as_json or form == "json":
         found = [
-            {"candidate": other.name, "comparison": pair, "p_holm": p}
-            for (other, pair), p in zip(pairs, corrected, strict=True)
+            {"candidate": other.name, "comparison": pair, "p_holm": p, **_kept(one)}
+            for (other, pair), p, one in zip(pairs, corrected, kept, strict=True)
         ]
         emit_json({"base": base.name, "comparisons": found})
         return
-    print_rows([_row(base, other, pair, p) for (other, pair), p in zip(pairs, corrected, strict=True)], form=form)
+    rows = [
+        _row(base, other, pair, p) | {"kept [95%]": _kept_text(one)}
+        for (other, pair), p, one in zip(pairs, corrected, kept, strict=True)
+    ]
+    print_rows(rows, form=form)
     for other, pair in pairs:
-        rows = flip_rows(pair)
-        shown = rows if everything else rows[:SHOWN]
+        flips = flip_rows(pair)
+        shown = flips if everything else flips[:SHOWN]
         if shown and form == "text":
-            say(f"\n{other.name} against {base.name}: {len(rows)} tasks changed")
+            say(f"\n{other.name} against {base.name}: {len(flips)} tasks changed")
             print_rows(shown)
-        if len(shown) < len(rows):
-            say(f"{len(rows) - len(shown)} more: --all lists them")
+        if len(shown) < len(flips):
+            say(f"{len(flips) - len(shown)} more: --all lists them")
         missing = len(pair.only_before) + len(pair.only_after)
         if missing:
             say(f"{missing} tasks were judged in one of the two alone, and say nothing here")
@@ -120,6 +125,18 @@ def flip_rows(pair: Paired) -> list[dict[str, str]]:
         }
         for name, flip in marked
     ]
+
+
+def _kept(one: Robustness) -> dict[str, Any]:
+    return {"kept": one.ratio, "kept_interval": one.ratio_interval}
+
+
+def _kept_text(one: Robustness) -> str:
+    """How much of the base's rate is left, at most 1: what a perturbation costs where the candidate is one."""
+    if one.ratio is None:
+        return "-"
+    ends = one.ratio_interval
+    return f"{one.ratio:.3f}" + ("" if ends is None else f" [{ends.low:.3f}, {ends.high:.3f}]")
 
 
 def _row(base: Side, other: Side, pair: Paired, corrected: float) -> dict[str, str]:

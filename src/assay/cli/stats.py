@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from assay.errors import UserError
 
 from .forms import FormOption
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
+if TYPE_CHECKING:
+    from assay.statistics import GroupSummary
+
+    from .stats_tables import Given
+
 __all__ = ["stats"]
+
+RATES = "rates"
 
 
 def stats(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs; default: the newest.")] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            help="What to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, or "
+            "all; repeatable.",
+        ),
+    ] = None,
     k: Annotated[
         list[int] | None, typer.Option("--k", min=1, help="Also pass@k and pass^k for this k; repeatable.")
     ] = None,
@@ -24,7 +41,10 @@ def stats(
     """Sums up runs by agent and model: pass@k and pass^k with intervals; unknown and broken attempts apart.
 
     The interval knows that attempts at one task resemble each other. `bounds` says what pass@1 would be had every
-    attempt that could not be judged failed, or passed.
+    attempt that could not be judged failed, or passed. Other tables: what attempts used and which agents nobody beats
+    at its price (spending), how hard each task is and whether it tells good from bad (tasks), agent by model by set-up
+    with what each explains (grid), what flips (flakes), what process scores are worth (scores), how far attempts
+    repeat themselves (reliability), and whether the ranking holds on other tasks: of two runs the second's (ranking).
 
     Examples:
 
@@ -34,35 +54,81 @@ def stats(
 
       assay stats before after --json
 
+      assay stats my-run --table spending --table tasks
+
       assay stats my-run --format latex
     """
-    from .output import emit_json, say
-    from .tables import print_summaries, summaries_of
+    from assay.statistics import summarise
 
+    from .output import emit_json
+    from .stats_tables import TABLES, Given, levels_of
+    from .tables import counted_of
+
+    chosen = _chosen(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
     given: list[str | None] = list(runs) if runs else [None]
-    names = list(dict.fromkeys(pick_run(run, settings) for run in given))
-    groups = summaries_of(settings.store, names, ks=tuple(sorted({1, *(k or (2, 4))})))
+    names = tuple(dict.fromkeys(pick_run(run, settings) for run in given))
+    attempts = counted_of(settings.store, names)
+    options = levels_of(settings.store, names) if "grid" in chosen else ()
+    told = Given(names, attempts, options, max(k or (4,)))
+    ks = tuple(sorted({1, *(k or (2, 4))}))
+    groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if as_json or form == "json":
-        emit_json({"runs": names, "groups": groups})
+        tables = {name: TABLES[name].make(told) for name in chosen if name != RATES}
+        emit_json({"runs": names, "groups": groups, "tables": tables})
         return
-    print_summaries(groups, form)
+    _print(chosen, told, groups, form)
+    _say_more(groups, k)
+
+
+def _chosen(asked: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    for name in asked:
+        if name not in (*known, "all"):
+            message = f"no table is called {name!r}: there are {', '.join(known)}, and all"
+            raise UserError(message)
+    return known if "all" in asked else tuple(name for name in known if name in asked)
+
+
+def _print(chosen: tuple[str, ...], told: Given, groups: list[GroupSummary], form: str) -> None:
+    from .output import console
+    from .stats_tables import TABLES
+    from .tables import print_rows, print_summaries
+
+    if form == "csv" and len(chosen) > 1:
+        message = f"--format csv writes one table: name one of {', '.join(chosen)} with --table"
+        raise UserError(message)
+    heads = {"text": "\n{}", "markdown": "\n### {}\n", "latex": "\n% {}"}
+    for place, name in enumerate(chosen):
+        if len(chosen) > 1:
+            console().print(heads[form].format(name).lstrip("\n" if place == 0 else ""))
+        if name == RATES:
+            print_summaries(groups, form)
+            continue
+        table = TABLES[name]
+        found: Any = table.make(told)
+        print_rows(table.rows(found), empty=table.empty, form=form)
+
+
+def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
+    """What a row of rates has no place for."""
+    from .output import say
+
     for group in groups:
-        bounds = group.pass_at_1_bounds
+        bounds, who = group.pass_at_1_bounds, group.agent if group.model is None else f"{group.agent}, {group.model}"
         for found in group.at_k:
             if k and found.k in k and found.pass_at_k.value is None:
-                say(f"{group.agent}: no pass@{found.k}: {found.pass_at_k.method}; run more with --attempts {found.k}")
+                say(f"{who}: no pass@{found.k}: {found.pass_at_k.method}; run more with --attempts {found.k}")
         if group.unknown or group.error:
             say(
-                f"{group.agent}: {group.unknown + group.error} attempts could not be judged; "
+                f"{who}: {group.unknown + group.error} attempts could not be judged; "
                 f"with them pass@1 lies between {bounds.worst or 0:.3f} and {bounds.best or 0:.3f}"
             )
         claimed = group.pass_at_1_claimed
         if group.doubtful and claimed is not None and claimed.value is not None:
             say(
-                f"{group.agent}: {group.doubtful} passes lack integrity or did not hold when judged again, and count "
+                f"{who}: {group.doubtful} passes lack integrity or did not hold when judged again, and count "
                 f"as none; with them pass@1 would be {claimed.value:.3f} (`assay audit`, `assay ls`)"
             )
         if group.icc is not None:
             icc, effective = group.icc, group.effective_n or 0
-            say(f"{group.agent}: intra-task correlation {icc:.2f}, effective attempts {effective:.1f}")
+            say(f"{who}: intra-task correlation {icc:.2f}, effective attempts {effective:.1f}")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .output import console, plain
 
 if TYPE_CHECKING:
+    from assay.analysis.columns import Counted
     from assay.statistics import Estimate, GroupSummary, Outcome
-    from assay.store import AttemptRow
 
-__all__ = ["interval_text", "outcomes_of", "print_rows", "print_summaries", "statuses_of", "summaries_of"]
-
-
-def outcomes_of(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
-    """The deciding try of every attempt; of an attempt that is not decided yet, none."""
-    return [row for row in rows if row.final]
+__all__ = ["counted_of", "interval_text", "print_rows", "print_summaries", "statuses_of", "summaries_of"]
 
 
 def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4)) -> list[GroupSummary]:
@@ -30,25 +25,20 @@ def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 
 
 def statuses_of(root: Path, runs: Sequence[str]) -> list[Outcome]:
     """What came of every attempt of some runs, as far as it is decided."""
-    from assay.analysis.card import is_doubtful
-    from assay.rollout.admitted import ADMISSION
-    from assay.statistics import Outcome
-    from assay.store import RunStore, standing
+    return [one.outcome for one in counted_of(root, runs)]
 
-    outcomes = []
-    for number, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
+
+def counted_of(root: Path, runs: Sequence[str]) -> list[Counted]:
+    """The decided attempts of some runs; `source` is a run's place among them."""
+    from assay.analysis.columns import counted
+    from assay.store import RunStore, deciding, standing
+
+    found = []
+    for place, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
         stands = standing(root, run)
         with RunStore.open(root, run) as store:
-            for row in outcomes_of(store.attempts()):
-                if row.agent == ADMISSION:  # a certificate is no attempt
-                    continue
-                # Attempts of different runs at one task are different attempts.
-                index = number * 1_000_000 + row.number
-                status = row.outcome or ("error" if row.broke is not None else "unknown")
-                now = stands[row.chain]
-                doubtful = is_doubtful(row.outcome, now.integrity, now.reverified)
-                outcomes.append(Outcome(row.task, row.agent, row.model, index, status, row.score, doubtful))
-    return outcomes
+            found += counted(deciding(store.attempts()), stands, source=place)
+    return found
 
 
 def print_summaries(groups: Sequence[GroupSummary], form: str = "text") -> None:

@@ -15,15 +15,13 @@ import msgspec
 
 from assay.errors import StoreError, UserError
 from assay.records import AttemptStarted, Body, EvidenceAdded
-from assay.store import AttemptRow, Layout, RunStore, heads_digest, list_runs, verify_links
+from assay.store import ADMISSION, AttemptRow, Layout, RunStore, heads_digest, list_runs, verify_links
 from assay.tasks import LoadedTask
 
 __all__ = ["ADMISSION", "BATTERY", "Certificate", "HeldCertificate", "certificates", "require_admitted", "rests_on"]
 
 BATTERY = "1"
 """Grows when a task that was admitted before might not be now."""
-ADMISSION = "admission"
-"""Who wrote a certificate: the agent of its chain, and the key in its run's manifest."""
 MOST_MANIFEST = 64 << 20
 _NAMED = 20
 

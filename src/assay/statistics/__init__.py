@@ -5,8 +5,10 @@ What was not observed is counted and bounded, never taken for a zero.
 
 from ._clustered import Clustering, clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
 from ._effects import Component, explained
+from ._flakes import Flake, flakes
 from ._gate import GateRule, Ruling, decide
-from ._items import TaskProfile, profiles
+from ._grid import Cell, Grid, grid
+from ._items import Band, TaskProfile, profiles
 from ._median import median_interval
 from ._multiple import benjamini_hochberg, holm
 from ._paired import Flip, Paired, compare, difference_interval, sign_test
@@ -23,6 +25,7 @@ from ._prediction import (
 )
 from ._rates import Interval, pass_at_k, pass_hat_k, wilson
 from ._robust import Robustness, blind_replay_line, outcome_consistency, robustness
+from ._spending import Amount, Spending, amount_interval, spending
 from ._summary import (
     AtK,
     Bounds,
@@ -31,20 +34,27 @@ from ._summary import (
     Outcome,
     TaskCount,
     count_by_task,
+    rate_over,
     summarise,
 )
 from ._survival import SurvivalPoint, survival
+from ._validity import halves, predictive_validity
 
 __all__ = [
+    "Amount",
     "AtK",
+    "Band",
     "Bin",
     "Bounds",
+    "Cell",
     "Clustering",
     "Component",
     "Design",
     "Estimate",
+    "Flake",
     "Flip",
     "GateRule",
+    "Grid",
     "GroupSummary",
     "Interval",
     "Outcome",
@@ -53,9 +63,11 @@ __all__ = [
     "ReportCard",
     "Robustness",
     "Ruling",
+    "Spending",
     "SurvivalPoint",
     "TaskCount",
     "TaskProfile",
+    "amount_interval",
     "area_under_curve",
     "attempts_needed",
     "benjamini_hochberg",
@@ -68,6 +80,9 @@ __all__ = [
     "detectable",
     "difference_interval",
     "explained",
+    "flakes",
+    "grid",
+    "halves",
     "hierarchical_bootstrap",
     "holm",
     "mean_interval",
@@ -76,11 +91,14 @@ __all__ = [
     "pareto_front",
     "pass_at_k",
     "pass_hat_k",
+    "predictive_validity",
     "profiles",
     "rank_agreement",
+    "rate_over",
     "report_card",
     "robustness",
     "sign_test",
+    "spending",
     "standard_error",
     "summarise",
     "survival",

@@ -7,6 +7,7 @@ first two factors' interaction where it was tried; what is left is chance and ev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -50,44 +51,79 @@ def explained(
         raise ValueError(message)
     total = float(((column - column.mean()) ** 2).sum()) if len(column) else 0.0
     full = _unexplained(column, list(coded.values()))
-    found = [_component(name, coded, column, (full, total), factors[name]) for name in coded]
+    found = [_component(name, coded, column, (full, total)) for name in coded]
     left = full
     if interaction is not None:
-        joined = [f"{a} x {b}" for a, b in zip(factors[interaction[0]], factors[interaction[1]], strict=True)]
-        cells = _coded("interaction", joined, len(column))
+        one, other = (coded[name] for name in interaction)
+        joined = one.places * len(other.levels) + other.places
+        known, places = np.unique(joined, return_inverse=True)
+        cells = _Coded(tuple(map(str, known)), places)
         left = _unexplained(column, [*coded.values(), cells])
         name = f"{interaction[0]} x {interaction[1]}"
-        found.append(Component(name, cells.shape[1], _share(full - left, total), {}))
+        found.append(Component(name, len(known), _share(full - left, total), {}))
     found.append(Component("residual", 0, _share(left, total), {}))
     return tuple(found)
 
 
-def _component(
-    name: str, coded: Mapping[str, Floats], column: Floats, squares: tuple[float, float], levels: Sequence[str]
-) -> Component:
+class _Coded(NamedTuple):
+    """A factor: its levels, and which of them each value has."""
+
+    levels: tuple[str, ...]
+    places: npt.NDArray[np.intp]
+
+    @property
+    def counts(self) -> Floats:
+        return np.bincount(self.places, minlength=len(self.levels)).astype(np.float64)
+
+    def sums(self, column: Floats) -> Floats:
+        """Of each level, the sum of its values."""
+        return np.bincount(self.places, column, len(self.levels)).astype(np.float64)
+
+    def crossed(self, other: _Coded) -> Floats:
+        """How many values each level has together with each of another factor."""
+        size = len(self.levels) * len(other.levels)
+        joined = self.places * len(other.levels) + other.places
+        return np.bincount(joined, minlength=size).reshape(len(self.levels), -1).astype(np.float64)
+
+
+def _component(name: str, coded: Mapping[str, _Coded], column: Floats, squares: tuple[float, float]) -> Component:
     full, total = squares
-    without = _unexplained(column, [matrix for other, matrix in coded.items() if other != name])
-    known = sorted(set(levels))
-    given = np.asarray(levels, dtype=object)
-    effects = {level: float(column[given == level].mean() - column.mean()) for level in known}
-    return Component(name, len(known), _share(without - full, total), effects)
+    without = _unexplained(column, [factor for other, factor in coded.items() if other != name])
+    mine = coded[name]
+    means = mine.sums(column) / mine.counts - (column.mean() if len(column) else 0.0)
+    effects = {level: float(mean) for level, mean in zip(mine.levels, means, strict=True)}
+    return Component(name, len(mine.levels), _share(without - full, total), effects)
 
 
-def _coded(name: str, levels: Sequence[str], count: int) -> Floats:
+def _coded(name: str, levels: Sequence[str], count: int) -> _Coded:
     if len(levels) != count:
         message = f"factor {name!r} has {len(levels)} entries for {count} values"
         raise ValueError(message)
-    known, positions = np.unique(np.asarray(levels, dtype=str), return_inverse=True)
-    return np.eye(len(known))[positions] if count else np.zeros((0, 0))
+    known, places = np.unique(np.asarray(levels, dtype=str), return_inverse=True)
+    return _Coded(tuple(map(str, known)), places)
 
 
-def _unexplained(column: Floats, matrices: Sequence[Floats]) -> float:
-    """The residual sum of squares of a fit with an intercept."""
+def _unexplained(column: Floats, factors: Sequence[_Coded]) -> float:
+    """The residual sum of squares of a fit with an intercept.
+
+    The factor with the most levels (the task, of which there may be thousands) is taken out by its means, and only the
+    normal equations of the others are solved: the sizes of tables of counts, not the number of attempts, decide.
+    """
     if not len(column):
         return 0.0
-    design = np.hstack([np.ones((len(column), 1)), *matrices])
-    fitted = design @ np.linalg.lstsq(design, column, rcond=None)[0]
-    return float(((column - fitted) ** 2).sum())
+    left = column - column.mean()
+    if not factors:
+        return float(left @ left)
+    widest = max(factors, key=lambda factor: len(factor.levels))
+    left = left - (widest.sums(left) / widest.counts)[widest.places]
+    others = [factor for factor in factors if factor is not widest]
+    if not others:
+        return float(left @ left)
+    beside = np.vstack([factor.crossed(widest) for factor in others])
+    within = np.block([[one.crossed(other) for other in others] for one in others]) - beside / widest.counts @ beside.T
+    target = np.concatenate([factor.sums(left) for factor in others])
+    fitted = np.linalg.lstsq(within, target, rcond=None)[0]
+    return max(0.0, float(left @ left - fitted @ target))
 
 
 def _share(part: float, total: float) -> float | None:

@@ -19,7 +19,17 @@ from assay.records import VerdictStatus
 from ._clustered import clustering, hierarchical_bootstrap, mean_interval
 from ._rates import normal_quantile, pass_at_k, pass_hat_k, wilson
 
-__all__ = ["AtK", "Bounds", "Estimate", "GroupSummary", "Outcome", "TaskCount", "count_by_task", "summarise"]
+__all__ = [
+    "AtK",
+    "Bounds",
+    "Estimate",
+    "GroupSummary",
+    "Outcome",
+    "TaskCount",
+    "count_by_task",
+    "rate_over",
+    "summarise",
+]
 
 _STATUSES = ("pass", "fail", "unknown", "error")
 _CLUSTERED = "Wilson at the task-clustered effective n"
@@ -152,6 +162,12 @@ def count_by_task(rows: Iterable[Outcome]) -> tuple[TaskCount, ...]:
         for (agent, model, task), c in counts.items()
     ]
     return tuple(sorted(found, key=lambda count: (count.agent, count.model or "", count.task)))
+
+
+def rate_over(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate:
+    """Pass@1 over tasks, each given once; its interval knows that attempts at one task resemble each other."""
+    normal_quantile(confidence)
+    return _rate([count for count in counts if count.judged], _Draw(confidence, 0))
 
 
 def _checked(rows: Iterable[Outcome]) -> list[Outcome]:

@@ -1,7 +1,7 @@
 """Where trajectories live: append, read, query, seal, and the hash chain."""
 
 from .addenda import Addendum, addenda, append_addendum
-from .annotate import AUDITED, REVERIFY, Standing, annotate, annotate_all, learnt, standing
+from .annotate import AUDITED, REVERIFY, Standing, annotate, annotate_all, learnt, standing, standing_of
 from .audit import audit
 from .blobs import BlobStore
 from .calls import BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
@@ -11,7 +11,7 @@ from .layout import Layout, list_runs, newest_run
 from .problem import Problem
 from .query import Bounds, QueryResult, query
 from .receipt import Coverage, Receipt, check_receipt, make_receipt, read_receipt, write_receipt
-from .rows import AttemptRow, worst_outcome
+from .rows import ADMISSION, AttemptRow, deciding, worst_outcome
 from .run import RunStore
 from .seal import SealReport, seal
 from .search import Hit, search
@@ -19,6 +19,7 @@ from .signing import new_key, public_key
 from .trees import LISTING, KeptTree, TreeFile, TreeTooLarge, keep_tree, listed, read_tree, write_tree
 
 __all__ = [
+    "ADMISSION",
     "AUDITED",
     "LISTING",
     "REVERIFY",
@@ -50,6 +51,7 @@ __all__ = [
     "append_addendum",
     "audit",
     "check_receipt",
+    "deciding",
     "gc",
     "heads_digest",
     "keep_tree",
@@ -71,6 +73,7 @@ __all__ = [
     "seal",
     "search",
     "standing",
+    "standing_of",
     "verify_chain",
     "verify_links",
     "worst_outcome",

@@ -21,11 +21,21 @@ from assay.records import Body, EvidenceAdded, Noted, VerdictGiven, VerdictKind,
 
 from .addenda import addenda, append_addenda
 from .layout import Layout
-from .rows import closes, is_own_praise, worst_standing
+from .rows import AttemptRow, closes, is_own_praise, worst_standing
 from .run import RunStore
 from .sealed import Judged
 
-__all__ = ["AUDITED", "REVERIFY", "Reverified", "Standing", "annotate", "annotate_all", "learnt", "standing"]
+__all__ = [
+    "AUDITED",
+    "REVERIFY",
+    "Reverified",
+    "Standing",
+    "annotate",
+    "annotate_all",
+    "learnt",
+    "standing",
+    "standing_of",
+]
 
 AUDITED = "audited"
 """The note that holds what an audit found."""
@@ -34,9 +44,11 @@ REVERIFY = "reverify:"
 Reverified = Literal["agree", "disagree", "flaky", "cannot"]
 _WORST_FIRST: tuple[Reverified, ...] = ("disagree", "flaky", "cannot", "agree")
 SEGMENT_BYTES = 4 << 20
+FEW = 200
+"""Chains whose verdicts are looked up one by one."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """How an attempt stands by all that is known of it now.
 
     Of several checks of one kind the newest verdict of each counts, and of those the worst: fail, error, unknown, pass.
@@ -50,6 +62,8 @@ class Standing(msgspec.Struct, frozen=True):
     integrity: VerdictStatus | None
     process: VerdictStatus | None
     safety: VerdictStatus | None
+    scores: dict[str, float] = {}
+    """The newest score of each process check that gave one: what may predict outcomes."""
 
 
 def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
@@ -124,16 +138,27 @@ def standing(root: Path, run: str) -> dict[str, Standing]:
     Raises:
         StoreError: The run is missing or damaged.
     """
-    newest: defaultdict[str, dict[tuple[VerdictKind, str], Judged]] = defaultdict(dict)
     with RunStore.open(root, run) as store, store.snapshot():
-        rows, sealed = store.attempts(), store.is_sealed
-        for given in store.judged():
-            if is_own_praise(given.kind, given.status, given.marks):
-                continue
+        return standing_of(store, store.attempts())
+
+
+def standing_of(store: RunStore, rows: Sequence[AttemptRow]) -> dict[str, Standing]:
+    """As `standing`, of some chains of a run that is open."""
+    newest: defaultdict[str, dict[tuple[VerdictKind, str], Judged]] = defaultdict(dict)
+    for given in _given(store, rows):
+        if not is_own_praise(given.kind, given.status, given.marks):
             newest[given.chain][given.kind, given.check] = given
-    for given in _added(root, run) if sealed else ():
+    for given in _added(store.layout.root, store.run) if store.is_sealed else ():
         newest[given.chain][given.kind, given.check] = given
     return {row.chain: _standing(row.outcome, row.score, newest[row.chain].values()) for row in rows}
+
+
+def _given(store: RunStore, rows: Sequence[AttemptRow]) -> Iterator[Judged]:
+    if len(rows) > FEW:
+        yield from store.judged()
+        return
+    for row in rows:
+        yield from store.judged(row.chain)
 
 
 def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:
@@ -186,17 +211,21 @@ def _added(root: Path, run: str) -> Iterator[Judged]:
         for about, event in addendum.parts():
             if about is not None and isinstance(event.body, VerdictGiven):
                 given = event.body.verdict
-                yield Judged(about, given.check, given.kind, given.status, given.marks)
+                yield Judged(about, given.check, given.kind, given.status, given.marks, given.score)
 
 
 def _standing(outcome: VerdictStatus | None, score: float | None, verdicts: Iterable[Judged]) -> Standing:
-    by_kind: defaultdict[VerdictKind, list[VerdictStatus]] = defaultdict(list)
+    worst: dict[VerdictKind, VerdictStatus | None] = {}
     again: set[str] = set()
+    scores: dict[str, float] = {}
     for given in verdicts:
         if given.check.startswith(REVERIFY):
             again.update(given.marks)
         else:
-            by_kind[given.kind].append(given.status)
-    worst = {kind: worst_standing(statuses) for kind, statuses in by_kind.items()}
-    reverified = next((mark for mark in _WORST_FIRST if mark in again), None)
-    return Standing(outcome, score, reverified, worst.get("integrity"), worst.get("process"), worst.get("safety"))
+            known = worst.get(given.kind)
+            worst[given.kind] = given.status if known is None else worst_standing((known, given.status))
+            if given.kind == "process" and given.score is not None:
+                scores[given.check] = given.score
+    reverified = next((mark for mark in _WORST_FIRST if mark in again), None) if again else None
+    kinds = (worst.get("integrity"), worst.get("process"), worst.get("safety"))
+    return Standing(outcome, score, reverified, *kinds, scores)

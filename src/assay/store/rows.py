@@ -20,7 +20,19 @@ from assay.records import (
     canonical_bytes,
 )
 
-__all__ = ["AttemptRow", "RowBuilder", "closes", "is_own_praise", "worst_outcome", "worst_standing"]
+__all__ = [
+    "ADMISSION",
+    "AttemptRow",
+    "RowBuilder",
+    "closes",
+    "deciding",
+    "is_own_praise",
+    "worst_outcome",
+    "worst_standing",
+]
+
+ADMISSION = "admission"
+"""Who wrote a certificate: the agent of its chain, and the key in its run's manifest."""
 
 _WORST_FIRST: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
 _FAIL_FIRST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
@@ -52,7 +64,7 @@ def closes(body: Body) -> bool:
     return isinstance(body, AttemptEnded) or (isinstance(body, Noted) and body.name == "interrupted")
 
 
-class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True):
+class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One chain (one try at one attempt), summed up."""
 
     run: str
@@ -99,6 +111,11 @@ class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_called(self, words: str) -> bool:
         """Whether `words` are its task and number; what stands before a slash may be left out."""
         return words in (self.called, self.called.rpartition("/")[2])
+
+
+def deciding(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
+    """The deciding try of every attempt; of one that is not decided yet, none. A certificate is no attempt."""
+    return [row for row in rows if row.final and row.agent != ADMISSION]
 
 
 class RowBuilder:

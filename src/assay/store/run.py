@@ -24,7 +24,6 @@ from assay.records import (
     Noted,
     StepTaken,
     Trajectory,
-    VerdictGiven,
     canonical_bytes,
     digest_bytes,
     require_finite,
@@ -36,7 +35,7 @@ from .database import WriterLock, connect, store_errors
 from .joint import JointCommits
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
-from .sealed import Judged, SealedRun
+from .sealed import Judged, SealedRun, judged_of
 
 __all__ = ["RunStore", "encoded"]
 
@@ -261,18 +260,16 @@ class RunStore:
             query = "SELECT chain, min(idx) FROM events WHERE type = 'attempt_ended' GROUP BY chain"
             return dict(self._open().execute(query).fetchall())
 
-    def judged(self) -> Iterator[Judged]:
-        """What every verdict says, chain by chain in the order in which they were given."""
+    def judged(self, chain: str | None = None) -> Iterator[Judged]:
+        """What every verdict says, of one chain or chain by chain, in the order in which they were given."""
         if self._sealed is not None:
-            yield from self._sealed.judged()
+            yield from self._sealed.judged(chain)
             return
-        query = "SELECT chain, idx, previous, body, digest FROM events WHERE type = 'verdict' ORDER BY chain, idx"
+        one, arguments = ("", ()) if chain is None else ("AND chain = ?", (chain,))
+        query = f"SELECT chain, body FROM events WHERE type = 'verdict' {one} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
-            for found in self._open().execute(query):
-                body = event_of(_link(*found)).body
-                if isinstance(body, VerdictGiven):
-                    given = body.verdict
-                    yield Judged(str(found[0]), given.check, given.kind, given.status, given.marks, given.score)
+            for of, body in self._open().execute(query, arguments):
+                yield judged_of(str(of), body if isinstance(body, bytes) else str(body).encode())
 
     def mistyped(self) -> tuple[str, int | None] | None:
         """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""

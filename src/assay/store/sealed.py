@@ -32,7 +32,7 @@ from .chain import Link, event_of
 from .rows import AttemptRow
 from .tables import TABLES, arrow_schema
 
-__all__ = ["Judged", "SealManifest", "SealedRun", "bytes_of", "ends_of", "file_digest", "flat"]
+__all__ = ["Judged", "SealManifest", "SealedRun", "bytes_of", "ends_of", "file_digest", "flat", "judged_of"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,6 +77,32 @@ class Judged(NamedTuple):
     score: float | None = None
 
 
+class _Short(msgspec.Struct):
+    check: str
+    kind: VerdictKind
+    status: VerdictStatus
+    marks: tuple[str, ...] = ()
+    score: float | None = None
+
+
+class _Given(msgspec.Struct):
+    verdict: _Short
+
+
+_GIVEN = msgspec.json.Decoder(_Given)
+_JUDGED = ("chain", "check", "kind", "status", "marks", "score")
+
+
+def judged_of(chain: str, body: bytes) -> Judged:
+    """What the body of a verdict's event says. Raises `StoreError` where it is none."""
+    try:
+        given = _GIVEN.decode(body).verdict
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        message = f"a verdict on {chain!r} cannot be read: {exc}"
+        raise StoreError(message) from exc
+    return Judged(chain, given.check, given.kind, given.status, given.marks, given.score)
+
+
 class SealedRun:
     """Reads the folder of a sealed run."""
 
@@ -116,8 +142,11 @@ class SealedRun:
 
     def attempts(self) -> list[AttemptRow]:
         """One row a chain, in the order in which the chains began."""
-        with _readable(self.folder / "trajectories.parquet"):
-            rows = [msgspec.json.decode(r["row"], type=AttemptRow) for r in self._batches("trajectories", ["row"])]
+        decode, rows = msgspec.json.Decoder(AttemptRow).decode, []
+        for group in range(self.group_count("trajectories")):
+            table = self.columns("trajectories", group, ["row"])
+            with _readable(self.folder / "trajectories.parquet"):
+                rows += [decode(raw) for raw in table.column("row").to_pylist()]
         return sorted(rows, key=lambda r: (r.started or 0.0, r.chain))
 
     def chains(self) -> set[str]:
@@ -134,11 +163,16 @@ class SealedRun:
             ends = found.filter(pc.equal(found.column("type"), "attempt_ended")).to_pylist()
         return {row["chain"]: row["index"] for row in reversed(ends)}
 
-    def judged(self) -> Iterator[Judged]:
-        """What every verdict says, chain by chain in the order in which they were given."""
-        for row in self._batches("verdicts", ["chain", "check", "kind", "status", "marks", "score"]):
-            told = (row["chain"], row["check"], row["kind"], row["status"], tuple(row["marks"] or ()))
-            yield Judged(*told, row["score"])
+    def judged(self, chain: str | None = None) -> Iterator[Judged]:
+        """What every verdict says, of one chain or chain by chain, in the order in which they were given."""
+        every = range(self.group_count("verdicts")) if chain is None else self._groups_of("verdicts", chain)
+        for group in every:
+            table = self.columns("verdicts", group, _JUDGED)
+            with _readable(self.folder / "verdicts.parquet"):
+                lists = [table.column(name).to_pylist() for name in _JUDGED]
+            for of, check, kind, status, marks, score in zip(*lists, strict=True):
+                if chain is None or of == chain:
+                    yield Judged(of, check, kind, status, tuple(marks or ()), score)
 
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""

@@ -1,0 +1,108 @@
+"""From the rows of a store to the columns that statistics are made of: one place, so that no two screens differ.
+
+Invariant: a pass that lacks integrity, or did not hold when it was judged again, is marked doubtful here and nowhere
+else; what an attempt used and nobody recorded is absent, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from assay.records import VerdictStatus
+from assay.statistics import Outcome
+
+from .card import is_doubtful
+
+__all__ = ["MEASURES", "Counted", "Row", "Stands", "counted"]
+
+MEASURES: dict[str, str] = {"cost_usd": "US dollars", "tokens": "tokens", "seconds": "seconds", "turns": "turns"}
+"""What an attempt uses up, and its unit."""
+_APART = 1_000_000
+
+
+class Row(Protocol):
+    """An attempt as a store sums it up (`store.AttemptRow`)."""
+
+    @property
+    def chain(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def agent(self) -> str: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def outcome(self) -> VerdictStatus | None: ...
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def broke(self) -> str | None: ...
+    @property
+    def started(self) -> float | None: ...
+    @property
+    def finished(self) -> float | None: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def metrics(self) -> dict[str, float]: ...
+
+
+class Stands(Protocol):
+    """How an attempt stands by all that is known of it (`store.Standing`)."""
+
+    @property
+    def integrity(self) -> VerdictStatus | None: ...
+    @property
+    def reverified(self) -> str | None: ...
+    @property
+    def scores(self) -> dict[str, float]: ...
+
+
+class Counted(NamedTuple):
+    """One attempt."""
+
+    outcome: Outcome
+    used: dict[str, float]
+    """Measure to amount; those of `MEASURES` that were recorded."""
+    reverified: str | None
+    """`agree`, `disagree`, `flaky` or `cannot`; None where nobody judged its state again."""
+    scores: dict[str, float]
+    """Process check to its score."""
+    source: int
+    """Which run it is of, by its place among those that were named."""
+
+
+def counted(rows: Iterable[Row], stands: Mapping[str, Stands], *, source: int = 0) -> list[Counted]:
+    """The attempts of one run.
+
+    Args:
+        rows: Its deciding tries (`store.deciding`).
+        stands: Chain to how it stands (`store.standing`).
+        source: Its place among several runs: attempts of different runs at one task are different attempts.
+    """
+    found = []
+    for row in rows:
+        now = stands[row.chain]
+        status: VerdictStatus = row.outcome or ("error" if row.broke is not None else "unknown")
+        doubtful = is_doubtful(row.outcome, now.integrity, now.reverified)
+        number = source * _APART + row.number
+        outcome = Outcome(row.task, row.agent, row.model, number, status, row.score, doubtful)
+        found.append(Counted(outcome, _used(row), now.reverified, now.scores, source))
+    return found
+
+
+def _used(row: Row) -> dict[str, float]:
+    given = row.metrics
+    found: dict[str, float | None] = {"cost_usd": given.get("cost_usd"), "turns": given.get("turns", float(row.steps))}
+    if "prompt_tokens" in given and "completion_tokens" in given:
+        found["tokens"] = given["prompt_tokens"] + given["completion_tokens"]
+    found["seconds"] = given.get("wall_s", _between(row.started, row.finished))
+    return {name: float(value) for name in MEASURES if (value := found.get(name)) is not None}
+
+
+def _between(started: float | None, finished: float | None) -> float | None:
+    """An imported record may know no time, or one that runs backwards."""
+    return finished - started if started and finished and finished >= started else None

@@ -1,0 +1,272 @@
+"""What `assay stats --table` shows beside the rates: the numbers come from `assay.statistics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .tables import interval_text
+
+if TYPE_CHECKING:
+    from assay.analysis.columns import Counted
+    from assay.statistics import Amount, Component, Grid, ReportCard, TaskCount
+
+__all__ = ["TABLES", "Given", "Table", "levels_of"]
+
+Rows = list[dict[str, str]]
+
+
+class Given(NamedTuple):
+    """What every table is made from."""
+
+    runs: tuple[str, ...]
+    attempts: list[Counted]
+    options: tuple[str, ...]
+    """Of each run: its agent's options, as one text."""
+    k: int
+
+    @property
+    def counts(self) -> tuple[TaskCount, ...]:
+        """By agent, model and task."""
+        from assay.statistics import count_by_task
+
+        return count_by_task(one.outcome for one in self.attempts)
+
+
+class Table(NamedTuple):
+    """One table: its numbers, and how they are shown."""
+
+    make: Callable[[Given], Any]
+    rows: Callable[[Any], Rows]
+    empty: str
+
+
+def levels_of(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
+    """The agent options of each run, `-` where there are none, or none is known."""
+    from assay.store import RunStore
+
+    found = []
+    for run in runs:
+        with RunStore.open(root, run) as store:
+            config = store.manifest().get("config")
+        options = config.get("agent_options") if isinstance(config, dict) else None
+        pairs = options.items() if isinstance(options, dict) else ()
+        found.append(", ".join(f"{key}={value}" for key, value in sorted(pairs)) or "-")
+    return tuple(found)
+
+
+def _who(agent: str, model: str | None) -> dict[str, str]:
+    return {"agent": agent, "model": model or "-"}
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _spending(given: Given) -> Any:
+    from assay.analysis.columns import MEASURES
+    from assay.statistics import spending
+
+    return spending([(one.outcome, one.used) for one in given.attempts], tuple(MEASURES))
+
+
+def _spending_rows(found: Any) -> Rows:
+    return [
+        {
+            **_who(one.agent, one.model),
+            "pass@1 [95%]": interval_text(one.pass_at_1),
+            "measure": amount.measure,
+            "an attempt [95%]": _amount_text(amount),
+            "median": f"{amount.median:.4g}",
+            "most": f"{amount.most:.4g}",
+            "in all": f"{'>= ' if amount.missing else ''}{amount.total:.6g}",
+            "a pass": "-" if amount.per_pass is None else f"{amount.per_pass:.4g}",
+            "not known": str(amount.missing),
+            "front": "yes" if amount.on_front else "-",
+        }
+        for one in found
+        for amount in one.amounts
+    ]
+
+
+def _amount_text(amount: Amount) -> str:
+    mean = amount.mean
+    if mean.value is None or mean.low is None or mean.high is None:
+        return "-" if mean.value is None else f"{mean.value:.4g}"
+    return f"{mean.value:.4g} [{mean.low:.4g}, {mean.high:.4g}]"
+
+
+def _tasks(given: Given) -> Any:
+    from assay.statistics import profiles
+
+    return profiles(given.counts)
+
+
+def _task_rows(found: Any) -> Rows:
+    return [
+        {
+            "task": one.task,
+            "attempts": str(one.attempts),
+            "rate [95%]": f"{one.rate:.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]",
+            "band": one.band,
+            "configurations": str(one.configurations),
+            "discrimination": _number(one.discrimination, 2),
+            "mixed": str(one.mixed),
+            "p (1 - p)": _number(one.contrast),
+        }
+        for one in sorted(found, key=lambda profile: (profile.rate, profile.task))
+    ]
+
+
+def _grid(given: Given) -> Any:
+    from assay.statistics import grid
+
+    factors = {
+        "agent": [one.outcome.agent for one in given.attempts],
+        "model": [one.outcome.model or "-" for one in given.attempts],
+        "options": [given.options[one.source] for one in given.attempts],
+        "run": [given.runs[one.source] for one in given.attempts],
+    }
+    kept = {name: column for name, column in factors.items() if name in ("agent", "model") or len(set(column)) > 1}
+    if "options" in kept and _same_split(kept["options"], factors["run"]):
+        del kept["run"]  # a run is known by its options: two names of one factor explain nothing apart
+    return grid([one.outcome for one in given.attempts], kept)
+
+
+def _same_split(one: Sequence[str], other: Sequence[str]) -> bool:
+    return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
+
+
+def _grid_rows(found: Grid) -> Rows:
+    cells: Rows = [
+        {
+            **dict(zip(found.factors, cell.levels, strict=True)),
+            "tasks": str(cell.tasks),
+            "attempts": str(cell.attempts),
+            "pass@1 [95%]": interval_text(cell.pass_at_1),
+        }
+        for cell in found.cells
+    ]
+    return [*cells, *(_component_row(found, part) for part in found.components)]
+
+
+def _component_row(found: Grid, part: Component) -> dict[str, str]:
+    share = "nothing varies" if part.share is None else f"explains {part.share:.1%}"
+    return {found.factors[0]: f"({part.name})", "pass@1 [95%]": share}
+
+
+def _flakes(given: Given) -> Any:
+    from collections import Counter
+
+    from assay.statistics import flakes
+
+    told = [one.outcome for one in given.attempts if one.reverified in ("disagree", "flaky")]
+    return flakes(given.counts, Counter((one.agent, one.model, one.task) for one in told))
+
+
+def _flake_rows(found: Any) -> Rows:
+    return [
+        {
+            "task": one.task,
+            **_who(one.agent, one.model),
+            "passed": f"{one.passed} of {one.judged}",
+            "rate [95%]": f"{one.rate:.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]",
+            "verifier differed": str(one.verifier),
+        }
+        for one in found
+    ]
+
+
+def _scores(given: Given) -> Any:
+    from assay.statistics import report_card
+
+    names = sorted({name for one in given.attempts for name in one.scores})
+    found = {}
+    for name in names:
+        told = [one for one in given.attempts if name in one.scores and one.outcome.status in ("pass", "fail")]
+        good = [one.outcome.status == "pass" and not one.outcome.doubtful for one in told]
+        inside = [one for one in told if 0 <= one.scores[name] <= 1]
+        if told and len(inside) == len(told):
+            found[name] = report_card([one.scores[name] for one in told], good, [one.outcome.task for one in told])
+    return found
+
+
+def _score_rows(found: dict[str, ReportCard]) -> Rows:
+    return [
+        {
+            "score": name,
+            "attempts": str(card.n),
+            "AUC [95%]": _number(card.auc)
+            + ("" if card.auc_interval is None else f" [{card.auc_interval.low:.3f}, {card.auc_interval.high:.3f}]"),
+            "ECE": _number(card.ece),
+            "Brier": _number(card.brier),
+            "its pick passes": _number(card.selected),
+            "a blind pick": _number(card.at_random),
+            "the best pick": _number(card.at_best),
+        }
+        for name, card in found.items()
+    ]
+
+
+class Steady(NamedTuple):
+    """How far one configuration repeats itself."""
+
+    agent: str
+    model: str | None
+    consistency: Any
+    blind_replay: float | None
+    k: int
+
+
+def _reliability(given: Given) -> Any:
+    from assay.statistics import blind_replay_line, outcome_consistency
+
+    groups: dict[tuple[str, str | None], list[TaskCount]] = {}
+    for count in given.counts:
+        groups.setdefault((count.agent, count.model), []).append(count)
+    return [
+        Steady(agent, model, outcome_consistency(mine), blind_replay_line(mine, given.k), given.k)
+        for (agent, model), mine in groups.items()
+    ]
+
+
+def _reliability_rows(found: list[Steady]) -> Rows:
+    return [
+        {
+            **_who(one.agent, one.model),
+            "consistency [95%]": interval_text(one.consistency),
+            f"blind replay of the best of {one.k}": _number(one.blind_replay),
+        }
+        for one in found
+    ]
+
+
+def _ranking(given: Given) -> Any:
+    from assay.statistics import count_by_task, halves, predictive_validity
+
+    if len(given.runs) == 1:
+        return predictive_validity(*halves(given.counts))
+    sides = [[one.outcome for one in given.attempts if (one.source == 0) is first] for first in (True, False)]
+    return predictive_validity(*(count_by_task(side) for side in sides))
+
+
+def _ranking_rows(found: Any) -> Rows:
+    if found.value is None:
+        return []
+    ends = "" if found.interval is None else f" [{found.interval.low:.3f}, {found.interval.high:.3f}]"
+    return [{"configurations": str(found.n), "rank correlation [95%]": f"{found.value:.3f}{ends}"}]
+
+
+TABLES: dict[str, Table] = {
+    "spending": Table(_spending, _spending_rows, "no attempt says what it used"),
+    "tasks": Table(_tasks, _task_rows, "no task was judged"),
+    "grid": Table(_grid, _grid_rows, "no attempt has ended"),
+    "flakes": Table(_flakes, _flake_rows, "nothing flips: every task came out the same each time"),
+    "scores": Table(_scores, _score_rows, "no attempt has a process score in [0, 1]: `assay audit` gives some"),
+    "reliability": Table(_reliability, _reliability_rows, "no attempt has ended"),
+    "ranking": Table(
+        _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
+    ),
+}
+"""Beside `rates`, in the order in which they are shown."""

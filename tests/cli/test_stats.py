@@ -1,0 +1,87 @@
+"""`assay stats --table ...` on a small store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from assay.cli.app import build_app
+from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictGiven
+from assay.store import RunStore, annotate
+
+pytestmark = pytest.mark.quick
+GOOD = {"weak": 2, "fair": 4, "strong": 7}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with RunStore.create(tmp_path, "r", {"config": {"agent_options": {"depth": 3}}}) as store:
+        for agent, good in GOOD.items():
+            for n in range(8):
+                for number in range(2):
+                    chain = f"t{n}@{agent}-{number}.0"
+                    passed = n < good - number
+                    started = AttemptStarted("r", chain[:-2], f"t{n}", "d", agent, None, 0, number, at=1.0)
+                    verdict = Verdict("tests", "outcome", "pass" if passed else "fail", float(passed), "")
+                    used = {"cost_usd": 0.1 * good, "prompt_tokens": 90.0, "completion_tokens": 10.0, "wall_s": 2.0}
+                    ended = AttemptEnded("done", at=3.0, metrics=used)
+                    store.append(chain, [started, VerdictGiven(verdict), ended])
+    return tmp_path
+
+
+def assay(store: Path, *words: str) -> Result:
+    return CliRunner().invoke(build_app(), ["stats", *words, "--store", str(store)])
+
+
+def test_every_table_is_there_in_every_form(store: Path) -> None:
+    told = json.loads(assay(store, "--table", "all", "--json").stdout)
+    assert list(told["tables"]) == ["flakes", "grid", "ranking", "reliability", "scores", "spending", "tasks"]
+    for form in ("text", "markdown", "latex"):
+        shown = assay(store, "--table", "all", "--format", form)
+        assert shown.exit_code == 0
+        assert all(name in shown.stdout for name in ("rates", *told["tables"]))
+
+
+def test_spending_names_the_front(store: Path) -> None:
+    found = csv.DictReader(io.StringIO(assay(store, "--table", "spending", "--format", "csv").stdout))
+    costs = {row["agent"]: row for row in found if row["measure"] == "cost_usd"}
+    assert {agent: row["front"] for agent, row in costs.items()} == {"weak": "yes", "fair": "yes", "strong": "yes"}
+    assert costs["strong"]["a pass"] == "0.8615"  # 16 attempts at 0.7 for 13 passes
+
+
+def test_tasks_flakes_and_grid_say_what_was_recorded(store: Path) -> None:
+    told = json.loads(assay(store, "--table", "tasks", "--table", "flakes", "--table", "grid", "--json").stdout)[
+        "tables"
+    ]
+    bands = {one["task"]: one["band"] for one in told["tasks"]}
+    assert (bands["t0"], bands["t3"], bands["t6"], bands["t7"]) == ("always", "middling", "hard", "never")
+    assert {(one["task"], one["agent"]) for one in told["flakes"]} == {(f"t{good - 1}", agent) for agent, good in GOOD.items()}
+    assert told["grid"]["factors"] == ["agent", "model"]
+    assert [part["name"] for part in told["grid"]["components"]] == ["agent", "task", "residual"]
+
+
+def test_a_process_score_gets_its_report_card(store: Path) -> None:
+    with RunStore.open(store, "r") as run:
+        rows = run.attempts()
+    for row in rows:
+        annotate(store, "r", row.chain, [VerdictGiven(Verdict("quality", "process", "pass", row.score, ""))])
+    card = json.loads(assay(store, "--table", "scores", "--json").stdout)["tables"]["scores"]["quality"]
+    assert (card["n"], card["auc"], card["ece"]) == (48, 1.0, 0.0)
+
+
+def test_the_ranking_of_two_halves_or_of_two_runs(store: Path) -> None:
+    shown = assay(store, "--table", "ranking").stdout
+    assert shown.splitlines()[1].split()[:2] == ["3", "1.000"]
+
+
+def test_wrong_tables_are_answered_in_a_paragraph(store: Path) -> None:
+    unknown = assay(store, "--table", "grids")
+    assert (unknown.exit_code, "no table is called 'grids'" in unknown.stderr) == (2, True)
+    several = assay(store, "--table", "all", "--format", "csv")
+    assert (several.exit_code, "csv writes one table" in several.stderr) == (2, True)
