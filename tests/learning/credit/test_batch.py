@@ -31,7 +31,7 @@ def test_turns_of_an_attempt_in_several_rows_stand_in_the_order_of_steps() -> No
     early = row("a", spans=[{"step": 0}, {"step": 3}])
     late = row("a", spans=[{"step": 0, "trained": False}, {"step": 1}], branch="1")
     held = batch_of([row("b", 1), early, late])
-    assert held.attempts == (("r", "b"), ("r", "a"))
+    assert held.attempts == (("r", "b", ""), ("r", "a", ""))
     assert held.places == ((0, 0), (1, 0), (2, 1), (1, 1))
     assert held.batch.attempt.tolist() == [0, 1, 1, 1]
 
@@ -41,16 +41,14 @@ def test_columns_say_what_rows_say() -> None:
         {"step": 0, "state": "s0", "weight_version": "step-12", "progress": 0.5, "reward": 0.25},
         {"step": 1, "state": "s1", "weight_version": "blake3:77", "error": True},
     ]
-    held = batch_of(
-        [row("a", spans=spans, score=0.5, final_state="s0"), row("b", parent="a")], Columns("score", True)
-    ).batch
+    held = batch_of([row("a", spans=spans, score=0.5, final_state="s0"), row("b")], Columns("score", True)).batch
     assert held.reward.tolist() == [0.5, 1.0]
     assert held.state.tolist() == [0, 1, -1, -1]
     assert held.version.tolist() == [12, -1, -1, -1]
     assert held.turn_reward.tolist() == [0.25, 0, 0, 0]
     assert held.error.tolist() == [False, True, False, False]
     assert held.logprob.tolist() == [-0.5] * 4
-    assert held.parent.tolist() == [-1, 0]
+    assert held.parent.tolist() == [-1, -1]
     np.testing.assert_array_equal(held.progress, [0.5, np.nan, np.nan, np.nan])
     assert held.final_state is not None
     assert held.final_state.tolist() == [0, -1]
@@ -75,3 +73,19 @@ def test_rows_of_one_attempt_that_disagree_are_refused() -> None:
 
 def test_no_rows_give_no_credit() -> None:
     assert credited([]).rows == []
+
+
+def test_sub_agents_are_attempts_of_their_own_where_asked() -> None:
+    rows = [
+        row("a", 1),
+        row("a", 1, branch="1", parent="0", cause="sub_agent"),
+        row("a", 1, branch="2", parent="1", cause="sub_agent"),
+        row("a", 1, branch="3", parent="1", cause="compaction"),
+        row("b", 1, outcome="fail"),
+    ]
+    held = batch_of(rows, Columns(sub_agents=True))
+    assert [sub for _, _, sub in held.attempts] == ["", "1", "2", ""]
+    assert held.batch.parent.tolist() == [-1, 0, 1, -1]
+    assert held.batch.attempt.tolist() == [0, 1, 1, 2, 3]
+    assert batch_of(rows).batch.attempt.tolist() == [0, 0, 0, 0, 1]
+    assert credited(rows, CreditConfig("m-grpo")).batch.parent.tolist() == [-1, 0, 1, -1]

@@ -32,6 +32,9 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether what the world gave on the way counts. It comes from the world, not from a verifier."""
     versions: dict[str, int] = {}
     """Number of each weight version that is not one itself (`12`, `v12` and `step-12` are)."""
+    sub_agents: bool = False
+    """Whether each sub-agent is an attempt of its own, with the outcome of the one that it worked for (`m-grpo` needs
+    it); else its turns are turns of that attempt."""
 
 
 class Batched(NamedTuple):
@@ -40,8 +43,8 @@ class Batched(NamedTuple):
     batch: Batch
     places: tuple[tuple[int, int], ...]
     """[T] row, and position in its `turns`."""
-    attempts: tuple[tuple[str, str], ...]
-    """[A] run and chain."""
+    attempts: tuple[tuple[str, str, str], ...]
+    """[A] run, chain, and branch with which a sub-agent began; empty for the main agent."""
 
 
 def batch_of(rows: Sequence[TrainingRow], columns: Columns | None = None, **extra: Any) -> Batched:
@@ -57,11 +60,13 @@ def batch_of(rows: Sequence[TrainingRow], columns: Columns | None = None, **extr
         ValueError: A column does not fit, or two rows of one attempt disagree about its outcome.
     """
     given = columns or Columns()
-    attempts: dict[tuple[str, str], int] = {}
+    attempts: dict[tuple[str, str, str], int] = {}
     first: list[TrainingRow] = []
+    began = _began(rows) if given.sub_agents else {}
     places: list[tuple[int, int | None, int, int]] = []
     for number, row in enumerate(rows):
-        at = attempts.setdefault((row.run, row.chain), len(attempts))
+        key = (row.run, row.chain, began.get((row.run, row.chain, row.branch), ""))
+        at = attempts.setdefault(key, len(attempts))
         if at == len(first):
             first.append(row)
         elif (first[at].outcome, first[at].integrity) != (row.outcome, row.integrity):
@@ -76,7 +81,8 @@ def batch_of(rows: Sequence[TrainingRow], columns: Columns | None = None, **extr
     states: dict[str, int] = {}
     made = batch(
         attempt=np.fromiter((place[0] for place in places), np.int64, len(places)),
-        **_of_attempts(first, attempts, given),
+        **_of_attempts(first, given),
+        parent=_parents(rows, attempts, began),
         **_of_turns([(rows[number], rows[number].turns[position]) for _, _, number, position in places], states, given),
         final_state=_codes([row.final_state for row in first], states),
         **extra,
@@ -84,24 +90,41 @@ def batch_of(rows: Sequence[TrainingRow], columns: Columns | None = None, **extr
     return Batched(made, tuple(place[2:] for place in places), tuple(attempts))
 
 
-def _of_attempts(
-    first: Sequence[TrainingRow], attempts: Mapping[tuple[str, str], int], given: Columns
-) -> dict[str, Any]:
-    by_name = {(row.run, row.attempt): number for number, row in enumerate(first)}
+def _began(rows: Sequence[TrainingRow]) -> dict[tuple[str, str, str], str]:
+    """Branch to the branch with which its sub-agent began; branches of main agents are not in it."""
+    held = {(row.run, row.chain, row.branch): row for row in rows}
+    found = {}
+    for run, chain, branch in held:
+        at, seen = held.get((run, chain, branch)), set()
+        while at is not None and at.cause != "sub_agent" and at.branch not in seen:
+            seen.add(at.branch)
+            at = held.get((run, chain, at.parent or ""))
+        if at is not None and at.cause == "sub_agent":
+            found[run, chain, branch] = at.branch
+    return found
+
+
+def _parents(
+    rows: Sequence[TrainingRow],
+    attempts: Mapping[tuple[str, str, str], int],
+    began: Mapping[tuple[str, str, str], str],
+) -> list[int]:
+    left = {(row.run, row.chain, row.branch): row.parent for row in rows if row.cause == "sub_agent"}
+    found = []
+    for run, chain, branch in attempts:
+        caller = began.get((run, chain, left.get((run, chain, branch)) or ""), "")
+        found.append(attempts.get((run, chain, caller), -1) if branch else -1)
+    return found
+
+
+def _of_attempts(first: Sequence[TrainingRow], given: Columns) -> dict[str, Any]:
     groups: dict[str, int] = {}
     return {
         "group": [groups.setdefault(row.group, len(groups)) for row in first],
         "reward": [_reward(row, given) for row in first],
         "outcome": [_outcome(row) for row in first],
         "integrity": [NOT_JUDGED if row.integrity is None else OUTCOMES.index(row.integrity) for row in first],
-        "parent": [_parent(row, attempts, by_name) for row in first],
     }
-
-
-def _parent(row: TrainingRow, attempts: Mapping[tuple[str, str], int], names: Mapping[tuple[str, str], int]) -> int:
-    if row.parent is None:
-        return -1
-    return attempts.get((row.run, row.parent), names.get((row.run, row.parent), -1))
 
 
 def _reward(row: TrainingRow, given: Columns) -> float:
@@ -182,11 +205,14 @@ def credited(
 ) -> Given:
     """Rows with credit as configured.
 
+    Where no columns are given, sub-agents are attempts of their own for `m-grpo` and for nothing else.
+
     Raises:
         UserError: An option does not exist, or the rows lack what the method needs.
         ValueError: The rows make no batch.
     """
     held = list(rows)
-    made = batch_of(held, columns, **extra)
-    given = credit_of(made.batch, config or CreditConfig())
+    asked = config or CreditConfig()
+    made = batch_of(held, columns or Columns(sub_agents=asked.method == "m-grpo"), **extra)
+    given = credit_of(made.batch, asked)
     return Given(onto(held, made, given), given, made.batch)
