@@ -1,0 +1,85 @@
+"""One line for each event of an attempt: what a reader scans to find the place that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ._light import MOST_PARSED, LightEvidence, LightStep, LightToolCall, one_line
+
+__all__ = ["of_evidence", "of_step", "of_verdict", "shown_argv"]
+
+_TELLING = ("command", "cmd", "code", "path", "file_path", "filename", "pattern", "query", "url", "text", "content")
+
+
+def of_step(step: LightStep) -> str:
+    """What was done, else what was said, else what was thought."""
+    if step.tool_calls:
+        told = _of_call(step.tool_calls[0])
+        more = len(step.tool_calls) - 1
+        return f"{told} (+{more} more)" if more else told
+    return one_line(step.message or step.reasoning or "")
+
+
+def _of_call(call: LightToolCall) -> str:
+    parsed = _parsed(call.arguments)
+    if isinstance(parsed, dict):
+        named = [parsed[key] for key in _TELLING if key in parsed]
+        value = named[0] if named else next(iter(parsed.values()), "")
+        shown = shown_argv(value)
+    else:
+        shown = call.arguments[:1000]
+    return one_line(f"{call.name[:60]}: {shown}" if shown else call.name)
+
+
+def _parsed(arguments: str) -> Any:
+    if len(arguments) > MOST_PARSED:
+        return None
+    try:
+        return msgspec.json.decode(arguments.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
+def shown_argv(value: object) -> str:
+    """A command as it would be typed, more or less."""
+    if isinstance(value, list):
+        return " ".join(str(part)[:300] for part in value[:20])
+    return value[:1000] if isinstance(value, str) else str(value)[:300] if isinstance(value, int | float | bool) else ""
+
+
+def of_evidence(found: LightEvidence) -> str:
+    """The kind of a fact, and the little of it that fits."""
+    return one_line(f"{found.kind}: {told}" if (told := _told(found)) else found.kind)
+
+
+def _told(found: LightEvidence) -> str:
+    data = found.data
+    if data.argv is not None:
+        code = f" → exit {data.exit_code}" if isinstance(data.exit_code, int) else ""
+        return shown_argv(data.argv)[:80] + code
+    if isinstance(data.counts, Mapping):
+        return _counted(data.counts)
+    if isinstance(data.values, Mapping):
+        return ", ".join(f"{key} {value}" for key, value in list(data.values.items())[:5])
+    if found.kind == "snapshot" and isinstance(data.changes, int):
+        return f"{data.changes} changed path{'' if data.changes == 1 else 's'}"
+    if isinstance(data.changes, list):
+        return f"{len(data.changes)} changed path{'' if len(data.changes) == 1 else 's'}"
+    for value in (data.decision, data.path, data.name):
+        if isinstance(value, str) and value:
+            return f"{value} ({data.rule})" if isinstance(data.rule, str) and value is data.decision else value
+    return str(data.count) if isinstance(data.count, int) else ""
+
+
+def _counted(counts: Mapping[Any, Any]) -> str:
+    known = [(str(key), value) for key, value in counts.items() if isinstance(value, int) and value]
+    known.sort(key=lambda pair: (pair[0] not in ("failed", "error"), pair[0]))
+    return ", ".join(f"{value} {key}" for key, value in known[:5])
+
+
+def of_verdict(check: str, status: str, reason: str) -> str:
+    """Check, status and reason."""
+    return one_line(f"{check}: {status}: {reason}")

@@ -1,0 +1,152 @@
+"""Events of a chain decoded for a line of the outline alone: what a line does not show is skipped, not decoded.
+
+Records come from strangers: every field that a line shows is taken as it is and cut short.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from assay.errors import StoreError
+from assay.records import Verdict
+from assay.store.chain import Link
+
+__all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "light", "one_line"]
+
+MOST_PARSED = 32_768
+"""Characters of a call's arguments that are looked into for a headline."""
+
+
+class LightToolCall(msgspec.Struct):
+    """A tool call."""
+
+    name: str = ""
+    arguments: str = ""
+    error: str | None = None
+
+
+class LightSeen(msgspec.Struct):
+    """What came back, without it."""
+
+    exit_code: int | None = None
+    error: bool = False
+    timed_out: bool = False
+    truncated: msgspec.Raw | None = None
+    stderr_truncated: msgspec.Raw | None = None
+
+
+class LightNames(msgspec.Struct):
+    """The names that an imported step has of its actor (`assay.analysis.actors`)."""
+
+    name: Any = None
+    agent: Any = None
+    agent_name: Any = None
+
+
+class LightStep(msgspec.Struct):
+    """A step."""
+
+    index: int = 0
+    actor: str = ""
+    message: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[LightToolCall, ...] = ()
+    observations: tuple[LightSeen, ...] = ()
+    call: str | None = None
+    state: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    extra: LightNames = msgspec.field(default_factory=LightNames)
+
+
+class LightUsage(msgspec.Struct):
+    """Counts."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class LightCertificate(msgspec.Struct):
+    """Whether it is certified."""
+
+    certified: bool = False
+
+
+class LightCall(msgspec.Struct):
+    """A model call, without what was said."""
+
+    id: str = ""
+    model: str = ""
+    usage: LightUsage = msgspec.field(default_factory=LightUsage)
+    completion_token_ids: msgspec.Raw | None = None
+    parent: str | None = None
+    branch: str | None = None
+    cause: str | None = None
+    state: str | None = None
+    certificate: LightCertificate | None = None
+    lineage: dict[str, str] = {}
+    error: str | None = None
+    started: float | None = None
+    ended: float | None = None
+
+
+class LightData(msgspec.Struct):
+    """What a line may say of a fact, whatever kind it is."""
+
+    argv: Any = None
+    exit_code: Any = None
+    path: Any = None
+    name: Any = None
+    count: Any = None
+    counts: Any = None
+    values: Any = None
+    changes: Any = None
+    decision: Any = None
+    rule: Any = None
+    step: Any = None
+    beside: Any = None
+
+
+class LightEvidence(msgspec.Struct):
+    """A fact."""
+
+    id: str = ""
+    channel: str = ""
+    kind: str = ""
+    data: LightData = msgspec.field(default_factory=LightData)
+    at: float | None = None
+
+
+class LightEvent(msgspec.Struct):
+    """An event: the one field that its type has, or a note's name."""
+
+    type: str
+    step: LightStep | None = None
+    call: LightCall | None = None
+    evidence: LightEvidence | None = None
+    verdict: Verdict | None = None
+    name: str = ""
+    ended: str | None = None
+    stopped: str | None = None
+    broke: str | None = None
+    at: float | None = None
+
+
+_DECODER = msgspec.json.Decoder(LightEvent)
+
+
+def light(link: Link) -> LightEvent:
+    """An event, lightly. Raises `StoreError` where its bytes are none."""
+    try:
+        return _DECODER.decode(link.body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        message = f"event {link.index} of {link.chain} is damaged: {exc}"
+        raise StoreError(message) from exc
+
+
+def one_line(text: str, most: int = 100) -> str:
+    """The beginning of a text on one line."""
+    words = " ".join(text[: 8 * most].split())
+    return words if len(words) <= most else words[: most - 1] + "…"

@@ -1,0 +1,119 @@
+"""Which views of its attempts an export of a run holds: the outlines first, then lines, calls and tokens, then what is
+long, as far as it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from assay.store import RunStore
+
+from .chains import opened
+from .interface import named
+from .outline import FLAGS, outline_of
+from .steps import AT_ONCE, shown_lines
+from .texts import PART
+
+__all__ = ["blobs", "calls", "lines", "outlines", "pictures", "shown", "texts", "tokens"]
+
+PARTS: Final = 8
+"""Pieces of a text, and parts of a call's tokens, that an export holds."""
+
+
+def _chains(root: Path, run: str) -> list[str]:
+    with RunStore.open(root, run) as store:
+        return [row.chain for row in store.attempts()]
+
+
+def outlines(root: Path, run: str) -> Iterator[str]:
+    """All outlines."""
+    for chain in _chains(root, run):
+        yield named("run", run, "attempt", chain, "outline")
+
+
+def lines(root: Path, run: str) -> Iterator[str]:
+    """All lines."""
+    for chain in _chains(root, run):
+        for start in _starts(root, run, chain):
+            yield named("run", run, "attempt", chain, "lines", str(start))
+
+
+def _starts(root: Path, run: str, chain: str) -> range:
+    return range(0, max(len(outline_of(root, run, chain).events), 1), AT_ONCE)
+
+
+def calls(root: Path, run: str) -> Iterator[str]:
+    """All model calls."""
+    for chain in _chains(root, run):
+        for event in outline_of(root, run, chain).calls.values():
+            yield named("run", run, "attempt", chain, "call", str(event))
+
+
+def tokens(root: Path, run: str) -> Iterator[str]:
+    """The first tokens of each call that has some."""
+    for chain in _chains(root, run):
+        outline = outline_of(root, run, chain)
+        for line in outline.call_lines.values():
+            if outline.flags[line] & FLAGS["tokens"]:
+                event = outline.calls_of[line] if outline.calls_of[line] >= 0 else outline.events[line]
+                yield named("run", run, "attempt", chain, "tokens", str(event), "0")
+
+
+class _Long(NamedTuple):
+    """Something that a line shows in part, or not at all."""
+
+    kind: Literal["text", "picture", "blob", "shown"]
+    at: str
+    length: int = 0
+
+
+def _long(value: Any) -> Iterator[_Long]:
+    """All of it in a line's JSON."""
+    if isinstance(value, dict):
+        at, length, digest = value.get("at"), value.get("length"), value.get("digest")
+        if isinstance(at, str) and isinstance(length, int) and (value.get("image") or "tail" in value):
+            yield _Long("picture" if value.get("image") else "text", at, length)
+        elif isinstance(digest, str) and isinstance(length, int):
+            yield _Long("blob", digest, length)
+        listed = value.get("pictures")
+        yield from (_Long("shown", each) for each in (listed if isinstance(listed, list) else ()))
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _long(each)
+
+
+def _longs(kind: str, root: Path, run: str) -> Iterator[str]:
+    for chain in _chains(root, run):
+        outline = outline_of(root, run, chain)
+        for start in _starts(root, run, chain):
+            with opened(root, run, chain) as found:
+                made = msgspec.to_builtins(shown_lines(found, outline, start)["lines"])
+            for line in made:
+                event = line["event"]
+                for each in _long(line):
+                    if each.kind == kind:
+                        yield from _names(each, run, chain, event)
+
+
+def _names(each: _Long, run: str, chain: str, event: int) -> Iterable[str]:
+    parts = range(min(-(-each.length // PART), PARTS))
+    match each.kind:
+        case "text":
+            return (named("run", run, "attempt", chain, "text", str(event), each.at, str(part)) for part in parts)
+        case "picture":
+            return (named("run", run, "attempt", chain, "picture", str(event), each.at),)
+        case "blob":
+            return (named("run", run, "blob", each.at, str(part)) for part in parts)
+        case "shown":
+            return (named("run", run, "shown", each.at),)
+
+
+texts = partial(_longs, "text")
+pictures = partial(_longs, "picture")
+blobs = partial(_longs, "blob")
+shown = partial(_longs, "shown")

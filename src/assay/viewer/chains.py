@@ -1,0 +1,100 @@
+"""Reads one chain of a run by parts: its row, some of its events, and what was learnt of it after the run was sealed.
+
+Events are numbered as in the chain; what an addendum says of the chain follows behind its last event, in order, so that
+one number finds both. Nothing here reads a chain whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.errors import UserError
+from assay.records import Noted
+from assay.store import AttemptRow, RunStore
+from assay.store.addenda import addendum_links
+from assay.store.chain import Link, event_of
+
+__all__ = ["Chain", "opened"]
+
+_NEAR = 16
+"""Events between two wanted ones that are read along, because asking twice takes longer."""
+
+
+class Chain(NamedTuple):
+    """One chain, open."""
+
+    store: RunStore
+    row: AttemptRow
+    later: tuple[Link, ...]
+    """What addenda say of it."""
+
+    @property
+    def length(self) -> int:
+        """How many events there are, those learnt later included."""
+        return self.row.length + len(self.later)
+
+    def links(self, start: int, stop: int) -> Iterator[Link]:
+        """The events with `start <= number < stop`; the index of each is its number."""
+        yield from self.store.part(self.row.chain, start, min(stop, self.row.length))
+        for number in range(max(start, self.row.length), min(stop, self.length)):
+            found = self.later[number - self.row.length]
+            yield Link(found.chain, number, found.previous, found.body, found.digest)
+
+    def some(self, numbers: Iterable[int]) -> dict[int, Link]:
+        """Events by number, read in few strokes; those that there are not are left out."""
+        wanted = sorted(set(numbers))
+        found: dict[int, Link] = {}
+        for first, last in _strokes(wanted):
+            found |= {link.index: link for link in self.links(first, last + 1)}
+        return {number: found[number] for number in wanted if number in found}
+
+    def link(self, number: int) -> Link:
+        """One event. Raises `UserError` where there is none."""
+        found = next(self.links(number, number + 1), None)
+        if found is None:
+            message = f"attempt {self.row.chain!r} has no event {number}: it has {self.length}"
+            raise UserError(message)
+        return found
+
+
+@contextlib.contextmanager
+def opened(root: Path, run: str, chain: str) -> Iterator[Chain]:
+    """A chain to read, as it is at this moment.
+
+    Raises:
+        UserError: There is none of that name.
+        StoreError: The run is missing or damaged.
+    """
+    with RunStore.open(root, run) as store, store.snapshot():
+        row = store.row(chain)
+        if row is None:
+            message = f"run {run!r} has no attempt {chain[:200]!r}"
+            raise UserError(message)
+        later = tuple(_learnt_later(store, chain)) if store.is_sealed else ()
+        yield Chain(store, row, later)
+
+
+def _learnt_later(store: RunStore, chain: str) -> Iterator[Link]:
+    """What the addenda of a sealed run say of one chain. Only notes that name a chain are decoded."""
+    for segment in addendum_links(store.layout):
+        about: object = None
+        for link in segment.links:
+            if b'"name":"about"' in link.body:
+                body = event_of(link).body
+                if isinstance(body, Noted) and body.name == "about":
+                    about = body.data.get("chain")
+                    continue
+            if about == chain:
+                yield link
+
+
+def _strokes(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each group of numbers that lie near each other."""
+    at = 0
+    for position in range(1, len(numbers) + 1):
+        if position == len(numbers) or numbers[position] - numbers[position - 1] > _NEAR:
+            yield numbers[at], numbers[position - 1]
+            at = position

@@ -1,0 +1,219 @@
+"""From each verdict and finding to the very line that it rests on.
+
+A finding quotes the record, so its lines are found exactly. A verdict names evidence, not lines: of each piece of
+evidence the line is taken that says most about its reason (a test that it names, a test that failed, the last line of
+an output that tells of an error), and where there is none the evidence as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.analysis.interface import Finding, Quote
+from assay.records import Body, Evidence, EvidenceAdded, Noted, Observation, Step, StepTaken, Verdict
+from assay.records import VerdictGiven as Given
+from assay.store.chain import event_of
+
+from .chains import Chain
+from .outline import Outline
+from .texts import pointer
+
+__all__ = ["findings_of", "verdicts_of"]
+
+MOST_VERDICTS, MOST_CITED, MOST_FINDINGS, MOST_QUOTES = 200, 24, 200, 8
+_SHOWN = 200
+_TELLS = re.compile(r"\b(?:FAILED|FAIL|Traceback|[A-Z]\w*(?:Error|Exception)\b|error:|fatal:|assert)|^E ", re.MULTILINE)
+_FAILED = ("failed", "error")
+
+
+class Place(NamedTuple):
+    """A place in the record."""
+
+    line: int
+    """Of the outline."""
+    at: str
+    """JSON pointer in the event; empty for the whole of it."""
+    row: int
+    """Line of that text, from 1; 0 for the whole of it."""
+    text: str
+    """That line, cut short."""
+
+
+def verdicts_of(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
+    """All verdicts with the lines that they rest on, in the order in which they were given."""
+    events = {line: outline.events[line] for line in outline.verdicts[:MOST_VERDICTS]}
+    bodies = _bodies(chain, events.values())
+    found = [(line, given.verdict) for line, n in events.items() if isinstance(given := bodies.get(n), Given)]
+    cited = {name for _, verdict in found for name in verdict.evidence[:MOST_CITED]}
+    lines = {name: outline.evidence[name] for name in cited if name in outline.evidence}
+    facts = _bodies(chain, (outline.events[line] for line in lines.values()))
+    evidence = {
+        name: (line, fact.evidence)
+        for name, line in lines.items()
+        if isinstance(fact := facts.get(outline.events[line]), EvidenceAdded)
+    }
+    return [_verdict(line, verdict, evidence) for line, verdict in found]
+
+
+def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evidence]]) -> dict[str, Any]:
+    cited = []
+    for name in verdict.evidence[:MOST_CITED]:
+        at = evidence.get(name)
+        place = _telling(at[0], at[1], verdict.reason) if at is not None else None
+        kind = at[1].kind if at is not None else None
+        cited.append({"id": name, "kind": kind, "place": None if place is None else place._asdict()})
+    return {
+        "line": line,
+        "check": verdict.check,
+        "kind": verdict.kind,
+        "status": verdict.status,
+        "score": verdict.score,
+        "reason": verdict.reason[:2000],
+        "marks": list(verdict.marks[:30]),
+        "rewards": dict(list(verdict.rewards.items())[:20]),
+        "verifier": verdict.verifier,
+        "duration_s": verdict.duration_s,
+        "cited": cited,
+        "left_out": max(len(verdict.evidence) - MOST_CITED, 0),
+    }
+
+
+def _telling(line: int, found: Evidence, reason: str) -> Place:
+    data = found.data
+    tests = data.get("tests")
+    if found.kind == "test_report" and isinstance(tests, list):
+        test = _test(tests, reason)
+        if test is not None:
+            return Place(line, "/evidence/data/tests", 0, test[:_SHOWN])
+    for name in ("stderr", "stdout"):
+        text = data.get(name)
+        row = _row_that_tells(text, reason) if isinstance(text, str) else 0
+        if row:
+            return Place(line, pointer("evidence", "data", name), row, _line(str(text), row))
+    for name in ("values", "observed", "exit_code", "reward", "digest"):
+        if name in data:
+            shown = msgspec.json.encode({name: data[name]}).decode("utf-8", "replace")
+            return Place(line, pointer("evidence", "data", name), 0, shown[:_SHOWN])
+    return Place(line, "", 0, found.kind)
+
+
+def _test(tests: list[Any], reason: str) -> str | None:
+    """The first test that the reason names, else the first that failed."""
+    named = [(str(t.get("id", "")), t.get("status")) for t in tests if isinstance(t, dict)]
+    told = next((name for name, _ in named if name and name in reason), None)
+    return told or next((name for name, status in named if status in _FAILED), None)
+
+
+def _row_that_tells(text: str, reason: str) -> int:
+    """The line of an output that names what the reason names, else the last that tells of an error; 0 for none."""
+    for word in re.findall(r"[\w/.]+::[\w:\[\].-]+|\btest_\w+", reason)[:5]:
+        at = text.find(word.rpartition("::")[2])
+        if at >= 0:
+            return text.count("\n", 0, at) + 1
+    last = None
+    for last in _TELLS.finditer(text[-(1 << 20) :]):  # noqa: B007 - the last one is wanted
+        pass
+    return 0 if last is None else text.count("\n", 0, max(len(text) - (1 << 20), 0) + last.start()) + 1
+
+
+def _line(text: str, row: int) -> str:
+    return text.split("\n", row)[row - 1][:_SHOWN]
+
+
+def findings_of(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
+    """What an audit found, with the place of every quote."""
+    if outline.audited < 0:
+        return []
+    body = event_of(chain.link(outline.audited)).body
+    listed = body.data.get("findings") if isinstance(body, Noted) else None
+    found = list(_read(listed if isinstance(listed, list) else ()))[:MOST_FINDINGS]
+    lines = {q.step: outline.steps[q.step] for f in found for q in f.quotes[:MOST_QUOTES] if q.step in outline.steps}
+    cited = {name: outline.evidence[name] for f in found for name in f.evidence if name in outline.evidence}
+    bodies = _bodies(chain, (outline.events[line] for line in {*lines.values(), *cited.values()}))
+    held = {line: bodies[outline.events[line]] for line in {*lines.values(), *cited.values()}}
+    return [_finding(finding, outline, lines, cited, held) for finding in found]
+
+
+def _read(listed: Iterable[Any]) -> Iterator[Finding]:
+    """Findings that are some: an imported record may hold anything."""
+    for each in listed:
+        try:
+            yield msgspec.convert(each, Finding)
+        except (msgspec.ValidationError, ValueError, RecursionError):
+            continue
+
+
+def _finding(
+    finding: Finding, outline: Outline, lines: Mapping[int, int], cited: Mapping[str, int], held: Mapping[int, Body]
+) -> dict[str, Any]:
+    quotes = []
+    for quote in finding.quotes[:MOST_QUOTES]:
+        of_evidence = [cited[name] for name in finding.evidence if name in cited] if quote.field == "evidence" else []
+        tried = of_evidence or ([lines[quote.step]] if quote.step in lines else [])
+        places = (_quoted(line, held[line], quote) for line in tried)
+        place = next((p for p in places if p is not None), None)
+        quotes.append(
+            {"step": quote.step, "field": quote.field, "text": quote.text[:2000], "place": place and place._asdict()}
+        )
+    return {
+        "rule": finding.rule,
+        "family": finding.family,
+        "severity": finding.severity,
+        "reach": finding.reach,
+        "summary": finding.summary[:2000],
+        "steps": [[step, outline.steps.get(step, -1)] for step in finding.steps[:50]],
+        "evidence": [[name, cited.get(name, -1)] for name in finding.evidence[:50]],
+        "quotes": quotes,
+    }
+
+
+def _quoted(line: int, body: Body, quote: Quote) -> Place | None:
+    """Where a quote stands in an event; the event as a whole where its words are not found as they are."""
+    for at, text in _texts(body, quote):
+        found = text.find(quote.text)
+        if found >= 0:
+            row = text.count("\n", 0, found) + 1
+            return Place(line, at, row, _line(text, row))
+    return Place(line, "", 0, quote.text[:_SHOWN])
+
+
+def _texts(body: Body, quote: Quote) -> Iterator[tuple[str, str]]:
+    if isinstance(body, EvidenceAdded):
+        yield from (
+            (pointer("evidence", "data", name), text)
+            for name, text in body.evidence.data.items()
+            if isinstance(text, str)
+        )
+    elif isinstance(body, StepTaken):
+        yield from _texts_of_step(body.step, quote)
+
+
+def _texts_of_step(step: Step, quote: Quote) -> Iterator[tuple[str, str]]:
+    if quote.field == "message":
+        yield "/step/message", step.message or ""
+    elif quote.field == "reasoning":
+        yield "/step/reasoning", step.reasoning or ""
+    elif quote.field == "arguments":
+        for at, call in enumerate(step.tool_calls):
+            if quote.call in (None, at):
+                where = pointer("step", "tool_calls", at)
+                for name, value in (call.parsed or {}).items():
+                    if isinstance(value, str):
+                        yield where + pointer("parsed", name), value
+                yield where + "/arguments", call.arguments
+    else:
+        for at, seen in enumerate(step.observations):
+            yield from _texts_of_seen(seen, pointer("step", "observations", at))
+
+
+def _texts_of_seen(seen: Observation, where: str) -> Iterator[tuple[str, str]]:
+    yield where + "/content", seen.content
+    yield where + "/stderr", seen.stderr
+
+
+def _bodies(chain: Chain, numbers: Iterable[int]) -> dict[int, Body]:
+    return {number: event_of(link).body for number, link in chain.some(numbers).items()}

@@ -1,0 +1,178 @@
+"""What was said in a model call, and its tokens: messages that are new in it, the answer, how likely each token was.
+
+A call holds what its parent does not; the page follows `parent` for the rest: nothing here grows with a conversation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from assay.errors import UserError
+from assay.records import Body, ModelCall, ModelCalled
+
+from .texts import cut, pointer, tree
+
+__all__ = ["TOKENS_AT_ONCE", "call_of", "exchange", "tokens_part"]
+
+TOKENS_AT_ONCE: Final = 2048
+MOST_MESSAGES = 60
+MOST_PARTS = 20
+
+
+def call_of(body: Body) -> ModelCall:
+    """The model call of an event. Raises `UserError` where it is none."""
+    if not isinstance(body, ModelCalled):
+        message = "this event is no model call"
+        raise UserError(message)
+    return body.call
+
+
+def exchange(call: ModelCall) -> dict[str, Any]:
+    """A call's own messages and its answer.
+
+    Returns:
+        `shared` (messages that are the parent's), `messages`, `left_out` (in the middle of them), `tools` (names) and
+        `answer`; a message is `role`, `parts` (each `{"text"}` as `texts.cut` or `{"picture": pointer}`) and
+        `calls` (tool calls of an assistant's).
+    """
+    own = call.request.get("messages")
+    messages = own if isinstance(own, list) else []
+    ends = MOST_MESSAGES // 2
+    shown = [n for n in range(len(messages)) if n < ends or n >= len(messages) - ends]
+    answer = _answer(call)
+    return {
+        "id": call.id,
+        "shared": call.shared_messages,
+        "parent": call.parent,
+        "messages": [_message(messages[n], pointer("call", "request", "messages", n)) for n in shown],
+        "left_out": len(messages) - len(shown),
+        "tools": _tools(call.request.get("tools")),
+        "answer": None if answer is None else _message(answer, "/call/response/choices/0/message"),
+        "told": tree(_told(call), "/call/response/assay"),
+    }
+
+
+def _answer(call: ModelCall) -> dict[str, Any] | None:
+    choices = (call.response or {}).get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    return message if isinstance(message, dict) else None
+
+
+def _told(call: ModelCall) -> Any:
+    """What the gateway says of how the prompt was made, the whole text aside, which the answer shows."""
+    told = (call.response or {}).get("assay")
+    return (
+        {key: value for key, value in told.items() if key not in ("text", "pieces")} if isinstance(told, dict) else {}
+    )
+
+
+def _tools(tools: Any) -> list[str]:
+    listed = tools if isinstance(tools, list) else []
+    functions = [tool.get("function") for tool in listed[:100] if isinstance(tool, dict)]
+    return [str(function.get("name"))[:100] for function in functions if isinstance(function, dict)]
+
+
+def _message(message: Any, at: str) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        return {"role": "?", "parts": [{"text": "this is no message"}], "calls": []}
+    content, parts = message.get("content"), []
+    if isinstance(content, str) and content:
+        parts.append(cut(content, at + "/content"))
+    elif isinstance(content, list):
+        parts += [_part(part, at + pointer("content", n)) for n, part in enumerate(content[:MOST_PARTS])]
+    reasoning = message.get("reasoning_content")
+    calls = message.get("tool_calls")
+    return {
+        "role": str(message.get("role"))[:40],
+        "reasoning": cut(reasoning, at + "/reasoning_content") if isinstance(reasoning, str) and reasoning else None,
+        "parts": parts,
+        "answers": _short(message.get("tool_call_id")),
+        "calls": [
+            _call(each, at + pointer("tool_calls", n))
+            for n, each in enumerate((calls if isinstance(calls, list) else [])[:MOST_PARTS])
+        ],
+    }
+
+
+def _part(part: Any, at: str) -> dict[str, Any]:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return cut(part["text"], at + "/text")
+    address = part.get("image_url") if isinstance(part, dict) else None
+    url = address.get("url") if isinstance(address, dict) else address
+    if isinstance(url, str):
+        if url.startswith("data:image/"):
+            return {"picture": at + ("/image_url/url" if isinstance(address, dict) else "/image_url")}
+        return {"text": f"[a picture elsewhere, which is not fetched: {url[:300]}]"}
+    kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+    return {"text": f"[a part of the kind {str(kind)[:60]!r}]", "at": at, "length": 0}
+
+
+def _call(call: Any, at: str) -> dict[str, Any]:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return {"name": "?", "arguments": {"text": ""}}
+    arguments = function.get("arguments")
+    text = arguments if isinstance(arguments, str) else ""
+    return {"name": str(function.get("name"))[:200], "arguments": cut(text, at + "/function/arguments")}
+
+
+def _short(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) else None
+
+
+def tokens_part(call: ModelCall, part: int, words: Sequence[str] | None = None) -> dict[str, Any]:
+    """Some of the tokens that a call sampled.
+
+    Args:
+        call: The call.
+        part: Which `TOKENS_AT_ONCE` of them, from 0.
+        words: What each sampled token says, where it is known from elsewhere.
+
+    Returns:
+        `part`, `parts`, `count`, `ids`, `logprobs` (natural; null where unknown) and `words` (null where nobody knows).
+
+    Raises:
+        UserError: Its tokens are not known, or it has no such part.
+    """
+    ids = call.completion_token_ids
+    said = words if words is not None else _words(call)
+    logprobs = call.logprobs
+    count = len(ids) if ids is not None else len(logprobs) if logprobs is not None else None
+    if count is None:
+        message = f"the tokens of call {call.id} are not known: its backend does not tell them"
+        raise UserError(message)
+    parts = max(-(-count // TOKENS_AT_ONCE), 1)
+    if not 0 <= part < parts:
+        message = f"the tokens have {parts} parts, and no part {part}"
+        raise UserError(message)
+    chosen = slice(part * TOKENS_AT_ONCE, (part + 1) * TOKENS_AT_ONCE)
+    whole = logprobs is not None and len(logprobs) == count
+    return {
+        "part": part,
+        "parts": parts,
+        "count": count,
+        "ids": None if ids is None else list(ids[chosen]),
+        "logprobs": [_finite(p) for p in logprobs[chosen]] if whole and logprobs is not None else None,
+        "words": list(said[chosen]) if said is not None and len(said) == count else None,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 5) if math.isfinite(value) else None
+
+
+def _words(call: ModelCall) -> list[str] | None:
+    """The texts of sampled tokens, where the server told them."""
+    choices = (call.response or {}).get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    told = first.get("logprobs") if isinstance(first, dict) else None
+    content = told.get("content") if isinstance(told, dict) else None
+    if not isinstance(content, list):
+        return None
+    words = [entry.get("token") if isinstance(entry, dict) else None for entry in content]
+    plain = [word for word in words if isinstance(word, str)]
+    known = len(plain) == len(words) and not all(word.startswith("token_id:") for word in plain)
+    return plain if known and plain else None

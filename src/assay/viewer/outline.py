@@ -1,0 +1,304 @@
+"""An attempt in outline: one line an event, the branches and agents it falls into, and where everything is.
+
+Made in one pass that holds one event at a time; of 5,000 steps and 50 MB it takes a fraction of a second, and is kept
+while the chain's head stands. Lines are columns, so that thousands of them are little JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from . import _headline as headline
+from ._light import LightCall, LightEvent, LightEvidence, LightStep, light, one_line
+from .chains import Chain, opened
+
+__all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
+
+MOST_LINES: Final = 200_000
+"""Events that are listed; the rest is said to be left out."""
+FLAGS: Final = {"error": 1, "cut": 2, "tokens": 4, "uncertified": 8, "late": 16, "thought": 32, "beside": 64}
+"""What a line is marked with: it failed, is longer than is held in the record, has tokens, has some without a
+certificate, ran out of time, holds reasoning, was done beside the steps."""
+KINDS: Final = {
+    "attempt_started": "a",
+    "step": "s",
+    "model_call": "c",
+    "evidence": "e",
+    "verdict": "v",
+    "note": "n",
+    "attempt_ended": "z",
+}
+_QUIET_NOTES = frozenset({"call begun"})
+_MOST_LANES = 2_000
+_K = TypeVar("_K", int, str)
+
+
+class Lane(msgspec.Struct):
+    """A branch of the conversation, or an agent: what the tree shows. Only `_Pass` changes it."""
+
+    name: str
+    kind: str
+    """`main`, `branch`, or `agent` (an actor that no call tells of)."""
+    parent: int
+    """-1 for the first."""
+    cause: str | None = None
+    agent: str | None = None
+    first: int = -1
+    """Its first line."""
+    steps: int = 0
+    calls: int = 0
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """Columns over the lines of an attempt."""
+
+    events: list[int]
+    """The number of each line's event."""
+    kinds: str
+    """A letter a line, see `KINDS`."""
+    heads: list[str]
+    flags: list[int]
+    lanes_of: list[int]
+    states_of: list[int]
+    """Position in `states`; -1 where it was not observed."""
+    at: list[float | None]
+    """Seconds since the attempt began."""
+    calls_of: list[int]
+    """The event of the model call that a step came from; -1 where there is none."""
+    steps: dict[int, int]
+    """`Step.index` to line."""
+    evidence: dict[str, int]
+    """Id of evidence to line."""
+    calls: dict[str, int]
+    """Id of a model call to its event."""
+    call_lines: dict[str, int]
+    """Id of a model call to the line that shows it: its step's, else its own."""
+    states: list[str]
+    lanes: list[Lane]
+    verdicts: list[int]
+    """Lines of verdicts."""
+    audited: int
+    """Event of the newest note with findings; -1 where there is none."""
+    left_out: int
+    """Events beyond the most that are listed."""
+    models: list[str]
+
+
+def outline_of(root: Path, run: str, chain: str) -> Outline:
+    """The outline of an attempt; kept while its chain has the same head.
+
+    Raises:
+        UserError: There is no such attempt.
+        StoreError: It cannot be read.
+    """
+    with opened(root, run, chain) as found:
+        mark = (found.row.head, found.length)
+    return _kept(root, run, chain, mark)
+
+
+@lru_cache(maxsize=12)
+def _kept(root: Path, run: str, chain: str, mark: tuple[str, int]) -> Outline:
+    del mark  # it is a part of the key alone
+    with opened(root, run, chain) as found:
+        made = _Pass(found)
+        for link in found.links(0, min(found.length, MOST_LINES)):
+            made.take(link.index, light(link))
+        return made.outline(max(found.length - MOST_LINES, 0))
+
+
+class _Pass:
+    """Folds events into columns."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._began = chain.row.started
+        self.events: list[int] = []
+        self.kinds: list[str] = []
+        self.heads: list[str] = []
+        self.flags: list[int] = []
+        self.lanes_of: list[int] = []
+        self.states_of: list[int] = []
+        self.at: list[float | None] = []
+        self.calls_of: list[int] = []
+        self.steps: dict[int, int] = {}
+        self.evidence: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+        self.call_lines: dict[str, int] = {}
+        self.states: dict[str, int] = {}
+        self.lanes = [Lane("main", "main", -1)]
+        self._branches: dict[str, int] = {}
+        self._actors: dict[tuple[int, str], int] = {}
+        self._waiting: dict[str, tuple[int, LightCall, int]] = {}
+        """Calls that no step has claimed yet: event, call, lane."""
+        self._call_lanes: dict[str, int] = {}
+        self.verdicts: list[int] = []
+        self.models: dict[str, None] = {}
+        self.audited = -1
+
+    def take(self, number: int, event: LightEvent) -> None:
+        """Takes one event into account."""
+        if event.step is not None:
+            self._step(number, event.step)
+        elif event.call is not None:
+            self._call(number, event.call)
+        elif event.evidence is not None:
+            self._fact(number, event.evidence)
+        elif event.verdict is not None:
+            given = event.verdict
+            self.verdicts.append(len(self.events))
+            text = headline.of_verdict(given.check, given.status, given.reason)
+            self._line(number, "v", text, FLAGS["error"] * (given.status in ("fail", "error")))
+        elif event.type == "note":
+            self._note(number, event)
+        else:
+            words = event.stopped or event.broke or event.ended or ""
+            text = "the attempt began" if event.type == "attempt_started" else f"the attempt ended: {words}"
+            failed = event.broke is not None or event.stopped is not None
+            self._line(number, KINDS.get(event.type, "n"), one_line(text), failed * FLAGS["error"], at=event.at)
+
+    def outline(self, left_out: int) -> Outline:
+        """What was folded; calls that no step came from are lines of their own."""
+        self._claim_rest()
+        order = sorted(range(len(self.events)), key=self.events.__getitem__)
+        place = {line: at for at, line in enumerate(order)}
+        lanes = [_placed(lane, place) for lane in self.lanes]
+        return Outline(
+            events=[self.events[n] for n in order],
+            kinds="".join(self.kinds[n] for n in order),
+            heads=[self.heads[n] for n in order],
+            flags=[self.flags[n] for n in order],
+            lanes_of=[self.lanes_of[n] for n in order],
+            states_of=[self.states_of[n] for n in order],
+            at=[self.at[n] for n in order],
+            calls_of=[self.calls_of[n] for n in order],
+            steps=_moved(self.steps, place),
+            evidence=_moved(self.evidence, place),
+            calls=self.calls,
+            call_lines=_moved(self.call_lines, place),
+            states=list(self.states),
+            lanes=lanes,
+            verdicts=sorted(place[n] for n in self.verdicts),
+            audited=self.audited,
+            left_out=left_out,
+            models=list(self.models),
+        )
+
+    def _line(self, number: int, kind: str, head: str, flags: int = 0, lane: int = 0, **more: Any) -> int:
+        """Adds a line; returns its position. `more`: `state`, `at`, `call`."""
+        line = len(self.events)
+        at = more.get("at")
+        self.events.append(number)
+        self.kinds.append(kind)
+        self.heads.append(head)
+        self.flags.append(flags)
+        self.lanes_of.append(lane)
+        state = more.get("state")
+        self.states_of.append(-1 if state is None else self.states.setdefault(state[:100], len(self.states)))
+        self.at.append(None if at is None or self._began is None else round(at - self._began, 3))
+        self.calls_of.append(more.get("call", -1))
+        return line
+
+    def _step(self, number: int, step: LightStep) -> None:
+        call = self._waiting.pop(step.call, None) if step.call is not None else None
+        lane = call[2] if call is not None else self._call_lanes.get(step.call or "", 0)
+        lane = self._actor_lane(step, lane)
+        flags = FLAGS["thought"] * bool(step.reasoning)
+        for seen in step.observations:
+            flags |= FLAGS["error"] * (seen.error or bool(seen.exit_code))
+            flags |= FLAGS["late"] * seen.timed_out
+            flags |= FLAGS["cut"] * (seen.truncated is not None or seen.stderr_truncated is not None)
+        flags |= FLAGS["error"] * any(made.error is not None for made in step.tool_calls)
+        flags |= _call_flags(call[1]) if call is not None else 0
+        event = call[0] if call is not None else -1
+        at = step.started if step.started is not None else step.ended
+        line = self._line(number, "s", headline.of_step(step), flags, lane, state=step.state, at=at, call=event)
+        self.steps.setdefault(step.index, line)
+        if step.call is not None and call is not None:
+            self.call_lines[step.call] = line
+        self.lanes[lane].steps += 1
+        if self.lanes[lane].first < 0:
+            self.lanes[lane].first = line
+
+    def _actor_lane(self, step: LightStep, lane: int) -> int:
+        """A lane of its own for an actor that the record names, where no call tells of one."""
+        told = (step.extra.name, step.extra.agent, step.extra.agent_name)
+        name = next((each for each in told if isinstance(each, str) and each), None)
+        if step.actor == "other_agent" and name is None:
+            name = "another agent"
+        if name is None or step.actor not in ("agent", "other_agent") or step.call in self._call_lanes:
+            return lane
+        known = self._actors.get((lane, name))
+        if known is None:
+            if len(self.lanes) >= _MOST_LANES:
+                return lane
+            known = self._actors[lane, name] = len(self.lanes)
+            self.lanes.append(Lane(name[:100], "agent", lane, agent=name[:100]))
+        return known
+
+    def _call(self, number: int, call: LightCall) -> None:
+        self.calls.setdefault(call.id, number)
+        if call.model:
+            self.models.setdefault(call.model[:100])
+        lane = self._branch_lane(call)
+        self._call_lanes.setdefault(call.id, lane)
+        self.lanes[lane].calls += 1
+        self._waiting[call.id] = (number, call, lane)
+
+    def _branch_lane(self, call: LightCall) -> int:
+        branch = call.branch
+        if branch is None or branch in self._branches:
+            return self._branches.get(branch or "", self._call_lanes.get(call.parent or "", 0))
+        if not self._branches:  # the first one is the main line
+            self._branches[branch] = 0
+            self.lanes[0].agent = _agent(call.lineage)
+            return 0
+        parent = self._call_lanes.get(call.parent or "", 0)
+        if len(self.lanes) >= _MOST_LANES:
+            return parent
+        self._branches[branch] = len(self.lanes)
+        agent = _agent(call.lineage)
+        self.lanes.append(Lane((agent or branch)[:100], "branch", parent, call.cause, agent))
+        return self._branches[branch]
+
+    def _fact(self, number: int, found: LightEvidence) -> None:
+        flags = FLAGS["beside"] * bool(found.data.beside)
+        flags |= FLAGS["error"] * bool(found.data.exit_code)
+        line = self._line(number, "e", headline.of_evidence(found), flags, at=found.at)
+        self.evidence.setdefault(found.id, line)
+
+    def _note(self, number: int, event: LightEvent) -> None:
+        if event.name == "audited":
+            self.audited = number
+        if event.name not in _QUIET_NOTES:
+            self._line(number, "n", one_line(event.name), at=event.at)
+
+    def _claim_rest(self) -> None:
+        for call_id, (number, call, lane) in self._waiting.items():
+            told = call.error or f"{call.model}: asked"
+            line = self._line(number, "c", one_line(told), _call_flags(call), lane, state=call.state, at=call.started)
+            self.call_lines[call_id] = line
+            if self.lanes[lane].first < 0 or self.events[self.lanes[lane].first] > number:
+                self.lanes[lane].first = line
+
+
+def _agent(lineage: Mapping[str, str]) -> str | None:
+    name = lineage.get("agent")
+    return name[:100] if name else None
+
+
+def _call_flags(call: LightCall) -> int:
+    flags = FLAGS["error"] * (call.error is not None)
+    flags |= FLAGS["tokens"] * (call.completion_token_ids is not None)
+    return flags | FLAGS["uncertified"] * (call.certificate is not None and not call.certificate.certified)
+
+
+def _placed(lane: Lane, place: Mapping[int, int]) -> Lane:
+    return msgspec.structs.replace(lane, first=place.get(lane.first, -1))
+
+
+def _moved(found: Mapping[_K, int], place: Mapping[int, int]) -> dict[_K, int]:
+    return {key: place[line] for key, line in found.items()}

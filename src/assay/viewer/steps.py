@@ -1,0 +1,225 @@
+"""Lines of an attempt in full, a few dozen at a time: what the page shows when they come into sight.
+
+Long texts are cut (`texts`), lists have a bound, and whatever is left out says so and can be asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from assay.analysis.actors import who
+from assay.errors import UserError
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Evidence,
+    ModelCall,
+    Noted,
+    Observation,
+    Step,
+    ToolCall,
+    Truncation,
+    Verdict,
+)
+from assay.records import EvidenceAdded as Added
+from assay.records import ModelCalled as Called
+from assay.records import StepTaken as Taken
+from assay.records import VerdictGiven as Given
+from assay.store import BlobStore
+from assay.store.chain import event_of
+
+from .chains import Chain
+from .outline import Outline
+from .pictures import is_picture
+from .texts import cut, pointer, tree
+
+__all__ = ["AT_ONCE", "call_summary", "shown_lines"]
+
+AT_ONCE: Final = 40
+"""Lines in a piece; pieces begin at its multiples."""
+MOST_CALLS = 40
+MOST_TESTS = 300
+MOST_BLOBS = 60
+_PASSED = frozenset({"passed", "skipped", "xfailed"})
+
+
+def shown_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
+    """A piece of an attempt.
+
+    Returns:
+        `start` and `lines`, one object a line, told apart by `kind` and with the number of its `event`.
+
+    Raises:
+        UserError: There is no such piece.
+        StoreError: It cannot be read.
+    """
+    if start % AT_ONCE or not 0 <= start < max(len(outline.events), 1):
+        message = f"pieces of the attempt begin at every {AT_ONCE}th of its {len(outline.events)} lines"
+        raise UserError(message)
+    lines = range(start, min(start + AT_ONCE, len(outline.events)))
+    numbers = [outline.events[line] for line in lines]
+    links = chain.some([*numbers, *(n for line in lines if (n := outline.calls_of[line]) >= 0)])
+    bodies = {number: event_of(link).body for number, link in links.items()}
+    named = {call_id: outline.lanes[outline.lanes_of[line]].agent for call_id, line in outline.call_lines.items()}
+    shown = []
+    for line in lines:
+        body = bodies.get(outline.events[line])
+        if body is None:
+            continue
+        told = _shown(body, chain.store.blobs, {key: name for key, name in named.items() if name})
+        call = bodies.get(outline.calls_of[line])
+        if isinstance(call, Called):
+            told["model_call"] = call_summary(call.call, outline.calls_of[line], outline)
+        shown.append({"line": line, "event": outline.events[line], **told})
+    return {"start": start, "lines": shown}
+
+
+def _shown(body: Body, blobs: BlobStore, named: Mapping[str, str]) -> dict[str, Any]:
+    match body:
+        case Taken(step):
+            return _step(step, named)
+        case Called(call):
+            return {"kind": "call", "call": call_summary(call, -1, None)}
+        case Added(evidence):
+            return _evidence(evidence, blobs)
+        case Given(verdict):
+            return {"kind": "verdict", "verdict": _verdict(verdict)}
+        case Noted():
+            return {"kind": "note", "name": body.name, "data": tree(_note_data(body), "/data"), "at": body.at}
+        case AttemptStarted():
+            return {"kind": "started", "data": tree(msgspec.to_builtins(body), "")}
+        case AttemptEnded():
+            return {"kind": "ended", "data": tree(msgspec.to_builtins(body), "")}
+
+
+def _note_data(note: Noted) -> Any:
+    """Findings have a place of their own on the page."""
+    found = note.data.get("findings")
+    return {"findings": len(found)} if note.name == "audited" and isinstance(found, list) else note.data
+
+
+def _step(step: Step, named: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "kind": "step",
+        "index": step.index,
+        "actor": step.actor,
+        "who": who(step, named),
+        "message": None if step.message is None else cut(step.message, "/step/message"),
+        "reasoning": None if step.reasoning is None else cut(step.reasoning, "/step/reasoning"),
+        "calls": [_tool_call(call, at) for at, call in enumerate(step.tool_calls[:MOST_CALLS])],
+        "seen": [_seen(seen, at) for at, seen in enumerate(step.observations[:MOST_CALLS])],
+        "more": max(len(step.tool_calls), len(step.observations)) - MOST_CALLS,
+        "call": step.call,
+        "state": step.state,
+        "started": step.started,
+        "ended": step.ended,
+        "extra": tree(step.extra, "/step/extra") if step.extra else None,
+    }
+
+
+def _tool_call(call: ToolCall, at: int) -> dict[str, Any]:
+    where = pointer("step", "tool_calls", at)
+    told: dict[str, Any] = {"id": call.id, "name": call.name, "error": call.error}
+    if call.parsed is None:
+        return told | {"arguments": cut(call.arguments, where + "/arguments")}
+    return told | {"parsed": tree(call.parsed, where + "/parsed")}
+
+
+def _seen(seen: Observation, at: int) -> dict[str, Any]:
+    where = pointer("step", "observations", at)
+    return {
+        "call_id": seen.call_id,
+        "content": cut(seen.content, where + "/content"),
+        "stderr": cut(seen.stderr, where + "/stderr") if seen.stderr else None,
+        "exit_code": seen.exit_code,
+        "error": seen.error,
+        "timed_out": seen.timed_out,
+        "duration_s": seen.duration_s,
+        "truncated": _cut_off(seen.truncated),
+        "stderr_truncated": _cut_off(seen.stderr_truncated),
+    }
+
+
+def _cut_off(cut_off: Truncation | None) -> dict[str, Any] | None:
+    return None if cut_off is None else msgspec.to_builtins(cut_off)
+
+
+def call_summary(call: ModelCall, event: int, outline: Outline | None) -> dict[str, Any]:
+    """A model call without what was said; `event` -1 where the line is the call's own."""
+    sampled = call.completion_token_ids
+    parent = call.parent if outline is None or call.parent in outline.calls else None
+    return {
+        "id": call.id,
+        "event": event,
+        "model": call.model,
+        "dialect": call.dialect,
+        "usage": msgspec.to_builtins(call.usage),
+        "cost_usd": call.cost_usd,
+        "tries": call.tries,
+        "error": None if call.error is None else cut(call.error, "/call/error"),
+        "started": call.started,
+        "ended": call.ended,
+        "parent": parent,
+        "shared_messages": call.shared_messages,
+        "branch": call.branch,
+        "cause": call.cause,
+        "differs_at": call.differs_at,
+        "certificate": None if call.certificate is None else msgspec.to_builtins(call.certificate),
+        "sampled": None if sampled is None else len(sampled),
+        "prompted": None if call.prompt_token_ids is None else call.shared_tokens + len(call.prompt_token_ids),
+        "logprobs": call.logprobs is not None,
+        "mean_logprob": _mean(call.logprobs),
+        "weight_version": call.weight_version,
+        "delivered": call.delivered,
+        "state": call.state,
+        "sampling": tree(call.sampling, "/call/sampling"),
+        "lineage": tree(dict(call.lineage), "/call/lineage") if call.lineage else None,
+        "redactions": list(call.redactions[:20]),
+    }
+
+
+def _mean(logprobs: tuple[float, ...] | None) -> float | None:
+    return sum(logprobs) / len(logprobs) if logprobs else None
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(verdict)
+    return plain | {"reason": cut(verdict.reason, "/verdict/reason"), "evidence": list(verdict.evidence[:MOST_BLOBS])}
+
+
+def _evidence(found: Evidence, blobs: BlobStore) -> dict[str, Any]:
+    data = dict(found.data)
+    told: dict[str, Any] = {"kind": "evidence", "id": found.id, "channel": found.channel, "type": found.kind}
+    tests = data.get("tests")
+    if found.kind == "test_report" and isinstance(tests, list):
+        del data["tests"]
+        told["tests"] = _tests(tests)
+    listed = found.blobs[:MOST_BLOBS]
+    pictures = [digest for digest in listed if _shows_picture(blobs, digest)]
+    return told | {
+        "data": tree(data, "/evidence/data"),
+        "blobs": list(listed),
+        "more_blobs": len(found.blobs) - len(listed),
+        "pictures": pictures,
+        "at": found.at,
+    }
+
+
+def _shows_picture(blobs: BlobStore, digest: str) -> bool:
+    path = blobs.path(digest)
+    try:
+        with path.open("rb") as file:
+            return is_picture(file.read(16))
+    except OSError:
+        return False
+
+
+def _tests(tests: list[Any]) -> dict[str, Any]:
+    """Tests by what became of them, those that failed first."""
+    named = [(str(t.get("id", ""))[:400], str(t.get("status", ""))[:40]) for t in tests if isinstance(t, dict)]
+    named.sort(key=lambda test: test[1] in _PASSED)
+    return {"shown": named[:MOST_TESTS], "left_out": max(len(named) - MOST_TESTS, 0)}

@@ -1,0 +1,197 @@
+"""Texts of a record in parts: a beginning and an end to show at once, and the whole in pieces of bounded size.
+
+A text is addressed by the number of its event and a JSON pointer (RFC 6901) into the event's body, a blob by its
+digest. Whatever is asked for, no answer holds more than `PART` characters of one text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from assay.errors import UserError
+from assay.store import BlobStore
+
+__all__ = ["PART", "blob_part", "cut", "found_at", "pointer", "text_part", "tree"]
+
+PART: Final = 1 << 16
+"""Characters (of a blob: bytes) in a piece."""
+HEAD, TAIL = 4000, 2000
+MOST_LINES: Final = 120
+"""Lines of a text that are shown at once, before the rest is asked for."""
+MOST_NODES, MOST_DEEP, MOST_ENTRIES = 600, 12, 120
+MOST_COUNTED: Final = 1 << 26
+"""Bytes of a blob before a piece in which line ends are counted."""
+
+
+def pointer(*parts: str | int) -> str:
+    """A JSON pointer."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def found_at(body: Any, where: str) -> Any:
+    """What a JSON pointer leads to. Raises `UserError` where it leads nowhere."""
+    at = body
+    for part in where.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(at, dict) and key in at:
+            at = at[key]
+        elif isinstance(at, list) and key.isascii() and key.isdecimal() and len(key) < 9 and int(key) < len(at):
+            at = at[int(key)]
+        else:
+            message = f"the record has nothing at {where[:200]!r}"
+            raise UserError(message)
+    return at
+
+
+def cut(text: str, at: str) -> dict[str, Any]:
+    """A text to show: all of it where it is short, else its beginning and end.
+
+    Args:
+        text: The text.
+        at: Its address in the event, where the rest can be asked for.
+
+    Returns:
+        `{"text"}`, and of a long one `tail`, `length` (characters), `lines`, `line` (of the tail's beginning, from 1)
+        and `at`; of a picture `image`.
+    """
+    if text.startswith("data:image/"):
+        return {"text": text[:40], "length": len(text), "image": True, "at": at}
+    lines = text.count("\n") + 1
+    if len(text) <= HEAD + TAIL and lines <= MOST_LINES:
+        return {"text": text}
+    head, tail = _beginning(text), _end(text)
+    if len(head) + len(tail) >= len(text):
+        return {"text": text}
+    first = lines - tail.count("\n")
+    return {"text": head, "tail": tail, "length": len(text), "lines": lines, "line": first, "at": at}
+
+
+def _beginning(text: str) -> str:
+    head = text[:HEAD]
+    lines = head.split("\n", MOST_LINES * 2 // 3)
+    if len(lines) > MOST_LINES * 2 // 3:
+        return "\n".join(lines[:-1])
+    last = head.rfind("\n")
+    return head[:last] if last > HEAD // 2 else head
+
+
+def _end(text: str) -> str:
+    tail = text[-TAIL:]
+    lines = tail.rsplit("\n", MOST_LINES // 3)
+    if len(lines) > MOST_LINES // 3:
+        return "\n".join(lines[1:])
+    first = tail.find("\n")
+    return tail[first + 1 :] if 0 <= first < TAIL // 2 else tail
+
+
+class _Budget(msgspec.Struct):
+    left: int = MOST_NODES
+
+
+def tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> list[Any]:
+    """A JSON value to show, in nodes that cannot be taken for each other.
+
+    Returns:
+        `["s", cut]` for a text, `["v", value]` for null, numbers and booleans, `["o", [[key, node], ...], left out]`,
+        `["a", [node, ...], left out]`, and `["x", pointer]` for what is left out because it is deep or much.
+    """
+    budget = budget or _Budget()
+    budget.left -= 1
+    if isinstance(value, str):
+        return ["s", cut(value, at)]
+    if value is None or isinstance(value, bool | int | float):
+        return ["v", value]
+    if deep >= MOST_DEEP or budget.left <= 0:
+        return ["x", at]
+    if isinstance(value, dict):
+        shown: list[Any] = []
+        for key, each in value.items():
+            if len(shown) >= MOST_ENTRIES or budget.left <= 0:
+                break
+            shown.append([str(key)[:200], tree(each, at + pointer(str(key)), budget, deep + 1)])
+        return ["o", shown, len(value) - len(shown)]
+    nodes = []
+    for position, each in enumerate(value):
+        if position >= MOST_ENTRIES or budget.left <= 0:
+            break
+        nodes.append(tree(each, at + pointer(position), budget, deep + 1))
+    return ["a", nodes, len(value) - len(nodes)]
+
+
+def text_part(value: Any, part: int) -> dict[str, Any]:
+    """A piece of a text, or of the indented JSON of another value.
+
+    Returns:
+        `text`, `part`, `parts`, `length`, `line` (of its beginning, from 1) and `lines`.
+
+    Raises:
+        UserError: It has no such piece.
+    """
+    text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    parts = max(-(-len(text) // PART), 1)
+    if not 0 <= part < parts:
+        message = f"the text has {parts} pieces, and no piece {part}"
+        raise UserError(message)
+    start = part * PART
+    return {
+        "text": text[start : start + PART],
+        "part": part,
+        "parts": parts,
+        "length": len(text),
+        "line": text.count("\n", 0, start) + 1,
+        "lines": text.count("\n") + 1,
+    }
+
+
+def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
+    """A piece of a blob as text, or, where its beginning holds a zero byte, in hexadecimal.
+
+    Returns:
+        As `text_part`, `length` in bytes, `line` null where nobody counts so far, no `lines`; and `binary`.
+
+    Raises:
+        UserError: It has no such piece.
+        StoreError: There is no such blob.
+    """
+    with blobs.open(digest) as file:
+        length = file.seek(0, 2)
+        file.seek(0)
+        binary = b"\0" in file.read(4096)
+        size = PART // 4 if binary else PART
+        parts = max(-(-length // size), 1)
+        if not 0 <= part < parts:
+            message = f"the blob has {parts} pieces, and no piece {part}"
+            raise UserError(message)
+        start = part * size
+        line = 1
+        if not binary and start <= MOST_COUNTED:
+            file.seek(0)
+            line += sum(file.read(min(PART, start - at)).count(b"\n") for at in range(0, start, PART))
+        file.seek(start)
+        data = file.read(size + 3)
+    told = {"part": part, "parts": parts, "length": length, "binary": binary}
+    if binary:
+        return told | {"text": _hexadecimal(data[:size], start), "line": None}
+    return told | {"text": _whole_characters(data, size, part > 0), "line": line if start <= MOST_COUNTED else None}
+
+
+def _whole_characters(data: bytes, size: int, cut_before: bool) -> str:  # noqa: FBT001 - a fact, not a switch
+    """The characters that begin in the first `size` bytes; `data` goes on for three more."""
+    first = 0
+    while cut_before and first < min(3, len(data)) and data[first] & 0xC0 == 0x80:
+        first += 1
+    last = min(size, len(data))
+    while last < len(data) and data[last] & 0xC0 == 0x80:
+        last += 1
+    return data[first:last].decode("utf-8", "replace")
+
+
+def _hexadecimal(data: bytes, start: int) -> str:
+    lines = []
+    for at in range(0, len(data), 16):
+        row = data[at : at + 16]
+        shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{start + at:08x}  {row.hex(' '):<47}  {shown}")
+    return "\n".join(lines)
