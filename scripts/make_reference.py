@@ -90,6 +90,7 @@ from assay.rollout.config import RunConfig
 from assay.rollout.counterfactual import PrefixOutcome, Rewound
 from assay.rollout.exporting import ExportConfig, ExportReport
 from assay.rollout.importing import ImportConfig, ImportReport
+from assay.rollout.policies import ALLOCATIONS
 from assay.rollout.replay import Replayed
 from assay.rollout.reverify import Reverified
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
@@ -402,6 +403,9 @@ def configuration_page() -> str:
         "resolved file. An unknown field is an error.\n\n"
     )
     made += struct_section(RunConfig, "A run: `assay run`")
+    made += "\n### Allocation: `--allocate NAME`, `--allocate-option KEY=VALUE`\n"
+    for name, kind in ALLOCATIONS.items():
+        made += "\n" + struct_section(kind.options, f"`{name}`", "####")
     made += "\n" + struct_section(AdmitConfig, "Proving verifiers: `assay admit`")
     made += "\n" + struct_section(Limits, "Limits of an attempt: `[limits]`, `--max-...`")
     made += "\n" + struct_section(ServeConfig, "The gateway alone: `assay gateway`")

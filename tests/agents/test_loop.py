@@ -302,3 +302,13 @@ def test_tool_specs_are_offered_as_functions() -> None:
 
     function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
     assert tool_definitions((ToolSpec("f", "d", {"type": "object"}),)) == [{"type": "function", "function": function}]
+
+
+async def test_it_goes_on_in_the_middle_as_if_it_had_come_there_itself() -> None:
+    first = calls(ScriptedCall("add", {"x": 1, "y": 2}), content="adding")
+    whole = attempt_with(first, "thinking", calls(ScriptedCall("add", {"x": 2, "y": 2})), DONE)
+    await LoopAgent().run(whole)
+    forked = attempt_with("-", "-", "-", DONE)
+    await LoopAgent().go_on(forked, whole.steps[:3])
+    assert sent(forked, 0) == sent(whole, 3)
+    assert len(forked.steps) == 1

@@ -23,7 +23,7 @@ from assay.records import Evidence, Observation, Step, ToolCall
 
 from .interface import FORK_SHELL, Agent, Attempt, Needs, PlacedAgent, Prior, takes_solution
 
-__all__ = ["ActsAgain", "ContinueAgent", "ReplayAgent", "SuffixAgent"]
+__all__ = ["ActsAgain", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
 
 MOST_CHANGES = 2_000
 """Changed paths of one step that are noted."""
@@ -135,7 +135,7 @@ class ActsAgain:
         await self._note_state()
 
     async def _act(self, step: Step) -> tuple[Observation, ...] | None:
-        command = _own_command(step)
+        command = own_command(step)
         if command is None:
             return await self._attempt.act(step.tool_calls, message=step.message, reasoning=step.reasoning)
         env, timeout_s = self._env or None, self._timeout_s
@@ -221,7 +221,7 @@ def _command(argv: object) -> str | list[str]:
     raise ValueError(message)
 
 
-def _own_command(step: Step) -> str | list[str] | None:
+def own_command(step: Step) -> str | list[str] | None:
     """The command of a step that an agent took through `attempt.shell`, which takes more than a model's tool does."""
     call: ToolCall = step.tool_calls[0]
     if step.call is not None or len(step.tool_calls) != 1 or call.name != "shell" or call.error is not None:

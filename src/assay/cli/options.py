@@ -29,6 +29,7 @@ CONFIG_BYTES = 1 << 20
 _LIMIT_HELP = "Limit of each attempt: "
 _SINGULAR = {
     "agent_options": "--agent-option",
+    "allocate_options": "--allocate-option",
     "contracts": "--contract",
     "kinds": "--kind",
     "requirements": "--requirement",

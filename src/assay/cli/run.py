@@ -40,6 +40,8 @@ def run(
 
       assay run tasks/ --agent codex --model openai:NAME --contract safety.toml
 
+      assay run tasks/ --agent loop --model openai:NAME --attempts 8 --allocate uncertainty --early-stop 0.05
+
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
     """
     if dry_run:
@@ -86,6 +88,7 @@ def resume(
 
 def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
     from .output import emit_json, say
+    from .stopping import stopping_of
     from .tables import print_summaries, summaries_of
 
     found = summaries_of(settings.store, [summary.run])
@@ -93,4 +96,7 @@ def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
         emit_json({"run": summary.run, "store": str(summary.store), "groups": found})
         return
     print_summaries(found)
+    stopping = stopping_of(settings.store, summary.run)
+    if stopping is not None:
+        say(stopping)
     say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")

@@ -18,6 +18,8 @@ import tomli_w
 from assay.errors import UserError
 from assay.records import Limits
 
+from .policies import policy_named
+
 __all__ = ["RunConfig", "field_docs", "to_toml"]
 
 
@@ -35,6 +37,16 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     (the replies of a recorded attempt; `replay:RUN:ATTEMPT` where it is not of the newest run), ..."""
     attempts: int = 1
     """How often each task is attempted, each time with its own seed."""
+    allocate: str = "uniform"
+    """Which tasks get the attempts: `uniform`, or those whose outcomes differ (`halving`, `uncertainty`, `forks`), or
+    by a curriculum over the given sources of tasks (`frontier`, `progress`, `bandit`)."""
+    allocate_options: dict[str, Any] = {}
+    """Options of that, as `key=value`."""
+    budget: int | None = None
+    """How many attempts are made in all; default: `attempts` for each task."""
+    early_stop: float | None = None
+    """End attempts that look hopeless, where this share of successes may be lost by it (0.05, say); default: none is
+    ended. A fifth of them runs on, to tell how often that was wrong."""
     concurrency: int = 4
     """How many attempts are under way at once."""
     model_concurrency: int = 16
@@ -73,6 +85,13 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             if getattr(self, name) < 1:
                 message = f"{name} is {getattr(self, name)}: it must be at least 1"
                 raise UserError(message)
+        policy_named(self.allocate, self.allocate_options)
+        if self.budget is not None and self.budget < 1:
+            message = f"budget is {self.budget}: it must be at least 1"
+            raise UserError(message)
+        if self.early_stop is not None and not 0 < self.early_stop < 1:
+            message = f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05"
+            raise UserError(message)
         if self.retries < 0:
             message = f"retries is {self.retries}: it must be 0 or more"
             raise UserError(message)
@@ -85,6 +104,15 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
                 "Add --allow-unsafe if you trust these tasks and this agent, or leave --backend away"
             )
             raise UserError(message)
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether what is attempted depends on what was seen."""
+        return self.allocate != "uniform" or self.budget is not None or self.early_stop is not None
+
+    def total(self, tasks: int) -> int:
+        """How many attempts it comes to, at so many tasks."""
+        return self.attempts * tasks if self.budget is None else self.budget
 
 
 def to_toml(config: RunConfig) -> str:

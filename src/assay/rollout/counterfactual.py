@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
 from assay import __version__
 from assay.agents.interface import Agent, Attempt, takes_solution
 from assay.agents.replay import ActsAgain, ContinueAgent, ReplayAgent, SuffixAgent
-from assay.environments.interface import Snapshot, Workspace
-from assay.errors import EnvironmentFailure, UserError
+from assay.environments.interface import Snapshot
+from assay.errors import UserError
 from assay.plugins import load
 from assay.records import Step, VerdictStatus
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore
 from assay.tasks import LoadedTask
 
+from .keeping import Kept, state_of
 from .past import PastTasks, past_config, priors_of
 from .plan import PlannedAttempt
 from .progress import Progress, Tally
@@ -154,14 +155,6 @@ async def _rewound(
         return tuple(found)
 
 
-class _Kept(NamedTuple):
-    """The state before a step."""
-
-    snapshot: Snapshot | None
-    note: str | None = None
-    """Why there is none."""
-
-
 class _Rewinding:
     """One attempt, rewound to before each of its steps."""
 
@@ -217,10 +210,10 @@ class _Rewinding:
         }
 
     @contextlib.asynccontextmanager
-    async def _states(self, made: RunStore, means: Means, progress: Progress) -> AsyncIterator[list[_Kept]]:
+    async def _states(self, made: RunStore, means: Means, progress: Progress) -> AsyncIterator[list[Kept]]:
         """The state before each step, kept in one pass where that loses nothing."""
         if means.preparer is None:
-            yield [_Kept(None)] * (self._steps + 1)
+            yield [Kept(None)] * (self._steps + 1)
             return
         keeper = _KeepingAgent(self._steps)
         try:
@@ -231,7 +224,7 @@ class _Rewinding:
             for snapshot in keeper.snapshots():
                 await means.preparer.backend.release(snapshot)
 
-    def _continuation(self, prefix: int, agent: Agent, kept: _Kept) -> PlannedAttempt:
+    def _continuation(self, prefix: int, agent: Agent, kept: Kept) -> PlannedAttempt:
         told = {"rewound": {"run": self._row.run, "chain": self._row.chain, "prefix": prefix}}
         whole = self._plan._replace(
             id=f"{self._row.attempt}+before-{prefix}",
@@ -244,7 +237,7 @@ class _Rewinding:
         return whole._replace(prior=(self._plan.prior[0]._replace(until=prefix),))
 
 
-def _outcome(made: RunStore, prefix: int, plan: PlannedAttempt, kept: _Kept) -> PrefixOutcome:
+def _outcome(made: RunStore, prefix: int, plan: PlannedAttempt, kept: Kept) -> PrefixOutcome:
     row = made.find(plan.id)
     note = kept.note if row.broke is None else f"{row.broke} failed: {row.error}"
     how: Literal["snapshot", "replayed"] = "replayed" if kept.snapshot is None else "snapshot"
@@ -257,7 +250,7 @@ class _KeepingAgent(ReplayAgent):
     name = "replay"
 
     def __init__(self, steps: int) -> None:
-        self._kept: list[_Kept] = []
+        self._kept: list[Kept] = []
         self._steps = steps
 
     async def run(self, attempt: Attempt) -> None:
@@ -266,30 +259,15 @@ class _KeepingAgent(ReplayAgent):
             self._kept, again = [], ActsAgain(attempt, attempt.prior)
             for prefix in range(self._steps + 1):
                 await again.go_on(prefix)
-                self._kept.append(await _state_of(attempt.workspace))
+                self._kept.append(await state_of(attempt.workspace))
             again.note()
         attempt.finish(f"kept {sum(one.snapshot is not None for one in self._kept)} states")
 
-    def kept(self) -> list[_Kept]:
+    def kept(self) -> list[Kept]:
         """The state before each step, and after the last; those that the pass did not come to have none."""
-        missing = _Kept(None, "the pass that keeps states did not come here")
+        missing = Kept(None, "the pass that keeps states did not come here")
         return [*self._kept, *[missing] * (self._steps + 1 - len(self._kept))]
 
     def snapshots(self) -> list[Snapshot]:
         """All that must be released."""
         return [one.snapshot for one in self._kept if one.snapshot is not None]
-
-
-async def _state_of(workspace: Workspace) -> _Kept:
-    """A snapshot, where it holds all that there is."""
-    running = [p for p in await workspace.processes() if p.state != "Z"]
-    if running:
-        return _Kept(None, f"{len(running)} processes run, which a snapshot would end")
-    folders = ["/tmp", "/dev/shm", *workspace.spec.tmpfs]
-    looked = await workspace.exec(["find", *folders, "-mindepth", "1", "-print", "-quit"], cwd="/", timeout_s=30)
-    if looked.stdout.strip() or looked.exit_code not in (0, 1):
-        return _Kept(None, f"{looked.stdout.strip()[:80] or 'something'} is no part of a state")
-    try:
-        return _Kept(await workspace.snapshot())
-    except EnvironmentFailure as exc:
-        return _Kept(None, str(exc))

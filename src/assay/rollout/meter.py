@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from assay.errors import LimitReached
@@ -26,6 +26,8 @@ class Meter:
         self.completion_tokens = 0
         self.cost_usd: float | None = 0.0
         self.waited_s = 0.0
+        self.on_turn: Callable[[], None] | None = None
+        """Called before a turn; raises `LimitReached` where there is to be none."""
         self._waiting = 0
         self._since = 0.0
         self._started = time.monotonic()
@@ -36,6 +38,8 @@ class Meter:
         if allowed is not None and self.turns >= allowed:
             raise _met(limit="turns", used=self.turns, allowed=allowed)
         self.check_time()
+        if self.on_turn is not None:
+            self.on_turn()
         self.turns += 1
 
     def check_time(self) -> None:
@@ -80,6 +84,8 @@ class Meter:
             raise _met(limit="turns", used=self.turns, allowed=turns)
         if wall_s is not None and self.wall_s >= wall_s:
             raise _met(limit="wall_s", used=self.wall_s, allowed=wall_s)
+        if self.on_turn is not None:
+            self.on_turn()
 
     def begin_wait(self) -> None:
         """Time until the matching `end_wait` is waiting, not working; time that several wait at once counts once."""

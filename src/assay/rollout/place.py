@@ -16,6 +16,7 @@ from assay.agents.interface import Agent, placed
 from assay.environments.interface import (
     Backend,
     Episodic,
+    KeepsStates,
     PackedState,
     PacksStates,
     Snapshot,
@@ -301,15 +302,21 @@ def _script_of(loaded: LoadedTask, task: Task, step: TaskStep | None) -> Check:
 
 
 class WorldPlace:
-    """An in-process world: no agent code runs, so there is nothing to isolate. `make` makes it, at `open`."""
+    """An in-process world: no agent code runs, so there is nothing to isolate. `make` makes it, at `open`, where it
+    becomes what it was at `state`, if that is given."""
 
     def __init__(
-        self, make: Callable[[], World], loaded: LoadedTask | None = None, tasks: TaskKeeper | None = None
+        self,
+        make: Callable[[], World],
+        loaded: LoadedTask | None = None,
+        tasks: TaskKeeper | None = None,
+        state: bytes | None = None,
     ) -> None:
         self.isolation: Isolation | None = NOT_NEEDED
         self.artifacts: dict[str, str] = {}
         self._make = make
         self._tell = (loaded, tasks)
+        self._state = state
         self._made: World | None = None
 
     @property
@@ -322,6 +329,8 @@ class WorldPlace:
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
         attempt.tools = self._made = self._make()
+        if self._state is not None and isinstance(self._made, KeepsStates):
+            self._made.restore(self._state)
         attempt.episode = self._made if isinstance(self._made, Episodic) else None
 
     def resolved(self, task: Task) -> Task:

@@ -10,6 +10,7 @@ from assay.environments.interface import Snapshot
 from assay.records import Limits, digest_bytes
 from assay.tasks import LoadedTask
 
+from .early_stop import StopRule
 from .variation import Variation
 
 __all__ = ["PlannedAttempt", "Verification", "attempt_seed", "merge_limits", "plan"]
@@ -38,7 +39,11 @@ class PlannedAttempt(NamedTuple):
     state: Snapshot | None = None
     """Where the attempt begins; None is the task's image as it is."""
     prior: tuple[Prior, ...] = ()
-    """What a replay does again: one for each part of the task."""
+    """What a replay does again: one for each part of the task. Of a fork, what led to where it begins."""
+    world_state: bytes | None = None
+    """Where an attempt in an in-process world begins, as its `snapshot` gave it; None is its start."""
+    stop: StopRule | None = None
+    """When it is ended as hopeless; None is never."""
 
     def chain(self, retry: int) -> str:
         """Id of the chain of one try."""

@@ -7,7 +7,7 @@ and when the try ends; a killed runner loses at most that moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -57,6 +57,8 @@ class Recorder:
         self.patience_s = PATIENCE_S
         """How long an event waits for others; the seconds that a killed runner may lose."""
         self.steps = 0
+        self.on_step: Callable[[Step], None] | None = None
+        """Told of each step of the agent, once it is recorded."""
         self._evidence = 0
         self._calls = 0
         self._pending: list[Body] = []
@@ -115,6 +117,8 @@ class Recorder:
         """Adds a step of the agent; its index is the next one. `clean` as in `add`."""
         self.steps += 1
         self.add(StepTaken(step), clean=clean)
+        if self.on_step is not None:
+            self.on_step(step)
 
     def evidence(self, channel: Channel, kind: str, data: dict[str, object], blobs: tuple[str, ...] = ()) -> str:
         """Adds a fact and returns its id."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from .plan import PlannedAttempt, plan
 from .prepare import Preparer
 from .progress import Progress
 from .redact import Redactor
+from .rounds import RoundsMeans, levels_of, run_rounds
 from .runner import run_plan
 from .trial import Services
 
@@ -82,6 +84,7 @@ async def start_run(
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     held = require_admitted(settings.store, found) if config.admitted else {}
     contracts = _contracts(config, found)
+    levels_of(config, found)  # a curriculum without levels ends the run before it begins
     agent = _make_agent(config)
     name = config.run or new_run_name(agent.name)
     manifest = {
@@ -150,7 +153,7 @@ def require_finished(root: Path, run: str) -> None:
         except UserError:  # made by other means: it consists of what has begun
             planned = 0
         else:
-            planned = len(tasks) * config.attempts
+            planned = config.total(len(tasks))
         rows = store.attempts()
     ended = {row.attempt for row in rows if row.final}
     left = max(planned, len({row.attempt for row in rows})) - len(ended)
@@ -231,8 +234,13 @@ async def opened_means(
 
 async def _run(store: RunStore, means: Means, tasks: Sequence[LoadedTask], progress: Progress, held: Held) -> None:
     config = means.config
+    services = _services(store, means, held)
+    if config.in_rounds:
+        rounds = RoundsMeans(config, means.agent, store, means.preparer, partial(run_plan, services))
+        await run_rounds(rounds, tasks, progress)
+        return
     planned = plan(tasks, means.agent.name, config.attempts, seed=config.seed, limits=config.limits)
-    await run_attempts(store, means, planned, progress, held)
+    await run_plan(services, planned, progress)
 
 
 async def run_attempts(
@@ -244,10 +252,13 @@ async def run_attempts(
 ) -> None:
     """Runs what is missing of a plan, under the contracts of `held`. Raises `StoreError` where the record cannot be
     written."""
+    await run_plan(_services(store, means, held), planned, progress)
+
+
+def _services(store: RunStore, means: Means, held: Held | None) -> Services:
     config, agent = means.config, means.agent
     places = _Places(means, store, TaskKeeper(store.blobs, Redactor(means.secrets)))
-    services = Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets, held)
-    await run_plan(services, planned, progress)
+    return Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets, held)
 
 
 class _Places:
@@ -262,7 +273,7 @@ class _Places:
     def __call__(self, planned: PlannedAttempt) -> Place:
         loaded, preparer = planned.loaded, self._preparer
         if loaded.task.environment.kind != "workspace":
-            return WorldPlace(lambda: self._make_world(loaded), loaded, self._tasks)
+            return WorldPlace(lambda: self._make_world(loaded), loaded, self._tasks, planned.world_state)
         if preparer is None:
             message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
             raise UserError(message)

@@ -42,6 +42,7 @@ from .plan import PlannedAttempt
 from .recorder import Recorder
 from .redact import Redactor
 from .steps import combined, falls_short, of_step, step_tasks
+from .stopping import Stopper
 
 __all__ = ["Services", "TryResult", "run_try"]
 
@@ -136,6 +137,9 @@ class _Try:
         self.task = planned.loaded.task
         self.agent = planned.agent or services.agent
         self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
+        if planned.stop is not None:
+            stopper = Stopper(planned.stop, self.recorder)
+            self.meter.on_turn, self.recorder.on_step = stopper.check, stopper.watch.took
         self.place = services.place(planned)
         self.how = _How()
         self.verdicts: list[list[Verdict]] = []

@@ -1,0 +1,49 @@
+"""The agent of a fork: another one, which goes on in the middle of what a recorded attempt began.
+
+The place is in the recorded state already. An agent that has `go_on` is told what led there; any other sees the place
+alone, as if it had just come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from assay.environments.interface import Mount
+from assay.records import Step
+
+from .interface import Agent, Attempt, Needs, PlacedAgent, takes_solution
+
+__all__ = ["ForkAgent", "GoesOn"]
+
+
+@runtime_checkable
+class GoesOn(Protocol):
+    """An agent that can take over in the middle."""
+
+    async def go_on(self, attempt: Attempt, steps: Sequence[Step]) -> None:
+        """Acts until done, as if it had taken these steps itself. They are not to be done again."""
+        ...
+
+
+class ForkAgent:
+    """Lets `then` go on from where `attempt.prior` led to.
+
+    Its name is `fork+` and the other's: attempts that begin where outcomes differ are no sample of the task's.
+    """
+
+    def __init__(self, then: Agent) -> None:
+        self.name = f"fork+{then.name}"
+        self.needs_model = then.needs_model
+        self.takes_solution = takes_solution(then)
+        self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
+        self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
+        self._then = then
+
+    async def run(self, attempt: Attempt) -> None:
+        """See `Agent.run`."""
+        acts = attempt.prior.acts if attempt.prior is not None else ()
+        if isinstance(self._then, GoesOn):
+            await self._then.go_on(attempt, [act for act in acts if isinstance(act, Step)])
+        else:
+            await self._then.run(attempt)
