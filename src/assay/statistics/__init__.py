@@ -35,6 +35,7 @@ from ._summary import (
     TaskCount,
     count_by_task,
     rate_over,
+    reach_over,
     summarise,
 )
 from ._survival import SurvivalPoint, survival
@@ -95,6 +96,7 @@ __all__ = [
     "profiles",
     "rank_agreement",
     "rate_over",
+    "reach_over",
     "report_card",
     "robustness",
     "sign_test",

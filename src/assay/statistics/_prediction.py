@@ -117,7 +117,7 @@ def report_card(
         n=len(given),
         passed=int(outcome.sum()),
         auc=area_under_curve(scores, passed),
-        auc_interval=_auc_interval(given, outcome, groups, (confidence, seed)),
+        auc_interval=_auc_interval(given, outcome, _places(tasks), (confidence, seed)),
         ece=error,
         brier=float(np.mean((given - outcome) ** 2)) if len(given) else 0.0,
         selected=mean_of([one[0] for one in picked]),
@@ -196,8 +196,14 @@ def _columns(scores: Sequence[float], passed: Sequence[bool]) -> tuple[Floats, F
 
 
 def _groups(tasks: Sequence[str]) -> list[npt.NDArray[np.intp]]:
-    _, place = np.unique(np.asarray(tasks, dtype=str), return_inverse=True)
-    return [np.flatnonzero(place == n) for n in range(int(place.max()) + 1)] if len(tasks) else []
+    place = _places(tasks)
+    order = np.argsort(place, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(place))[:-1]) if len(place) else []
+
+
+def _places(tasks: Sequence[str]) -> npt.NDArray[np.intp]:
+    """Which of the tasks, by name, each is."""
+    return np.unique(np.asarray(tasks, dtype=str), return_inverse=True)[1]
 
 
 def _picked(scores: Floats, outcome: Floats) -> tuple[float, float, float]:
@@ -206,18 +212,23 @@ def _picked(scores: Floats, outcome: Floats) -> tuple[float, float, float]:
 
 
 def _auc_interval(
-    given: Floats, outcome: Floats, groups: Sequence[npt.NDArray[np.intp]], drawn: tuple[float, int]
+    given: Floats, outcome: Floats, places: npt.NDArray[np.intp], drawn: tuple[float, int]
 ) -> Interval | None:
+    """Tasks drawn with replacement: how often each was drawn is the weight of its attempts."""
     confidence, seed = drawn
     normal_quantile(confidence)
-    if len(groups) < 2:
+    tasks = int(places.max()) + 1 if len(places) else 0
+    if tasks < 2:
         return None
+    known, score = np.unique(given, return_inverse=True)
     draw, found = np.random.default_rng(seed), []
     for _ in range(REPLICATES // 4):
-        rows = np.concatenate([groups[n] for n in draw.integers(0, len(groups), len(groups))])
-        value = area_under_curve(given[rows].tolist(), outcome[rows].astype(bool).tolist())
-        if value is not None:
-            found.append(value)
+        weights = np.bincount(draw.integers(0, tasks, tasks), minlength=tasks)[places]
+        good = np.bincount(score, weights * outcome, len(known))
+        bad = np.bincount(score, weights * (1 - outcome), len(known))
+        pairs = float(good.sum() * bad.sum())
+        if pairs:
+            found.append(float(good @ (np.cumsum(bad) - bad / 2)) / pairs)
     return _ends(found, confidence)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "TaskCount",
     "count_by_task",
     "rate_over",
+    "reach_over",
     "summarise",
 ]
 
@@ -168,6 +169,12 @@ def rate_over(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate
     """Pass@1 over tasks, each given once; its interval knows that attempts at one task resemble each other."""
     normal_quantile(confidence)
     return _rate([count for count in counts if count.judged], _Draw(confidence, 0))
+
+
+def reach_over(counts: Iterable[TaskCount], k: int, confidence: float = 0.95) -> AtK:
+    """pass@k and pass^k over tasks, each given once."""
+    normal_quantile(confidence)
+    return _at_k(list(counts), k, _Draw(confidence, 0))
 
 
 def _checked(rows: Iterable[Outcome]) -> list[Outcome]:

@@ -1,0 +1,274 @@
+"""The view of a run's figures: what is drawn as bars, fronts, grids, reliability and survival, as plain numbers.
+
+Invariant: what is left out to keep a figure readable is counted in it, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.analysis.columns import MEASURES, Counted, counted
+from assay.statistics import (
+    Estimate,
+    Outcome,
+    SurvivalPoint,
+    TaskCount,
+    TaskProfile,
+    count_by_task,
+    flakes,
+    grid,
+    outcome_consistency,
+    profiles,
+    rate_over,
+    reach_over,
+    report_card,
+    spending,
+    survival,
+)
+from assay.store import RunStore, deciding, standing_of
+
+from .interface import Fields, View, json_bytes, named
+
+__all__ = ["VIEWS", "figures"]
+
+MOST_CONFIGURATIONS = 16
+MOST_TASKS = 120
+"""Rows of the map of tasks; those that tell most come first."""
+MOST_POINTS = 160
+MOST_FLAKES = 200
+MOST_SCORES = 4
+LONGEST = 200
+KS = (1, 2, 4, 8)
+
+Who = tuple[str, str | None]
+
+
+def figures(root: Path, run: str) -> dict[str, Any]:
+    """All figures of a run: configurations (an agent with a model), the most attempts first.
+
+    Raises:
+        StoreError: The run is missing or damaged.
+    """
+    with RunStore.open(root, run) as store, store.snapshot():
+        rows = deciding(store.attempts())
+        stands = standing_of(store, rows)
+    attempts = counted(rows, stands)
+    shown = [who for who, _ in Counter(map(_who, attempts)).most_common()]
+    kept = set(shown[:MOST_CONFIGURATIONS])
+    mine = [one for one in attempts if _who(one) in kept]
+    counts = count_by_task(one.outcome for one in mine)
+    return {
+        "run": run,
+        "attempts": len(attempts),
+        "left_out": len(shown) - len(kept),
+        "rates": _rates(counts),
+        "spending": _spending(mine),
+        "grid": _grid(mine),
+        "tasks": _tasks(counts),
+        "flakes": _flakes(mine, counts),
+        "scores": _scores(mine),
+        "survival": _survival(mine),
+    }
+
+
+def _who(one: Counted) -> Who:
+    return one.outcome.agent, one.outcome.model
+
+
+def _named(agent: str, model: str | None) -> str:
+    """A configuration as a legend shows it."""
+    return (agent if model is None else f"{agent} · {model}")[:LONGEST]
+
+
+def _told(estimate: Estimate) -> dict[str, Any]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "method": estimate.method}
+
+
+def _by_who(counts: Iterable[TaskCount]) -> dict[Who, list[TaskCount]]:
+    found: defaultdict[Who, list[TaskCount]] = defaultdict(list)
+    for count in counts:
+        found[count.agent, count.model].append(count)
+    return found
+
+
+def _rates(counts: Sequence[TaskCount]) -> list[dict[str, Any]]:
+    found = []
+    for who, mine in _by_who(counts).items():
+        most = max(count.judged for count in mine)
+        reach = [reach_over(mine, k) for k in KS if 1 < k <= most]
+        sums = {name: sum(getattr(count, name) for count in mine) for name in _COUNTED}
+        found.append(
+            {
+                "name": _named(*who),
+                "tasks": len(mine),
+                **sums,
+                "pass_at_1": _told(rate_over(mine)),
+                "consistency": _told(outcome_consistency(mine)),
+                "at_k": [
+                    {"k": one.k, "pass_at_k": _told(one.pass_at_k), "pass_hat_k": _told(one.pass_hat_k)}
+                    for one in reach
+                    if one.pass_at_k.value is not None
+                ],
+            }
+        )
+    return found
+
+
+_COUNTED = ("passed", "doubtful", "failed", "unknown", "error")
+
+
+def _spending(attempts: Sequence[Counted]) -> dict[str, Any]:
+    found = spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
+    points = [
+        {
+            "name": _named(one.agent, one.model),
+            "measure": amount.measure,
+            "pass_at_1": _told(one.pass_at_1),
+            "mean": _told(amount.mean),
+            "median": amount.median,
+            "total": amount.total,
+            "per_pass": amount.per_pass,
+            "missing": amount.missing,
+            "on_front": amount.on_front,
+        }
+        for one in found
+        for amount in one.amounts
+    ]
+    used = [name for name in MEASURES if any(point["measure"] == name for point in points)]
+    return {"measures": {name: MEASURES[name] for name in used}, "points": points}
+
+
+def _grid(attempts: Sequence[Counted]) -> dict[str, Any]:
+    factors = {
+        "agent": [one.outcome.agent for one in attempts],
+        "model": [one.outcome.model or "-" for one in attempts],
+    }
+    made = grid([one.outcome for one in attempts], factors)
+    cells = [
+        {"agent": c.levels[0][:LONGEST], "model": c.levels[1][:LONGEST], "attempts": c.attempts, **_told(c.pass_at_1)}
+        for c in made.cells
+    ]
+    parts = [{"name": part.name, "levels": part.levels, "share": part.share} for part in made.components]
+    return {
+        "agents": [name[:LONGEST] for name in made.levels[0]],
+        "models": [name[:LONGEST] for name in made.levels[1]],
+        "cells": cells,
+        "components": parts,
+    }
+
+
+def _tasks(counts: Sequence[TaskCount]) -> dict[str, Any]:
+    """A map of tasks by configurations, and how many tasks are of which band."""
+    every = profiles(counts)
+    wanted = sorted(every, key=_tells_most)[:MOST_TASKS]
+    rows = sorted(wanted, key=lambda one: (one.rate, one.task))
+    columns = sorted(_by_who(counts), key=lambda who: (who[0], who[1] or ""))
+    cells = {(count.task, count.agent, count.model): (count.passed, count.judged) for count in counts}
+    return {
+        "bands": dict(Counter(one.band for one in every)),
+        "configurations": [_named(*who) for who in columns],
+        "left_out": len(every) - len(rows),
+        "rows": [
+            {
+                "task": one.task[:LONGEST],
+                "attempts": one.attempts,
+                "rate": one.rate,
+                "interval": one.interval,
+                "band": one.band,
+                "discrimination": one.discrimination,
+                "contrast": one.contrast,
+                "cells": [cells.get((one.task, *who)) for who in columns],
+            }
+            for one in rows
+        ],
+    }
+
+
+def _tells_most(one: TaskProfile) -> tuple[float, float, str]:
+    """Tasks that are passed sometimes say more than those that everybody passes or nobody does."""
+    return -one.rate * (1 - one.rate), -one.attempts, one.task
+
+
+def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount]) -> dict[str, Any]:
+    differed = [one.outcome for one in attempts if one.reverified in ("disagree", "flaky")]
+    found = flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
+    rows = [
+        {
+            "task": one.task[:LONGEST],
+            "name": _named(one.agent, one.model),
+            "passed": one.passed,
+            "judged": one.judged,
+            "verifier": one.verifier,
+        }
+        for one in found[:MOST_FLAKES]
+    ]
+    return {"rows": rows, "left_out": len(found) - len(rows)}
+
+
+def _scores(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
+    """What process scores are worth, for the checks that gave most of them."""
+    judged = [one for one in attempts if one.outcome.status in ("pass", "fail")]
+    checks = Counter(name for one in judged for name in one.scores)
+    found = []
+    for name, _ in checks.most_common(MOST_SCORES):
+        told = [one for one in judged if 0 <= one.scores.get(name, -1.0) <= 1]
+        if told:
+            good = [_is_good(one.outcome) for one in told]
+            card = report_card([one.scores[name] for one in told], good, [one.outcome.task for one in told])
+            found.append({"check": name[:LONGEST], **msgspec.to_builtins(card)})
+    return found
+
+
+def _is_good(outcome: Outcome) -> bool:
+    return outcome.status == "pass" and not outcome.doubtful
+
+
+def _survival(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
+    """For each measure, each configuration's curve of what is still unsolved after so much of it."""
+    groups: defaultdict[Who, list[Counted]] = defaultdict(list)
+    for one in attempts:
+        groups[_who(one)].append(one)
+    found = []
+    for measure in MEASURES:
+        curves = []
+        for who in sorted(groups, key=lambda who: (who[0], who[1] or "")):
+            known = [one for one in groups[who] if measure in one.used]
+            if any(_is_good(one.outcome) for one in known):
+                lengths = [one.used[measure] for one in known]
+                points = survival(lengths, [_is_good(one.outcome) for one in known])
+                curves.append(
+                    {
+                        "name": _named(*who),
+                        "attempts": len(known),
+                        "missing": len(groups[who]) - len(known),
+                        "end": max(lengths),
+                        "points": [[point.at, round(point.share, 5), point.at_risk] for point in _thinned(points)],
+                    }
+                )
+        if curves:
+            found.append({"measure": measure, "unit": MEASURES[measure], "curves": curves})
+    return found
+
+
+def _thinned(points: Sequence[SurvivalPoint]) -> list[SurvivalPoint]:
+    """At most so many of them, the first and the last kept."""
+    if len(points) <= MOST_POINTS:
+        return list(points)
+    step = (len(points) - 1) / (MOST_POINTS - 1)
+    return [points[round(place * step)] for place in range(MOST_POINTS)]
+
+
+def _make(root: Path, fields: Fields) -> bytes:
+    return json_bytes(figures(root, fields["run"]))
+
+
+def _names(_: Path, run: str) -> tuple[str, ...]:
+    return (named("run", run, "figures"),)
+
+
+VIEWS = (View("run/{run}/figures", _make, _names),)
