@@ -1,7 +1,8 @@
 """Whose words each token is: a column of roles for the tokens that a model was told.
 
 Nothing is tokenized for a row. A prompt is rendered again to see where its tokens come from, and only where that gives
-exactly the tokens that the model was told are they attributed; else they stay `unknown`.
+the tokens that the model was told are they attributed; else they stay `unknown`. One difference is allowed: a record
+sorts the keys of the tools, so what is scaffold in both may be written otherwise.
 
 Limit: a template that is written around a message in one token with its first letter counts that token to the message.
 """
@@ -75,9 +76,26 @@ def prompt_roles(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attr
             found = renderer.attribute(request["messages"], request.get("tools") or [])
     except ProviderError:  # then it was not this template that told it
         return unknown
-    if found is None or tuple(found.ids) != context_of(calls, call.id):
+    if found is None:
         return unknown
-    return roles_in(found, words, acted=False)[call.shared_tokens :]
+    told = np.array(context_of(calls, call.id), dtype=np.int64)
+    whole = _aligned(np.array(found.ids, dtype=np.int64), told, roles_in(found, words, acted=False))
+    return unknown if whole is None else whole[call.shared_tokens :]
+
+
+def _aligned(ours: NDArray[np.int64], told: NDArray[np.int64], roles: Roles) -> Roles | None:
+    """Roles of `told`, where it is `ours` but for one stretch that is scaffold there; None where it is not."""
+    most = min(len(ours), len(told))
+    same = ours[:most] == told[:most]
+    if len(ours) == len(told) == most and bool(same.all()):
+        return roles
+    begin = most if bool(same.all()) else int(np.argmin(same))
+    same = ours[len(ours) - (most - begin) :][::-1] == told[len(told) - (most - begin) :][::-1]
+    end = most - begin if bool(same.all()) else int(np.argmin(same))
+    if begin == len(ours) - end or bool(np.any(roles[begin : len(ours) - end] != TEMPLATE)):
+        return None
+    between = np.full(len(told) - begin - end, TEMPLATE, dtype=np.uint8)
+    return np.concatenate([roles[:begin], between, roles[len(ours) - end :]])
 
 
 def _extension(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attributes) -> Attributed | None:

@@ -79,7 +79,7 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Of every sampled token; None where it was not said, or turns differ (see `TurnSpan.sampling`)."""
     origin: Literal["sampled", "rendered"] = "sampled"
     shared: int = 0
-    """Leading tokens that an earlier row of the same attempt holds too."""
+    """Leading tokens that an earlier row of the same attempt holds too, and that are not trained here."""
     run: str
     chain: str
     attempt: str

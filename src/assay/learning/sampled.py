@@ -18,6 +18,7 @@ from assay.formats._writing import doubt, outcome_verdict
 from assay.gateway.tokens import Attributes, Row, Span, rows_of
 from assay.gateway.tokens.rows import Uncertified
 from assay.records import Certificate, ModelCall, Trajectory, VerdictKind, VerdictStatus
+from assay.store.calls import shared_prefix
 
 from .roles import Roles, Words, prompt_roles
 from .rows import ACTION, TrainingRow, TurnSpan
@@ -53,9 +54,14 @@ def sampled_rows(
     if not found:
         return []
     known = _Known(trajectory, calls, renderer)
-    covered: dict[str, int] = {}
+    before: list[bytes] = []
     common = about(trajectory) | {"attempt_rows": len(found), "tokenizer": tokenizer}
-    return [known.row(row, covered, common) for row in found]
+    # A row that trains a span comes before those that hold it as context, so that context is what was there before.
+    return [known.row(row, before, common) for row in sorted(found, key=_first_trained)]
+
+
+def _first_trained(row: Row) -> int:
+    return next((span.start for span in row.spans if span.trained), len(row.token_ids))
 
 
 def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
@@ -121,8 +127,8 @@ class _Known:
             if call.prompt_token_ids is not None
         }
 
-    def row(self, row: Row, covered: dict[str, int], common: dict[str, Any]) -> TrainingRow:
-        """A row. `covered` tells up to which position each call's own tokens stand in earlier rows; it is updated."""
+    def row(self, row: Row, before: list[bytes], common: dict[str, Any]) -> TrainingRow:
+        """A row. `before` holds the tokens of the rows before it; its own are added."""
         pieces = self._pieces(row)
         turns = tuple(self._turn(span) for span in row.spans)
         names = tuple(dict.fromkeys(t.weight_version for t in turns if t.weight_version is not None))
@@ -131,16 +137,21 @@ class _Known:
             if turn.weight_version is not None:
                 versions[turn.start : turn.end] = names.index(turn.weight_version)
         asked = {turn.sampling.get("temperature") for turn in turns if turn.trained}
-        first = self._calls[row.spans[0].call]
+        began = next((span for span in row.spans if span.trained), row.spans[-1])
+        first = self._calls[began.call]
+        token_ids = np.array(row.token_ids, dtype=np.int32)
+        held = token_ids.tobytes()
+        known = max((shared_prefix(other, held) for other in before), default=0) // token_ids.itemsize
+        before.append(held)
         return TrainingRow(
-            token_ids=np.array(row.token_ids, dtype=np.int32),
+            token_ids=token_ids,
             roles=self._roles_of(pieces, len(row.token_ids)),
             loss_mask=np.array(row.mask, dtype=np.bool_),
             logprobs=_logprobs(row),
             versions=versions,
             weight_versions=names,
             temperature=float(value) if len(asked) == 1 and (value := next(iter(asked))) is not None else None,
-            shared=_shared(pieces, covered),
+            shared=min(known, _first_trained(row)),
             branch=row.branch,
             cause=first.cause,
             parent=self._parent(first),
@@ -193,17 +204,6 @@ def _logprobs(row: Row) -> np.ndarray[Any, np.dtype[np.float32]]:
     for span in row.spans:
         found[span.start : span.end] = [math.nan if p is None else p for p in row.logprobs[span.start : span.end]]
     return found
-
-
-def _shared(pieces: Sequence[tuple[str, int, int]], covered: dict[str, int]) -> int:
-    shared, whole = 0, True
-    for name, start, end in pieces:
-        held = covered.get(name, start)
-        if whole:
-            shared = min(held, end)
-            whole = held >= end
-        covered[name] = max(held, end)
-    return shared
 
 
 def _sampling(call: ModelCall) -> dict[str, Any]:

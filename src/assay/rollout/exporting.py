@@ -7,7 +7,7 @@ something speaks against is never written as a plain pass, where the target has 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,7 @@ from assay.records import Body, EvidenceAdded, Trajectory, VerdictGiven, Verdict
 from assay.settings import Settings
 from assay.store import RunStore, Standing, learnt, standing
 
-__all__ = ["ExportConfig", "ExportReport", "Stands", "export_run", "sidecar_of"]
+__all__ = ["ExportConfig", "ExportReport", "Stands", "export_run", "sidecar_of", "whole"]
 
 
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +130,7 @@ class _Export:
             if row.retried:
                 lost(Loss(row.attempt, "trajectory", f"try {row.retry} broke and was made again; the last one is here"))
                 continue
-            trajectory = self._whole(row.chain)
+            trajectory = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
             known = self._standing.get(row.chain)
             again = known.reverified if known is not None else None
             integrity = known.integrity if known is not None else None
@@ -139,15 +139,15 @@ class _Export:
                 self._progress(len(self.stands))
             yield trajectory
 
-    def _whole(self, chain: str) -> Trajectory:
-        """A trajectory with what addenda say about it; what its own chain says later is in it already."""
-        found = self._store.trajectory(chain)
-        later = self._learnt.get(chain, ())
-        facts = [b.evidence for b in later if isinstance(b, EvidenceAdded) and b.evidence not in found.evidence]
-        given = [b.verdict for b in later if isinstance(b, VerdictGiven) and b.verdict not in found.verdicts]
-        if not facts and not given:
-            return found
-        return msgspec.structs.replace(found, evidence=(*found.evidence, *facts), verdicts=(*found.verdicts, *given))
+
+def whole(store: RunStore, chain: str, later: Sequence[Body]) -> Trajectory:
+    """A trajectory with what was learnt of it `later` (see `learnt`); what its own chain says is in it already."""
+    found = store.trajectory(chain)
+    facts = [b.evidence for b in later if isinstance(b, EvidenceAdded) and b.evidence not in found.evidence]
+    given = [b.verdict for b in later if isinstance(b, VerdictGiven) and b.verdict not in found.verdicts]
+    if not facts and not given:
+        return found
+    return msgspec.structs.replace(found, evidence=(*found.evidence, *facts), verdicts=(*found.verdicts, *given))
 
 
 def _is_wanted(attempt: str, wanted: tuple[str, ...]) -> bool:

@@ -44,11 +44,13 @@ class Attributed(NamedTuple):
 class Attributes(Protocol):
     """A renderer that knows which token comes from what."""
 
-    def attribute(
-        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], *, asks: bool = True
-    ) -> Attributed | None:
-        """As `Renderer.render`, with each token's owner; None where this template cannot tell. `asks`: up to where the
-        assistant speaks; else the conversation as it is."""
+    def attribute(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> Attributed | None:
+        """As `Renderer.render`, with each token's owner; None where this template cannot tell."""
+        ...
+
+    def said(self, message: dict[str, Any]) -> list[int]:
+        """The tokens with which the model would say this, up to and with the one that ends its turn; the arguments of
+        calls as they are written."""
         ...
 
     def attribute_more(

@@ -66,12 +66,10 @@ class LibraryRenderer:
         known = [*before, *sampled]
         return ids if ids[: len(known)] == known else None
 
-    def attribute(
-        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], *, asks: bool = True
-    ) -> Attributed | None:
+    def attribute(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> Attributed | None:
         """See `Attributes.attribute`."""
         told = for_template(messages)
-        whole = self._inner.render(self._guard.value(told), tools=self._tools(tools), add_generation_prompt=asks)
+        whole = self._inner.render(self._guard.value(told), tools=self._tools(tools), add_generation_prompt=True)
         return _attributed(whole, 0, told)
 
     def attribute_more(
@@ -99,7 +97,7 @@ class LibraryRenderer:
         return Said(text, (parsed.reasoning_content or "").strip(), tuple(calls))
 
     def said(self, message: dict[str, Any]) -> list[int]:
-        """The tokens with which the model would say this, its arguments as they are; for steering a test model."""
+        """See `Attributes.said`."""
         question = {"role": "user", "content": "?"}
         answer = self._guard.value({**message, "content": message.get("content") or ""})
         before = list(self._inner.render_ids([question], add_generation_prompt=True))

@@ -1,0 +1,52 @@
+"""What a model would have been told at the beginning of a task: so that who acted without one can be learnt from.
+
+It is what the agent `loop` tells: system prompt, instruction, the environment's tools, and `finish` where the
+environment has none of its own. An expert's record and a model's own attempts then read alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.agents._calls import tool_definitions
+from assay.agents.loop import FINISH, LoopOptions
+from assay.environments.interface import ToolSpec
+from assay.environments.worlds.opening import open_world
+from assay.errors import UserError
+from assay.records import Task
+
+from .conversation import Opening
+
+__all__ = ["opening_of", "tools_of"]
+
+
+def opening_of(task: Task, *, system: str | None = None) -> Opening:
+    """What the agent `loop` would tell its model first.
+
+    Args:
+        task: The task.
+        system: The system prompt; None is the agent's own, empty is none.
+
+    Raises:
+        UserError: The task's tools are not known without opening a sandbox.
+    """
+    said = LoopOptions().system if system is None else system
+    messages: list[dict[str, Any]] = [{"role": "system", "content": said}] if said else []
+    if isinstance(task.instruction, str):
+        messages.append({"role": "user", "content": task.instruction})
+    else:
+        messages += [{"role": message.role, "content": message.content} for message in task.instruction]
+    specs = tools_of(task)
+    offered = specs if any(spec.name == FINISH.name for spec in specs) else (*specs, FINISH)
+    return Opening(messages, tool_definitions(offered))
+
+
+def tools_of(task: Task) -> tuple[ToolSpec, ...]:
+    """The tools of a task's in-process world; nothing is done in it."""
+    kind = task.environment.kind
+    if kind == "workspace":
+        message = (
+            f"task {task.id} is in a sandbox, whose tools only an open sandbox tells: record a model in it instead"
+        )
+        raise UserError(message)
+    return open_world(task.environment).specs()

@@ -1,0 +1,171 @@
+"""Training rows of a stored run, its chain checked first.
+
+Invariant: no row comes out of a run in which anything that an event, a row or an addendum claims does not hold. What
+is left out (attempts that are not decided, that know no tokens, spans without a certificate) is named to `tell`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from assay.errors import StoreError, UserError
+from assay.gateway.tokens import Attributes
+from assay.gateway.tokens.library import open_renderer
+from assay.records import Trajectory, digest_bytes
+from assay.rollout.exporting import whole
+from assay.rollout.past import PastTasks
+from assay.store import AttemptRow, RunStore, audit, deciding, learnt
+from assay.verify.again import CannotRebuildError
+
+from .conversation import Opening
+from .openings import opening_of
+from .rendered import rendered_rows
+from .rows import TrainingRow
+from .sampled import sampled_rows
+
+__all__ = ["Reader", "RowsConfig", "Tell", "require_whole", "rows_of_run", "tokenizer_digest"]
+
+Tell = Callable[[str, str, str], None]
+"""Is told what was left out: attempt, what of it, and why."""
+
+
+class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which rows, and how."""
+
+    model: str | None = None
+    """Folder of the model's checkpoint: its tokenizer tells the role of each token, and renders what has no tokens."""
+    renderer: str | None = None
+    """Name of its chat template, where the model's type does not tell."""
+    uncertified: Literal["refuse", "mask"] = "refuse"
+    """What becomes of sampled tokens whose context is not proved: the export is refused, or they are not trained."""
+    rendered: bool = False
+    """Whether attempts that know no tokens are rendered with the model's template, for supervised training."""
+    system: str | None = None
+    """System prompt told to rendered attempts that asked no model; default: that of the agent `loop`."""
+    attempts: tuple[str, ...] = ()
+    """Only these attempts, by id or the beginning of one; default: all."""
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        if self.rendered and self.model is None:
+            message = "rendering needs a model: name the folder of its checkpoint with --model"
+            raise UserError(message)
+
+
+def tokenizer_digest(folder: Path) -> str:
+    """Content address of the tokenizer in a checkpoint's folder."""
+    return digest_bytes((folder / "tokenizer.json").read_bytes())
+
+
+def require_whole(root: Path, run: str) -> None:
+    """Raises `StoreError` naming what does not hold, where anything in the chains of a run does not."""
+    problems = audit(root, run, blobs=False)
+    if problems:
+        shown = "; ".join(map(str, problems[:3]))
+        message = f"run {run!r} is not what was recorded ({len(problems)} problems: {shown}); nothing is taken from it"
+        raise StoreError(message)
+
+
+def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, tell: Tell | None = None
+                ) -> Iterator[TrainingRow]:  # fmt: skip
+    """The rows of every decided attempt of a run, in the order in which the attempts began.
+
+    Raises:
+        StoreError: The run is missing, damaged, or was changed.
+        UserError: A span is not certified and `config.uncertified` is `refuse`; or the model cannot be opened.
+    """
+    with Reader.opened(root, run, config or RowsConfig(), tell) as reader:
+        for trajectory in reader.trajectories():
+            yield from reader.rows(trajectory)
+
+
+class Reader:
+    """A run whose chains hold, as trajectories and as rows of each. Opened with `Reader.opened`."""
+
+    def __init__(self, store: RunStore, config: RowsConfig, tell: Tell, past: PastTasks) -> None:
+        self._store = store
+        self._config = config
+        self._tell = tell
+        self._past = past
+        self._learnt = learnt(store.layout.root, store.run)
+        self._theirs = store.manifest().get("kind") == "import"
+        self.renderer: Attributes | None = None
+        self.tokenizer: str | None = None
+        if config.model is not None:
+            folder = Path(config.model)
+            self.renderer = open_renderer(folder, config.renderer)
+            self.tokenizer = tokenizer_digest(folder)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, root: Path, run: str, config: RowsConfig, tell: Tell | None = None) -> Iterator[Reader]:
+        """Checks a run and opens it. Raises as `rows_of_run`."""
+        require_whole(root, run)
+        with RunStore.open(root, run) as store, PastTasks(store, "recorded") as past:
+            yield cls(store, config, tell or _nobody, past)
+
+    def trajectories(self) -> Iterator[Trajectory]:
+        """The deciding try of each attempt that is asked for, with what was learnt of it later."""
+        wanted = [row for row in self._store.attempts() if self._is_wanted(row)]
+        if not wanted:
+            named = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
+            message = f"run {self._store.run!r} has no attempt{named}"
+            raise UserError(message)
+        decided = {row.chain for row in deciding(wanted)}
+        for row in wanted:
+            if row.chain in decided:
+                yield self._whole(row)
+            elif row.retried:
+                self._tell(row.attempt, "attempt", f"try {row.retry} broke and was made again")
+            else:
+                self._tell(row.attempt, "attempt", "it is not decided: it did not end, or is a certificate")
+
+    def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
+        """Its rows. Raises `UserError` as `rows_of_run`."""
+        refused = self._config.uncertified
+        found = sampled_rows(trajectory, renderer=self.renderer, tokenizer=self.tokenizer, uncertified=refused)
+        for turn in (turn for row in found for turn in row.turns if not turn.certified):
+            self._tell(trajectory.attempt, "span", f"call {turn.call} has no certificate and is not trained")
+        if found or not self._config.rendered or self.renderer is None:
+            if not found:
+                self._tell(trajectory.attempt, "tokens", "no tokens are known of it")
+            return found
+        opening = self._opening(trajectory)
+        return rendered_rows(trajectory, self.renderer, tokenizer=self.tokenizer, opening=opening)
+
+    def opening(self, trajectory: Trajectory) -> Opening | None:
+        """What a model would have been told before the steps of an attempt; None where no model needs telling."""
+        return None if trajectory.calls else self._opening(trajectory)
+
+    def _opening(self, trajectory: Trajectory) -> Opening | None:
+        if trajectory.calls or self._is_told(trajectory):
+            return None
+        try:
+            task = self._past.of(trajectory).task
+        except CannotRebuildError as exc:
+            message = f"attempt {trajectory.attempt} asked no model, and its task is not to be had: {exc}"
+            raise UserError(message) from exc
+        return opening_of(task, system=self._config.system)
+
+    def _is_told(self, trajectory: Trajectory) -> bool:
+        return any(step.actor == "user" for step in trajectory.steps)
+
+    def _whole(self, row: AttemptRow) -> Trajectory:
+        found = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
+        if not self._theirs or "imported" in found.started.config:
+            return found
+        # A format that forgot to say so makes nobody else's record ours.
+        told: dict[str, Any] = {**found.started.config, "imported": {}}
+        return msgspec.structs.replace(found, started=msgspec.structs.replace(found.started, config=told))
+
+    def _is_wanted(self, row: AttemptRow) -> bool:
+        return not self._config.attempts or any(row.attempt.startswith(start) for start in self._config.attempts)
+
+
+def _nobody(_: str, __: str, ___: str) -> None:
+    """Nobody asked what was left out."""

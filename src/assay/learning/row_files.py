@@ -1,0 +1,154 @@
+"""Training rows as a Parquet file (zstd), one row each: our own interchange, read by anything that reads Parquet.
+
+The columns are those of `TrainingRow`; `turns` is a list of structs, `weights` one list a stream. The file's metadata
+names the version of the schema. Reading checks every row: a file is a stranger's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from assay.errors import UserError
+from assay.formats._writing import new_file
+
+from .rows import WEIGHTS, TrainingRow, check
+
+__all__ = ["SCHEMA", "arrow_schema", "as_columns", "read_rows", "write_rows"]
+
+SCHEMA = b"assay.training_rows/1"
+_KEY = b"schema"
+_GROUP_ROWS, _GROUP_TOKENS = 4096, 4 << 20
+_TEXTS = ("run", "chain", "attempt", "group", "task", "agent", "branch", "origin")
+_OPTIONAL = ("model", "tokenizer", "outcome", "integrity", "process", "safety", "doubt", "ended", "stopped", "broke",
+             "final_state", "cause", "parent")  # fmt: skip
+_NUMBERS = {"token_ids": np.int32, "roles": np.uint8, "loss_mask": np.bool_, "logprobs": np.float32,
+            "advantages": np.float32, "versions": np.int16}  # fmt: skip
+
+
+def arrow_schema() -> Any:
+    """The columns, in order."""
+    import pyarrow as pa
+
+    turn = pa.struct(
+        [
+            *((name, pa.int32()) for name in ("start", "end", "step")),
+            *((name, pa.string()) for name in ("call", "state", "weight_version", "sampling", "finish")),
+            *((name, pa.bool_()) for name in ("certified", "trained", "error")),
+            *((name, pa.float64()) for name in ("reward", "progress")),
+        ]
+    )
+    fields = [(name, pa.string()) for name in (*_TEXTS, *_OPTIONAL)]
+    fields += [(name, pa.list_(pa.from_numpy_dtype(kind))) for name, kind in _NUMBERS.items()]
+    fields += [(f"weights_{name}", pa.list_(pa.float32())) for name in WEIGHTS]
+    fields += [("score", pa.float64()), ("temperature", pa.float64()), ("shared", pa.int32())]
+    fields += [("attempt_rows", pa.int32()), ("weight_versions", pa.list_(pa.string())), ("turns", pa.list_(turn))]
+    return pa.schema(fields, metadata={_KEY: SCHEMA})
+
+
+def as_columns(row: TrainingRow) -> dict[str, Any]:
+    """A row as the values of its columns."""
+    found = {name: getattr(row, name) for name in (*_TEXTS, *_OPTIONAL, *_NUMBERS)}
+    found |= {f"weights_{name}": row.weights.get(name) for name in WEIGHTS}
+    found |= {name: getattr(row, name) for name in ("score", "temperature", "shared", "attempt_rows")}
+    turns = [msgspec.structs.asdict(turn) for turn in row.turns]
+    for turn in turns:
+        turn["sampling"] = msgspec.json.encode(turn["sampling"]).decode() if turn["sampling"] else None
+    return found | {"weight_versions": list(row.weight_versions), "turns": turns}
+
+
+def write_rows(rows: Iterable[TrainingRow], target: Path) -> int:
+    """Writes a file that is there when it is whole; how many rows it has. Memory is bounded by a row group.
+
+    Raises:
+        UserError: `target` exists.
+        ValueError: A row does not hold together (see `check`).
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema, written = arrow_schema(), 0
+    with new_file(target) as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+        for group in _groups(rows):
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+            written += len(group)
+    return written
+
+
+def _groups(rows: Iterable[TrainingRow]) -> Iterator[list[dict[str, Any]]]:
+    group: list[dict[str, Any]] = []
+    tokens = 0
+    for row in rows:
+        check(row)
+        group.append(as_columns(row))
+        tokens += len(row)
+        if len(group) >= _GROUP_ROWS or tokens >= _GROUP_TOKENS:
+            yield group
+            group, tokens = [], 0
+    if group:
+        yield group
+
+
+def read_rows(path: Path) -> Iterator[TrainingRow]:
+    """The rows of a file, in its order.
+
+    Raises:
+        UserError: It is no such file, of another version, or a row of it does not hold together.
+    """
+    import pyarrow.lib
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            found = (file.schema_arrow.metadata or {}).get(_KEY)
+            if found != SCHEMA or not file.schema_arrow.equals(arrow_schema()):
+                said = found.decode(errors="replace") if found else "nothing"
+                message = f"{path} holds no training rows of {SCHEMA.decode()} (it says {said})"
+                raise UserError(message)
+            number = 0
+            for batch in file.iter_batches(256, use_threads=False):
+                for position in range(len(batch)):
+                    yield _row(batch, position, f"{path}: row {number}")
+                    number += 1
+    except (OSError, pyarrow.lib.ArrowException) as exc:
+        message = f"{path} cannot be read as Parquet: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
+        raise UserError(message) from exc
+
+
+def _row(batch: Any, position: int, where: str) -> TrainingRow:
+    try:
+        told = {name: batch.column(name)[position].as_py() for name in _told().__struct_fields__}
+        for turn in told["turns"] or ():
+            text = turn.pop("sampling")
+            turn["sampling"] = msgspec.json.decode(text) if text else {}
+        fields = msgspec.structs.asdict(msgspec.convert(told, _told()))
+        arrays = {name: _array(batch.column(name)[position], kind) for name, kind in _NUMBERS.items()}
+        streams = {name: _array(batch.column(f"weights_{name}")[position], np.float32) for name in WEIGHTS}
+        held = {name: stream for name, stream in streams.items() if stream is not None}
+        row = TrainingRow(**fields, **arrays, weights=held)
+        check(row)
+    except (ValueError, TypeError, AttributeError, RecursionError) as exc:
+        message = f"{where} is no training row: {exc}"
+        raise UserError(message) from exc
+    return row
+
+
+def _array(cell: Any, kind: Any) -> Any:
+    if not cell.is_valid:
+        return None
+    if cell.values.null_count:
+        message = "a column of it has an empty place"
+        raise ValueError(message)
+    return np.asarray(cell.values.to_numpy(zero_copy_only=False)).astype(kind)
+
+
+@cache
+def _told() -> type[msgspec.Struct]:
+    """The fields of a row that are no arrays, with their types: reading goes through it."""
+    fields = [f for f in msgspec.structs.fields(TrainingRow) if f.name not in _NUMBERS and f.name != "weights"]
+    return msgspec.defstruct("ToldOfARow", [(f.name, f.type) for f in fields], kw_only=True)

@@ -1,0 +1,165 @@
+"""Training rows out of real sessions over a tiny tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from assay.errors import StoreError, UserError
+from assay.learning.reading import RowsConfig, rows_of_run
+from assay.learning.rows import ACTION, OBSERVATION, PROMPT, ROLES, TEMPLATE, UNKNOWN, WARNING, check, count, spread
+from assay.learning.sampled import sampled_rows
+from assay.records import Body, Certificate, Trajectory
+from tests.learning.recorded import store_run
+
+pytestmark = pytest.mark.quick
+Make = Callable[..., Trajectory]
+
+
+def texts(row: Any, renderer: Any, role: int) -> str:
+    return str(renderer.text([int(t) for t in row.token_ids[row.roles == role]]))
+
+
+def test_a_row_holds_the_sampled_tokens_and_trains_them_alone(trajectory: Make, renderer: Any) -> None:
+    made = trajectory("a", "up", "free", "right")
+    (row,) = sampled_rows(made, renderer=renderer)
+    check(row)
+    for turn, call in zip(row.turns, made.calls, strict=True):
+        assert tuple(row.token_ids[turn.start : turn.end]) == call.completion_token_ids
+        assert row.logprobs[turn.start : turn.end] == pytest.approx(call.logprobs, rel=1e-6)
+    trained = sum(turn.end - turn.start for turn in row.turns)
+    assert (int(row.loss_mask.sum()), bool(row.logprobs[~row.loss_mask].any())) == (trained, False)
+
+
+def test_roles_tell_what_was_told_from_what_was_seen(trajectory: Make, renderer: Any) -> None:
+    (row,) = sampled_rows(trajectory("a", "up", "right", "left"), renderer=renderer)
+    assert (
+        texts(row, renderer, PROMPT) == "You walk.\n\nGo to the goal."
+    )  # one token ends a sentence and begins the tools
+    assert texts(row, renderer, OBSERVATION) == "field 0field 1"
+    assert "<tool_call>" in texts(row, renderer, ACTION)
+    assert "<|im_start|>" in texts(row, renderer, TEMPLATE)
+    assert not np.any(row.roles == UNKNOWN)
+    assert np.array_equal(row.roles == ACTION, row.loss_mask)
+
+
+def test_without_a_renderer_or_under_another_template_roles_are_unknown(trajectory: Make, renderer: Any) -> None:
+    made = trajectory("a", "up")
+    (row,) = sampled_rows(made)
+    assert {ROLES[role] for role in row.roles} == {"action", "unknown"}
+
+    class Other:
+        def attribute(self, *_: Any, **__: Any) -> Any:
+            return renderer.attribute([{"role": "user", "content": "other"}], [])
+
+        def attribute_more(self, *_: Any) -> Any:
+            return None
+
+    (row,) = sampled_rows(made, renderer=Other())
+    assert {ROLES[role] for role in row.roles} == {"action", "unknown"}
+
+
+def test_a_refused_call_is_answered_by_a_warning(trajectory: Make, renderer: Any) -> None:
+    made = trajectory("a", "up", "right")
+    first = made.steps[0]
+    refused = msgspec.structs.replace(first.tool_calls[0], error="no such direction")
+    steps = (msgspec.structs.replace(first, tool_calls=(refused,)), *made.steps[1:])
+    (row,) = sampled_rows(msgspec.structs.replace(made, steps=steps), renderer=renderer)
+    assert texts(row, renderer, WARNING) == "field 0"
+    assert row.turns[0].error
+
+
+def test_what_the_harness_says_between_turns_is_a_warning(trajectory: Make, renderer: Any) -> None:
+    (row,) = sampled_rows(trajectory("a", "free", "up", "left"), renderer=renderer)
+    assert texts(row, renderer, WARNING) == "Call a tool."
+    assert texts(row, renderer, OBSERVATION) == "field 1"
+
+
+def test_a_turn_knows_its_step_state_sampling_and_pay(trajectory: Make) -> None:
+    (row,) = sampled_rows(trajectory("a", "up", "right"))
+    second = row.turns[1]
+    assert (second.step, second.state, second.weight_version, second.certified) == (1, "state-0", "w0", True)
+    assert (second.reward, second.progress, second.sampling) == (0.5, 0.25, {"temperature": 1.0})
+    assert (row.temperature, row.weight_versions, row.final_state) == (1.0, ("w0",), "state-1")
+    assert set(row.versions[row.loss_mask]) == {0}
+    assert set(row.versions[~row.loss_mask]) == {-1}
+
+
+def test_an_uncertified_span_is_refused_or_left_out_of_the_loss(trajectory: Make) -> None:
+    made = trajectory("a", "up", "right")
+    bad = msgspec.structs.replace(made.calls[1], certificate=Certificate(certified=False, reason="edited"))
+    made = msgspec.structs.replace(made, calls=(made.calls[0], bad))
+    with pytest.raises(UserError, match="not certified"):
+        sampled_rows(made)
+    (row,) = sampled_rows(made, uncertified="mask")
+    assert [(turn.certified, turn.trained) for turn in row.turns] == [(True, True), (False, False)]
+    assert not row.loss_mask[row.turns[1].start :].any()
+
+
+def test_an_imported_record_certifies_nothing(trajectory: Make) -> None:
+    made = trajectory("a", "up", config={"imported": {"format": "x"}})
+    with pytest.raises(UserError, match="imported"):
+        sampled_rows(made)
+
+
+def test_a_fork_competes_with_attempts_from_the_same_state(trajectory: Make) -> None:
+    groups = {
+        sampled_rows(trajectory(name, "up", config=config))[0].group
+        for name, config in (("a", {}), ("b", {}), ("c", {"fork": {"state": "s1"}}), ("d", {"fork": {"state": "s1"}}))
+    }
+    assert len(groups) == 2
+
+
+def test_rows_of_one_attempt_train_and_count_each_token_once(trajectory: Make, renderer: Any) -> None:
+    made = trajectory("a", "up", "right")
+    again = msgspec.structs.replace(made.calls[1], id="again", branch="again", cause="resample",
+                                    completion_token_ids=made.calls[0].completion_token_ids,
+                                    logprobs=made.calls[0].logprobs)  # fmt: skip
+    rows = sampled_rows(msgspec.structs.replace(made, calls=(*made.calls, again)), renderer=renderer)
+    sampled = sum(len(call.completion_token_ids or ()) for call in (*made.calls, again))
+    assert [row.attempt_rows for row in rows] == [2, 2]
+    assert rows[1].shared == rows[1].turns[-1].start
+    held = count(rows)
+    assert (held.rows, held.attempts, held.trained) == (2, 1, sampled)
+    assert held.tokens - held.distinct == rows[1].shared
+    assert np.array_equal(rows[0].token_ids[: rows[1].shared], rows[1].token_ids[: rows[1].shared])
+    assert (rows[0].cause, rows[1].cause, rows[1].parent) == ("root", "resample", rows[0].branch)
+
+
+def test_credit_of_turns_is_spread_over_their_tokens(trajectory: Make) -> None:
+    (row,) = sampled_rows(trajectory("a", "up", "right"))
+    (given,) = spread([row], [[0.5, -1.0]], [[True, False]])
+    first, second = row.turns
+    assert given.advantages is not None
+    assert set(given.advantages[first.start : first.end]) == {0.5}
+    assert not given.loss_mask[second.start : second.end].any()
+    assert not given.advantages[~given.loss_mask].any()
+    with pytest.raises(ValueError, match="expected 2 finite numbers"):
+        spread([row], [[float("nan"), 1.0]])
+
+
+def test_a_run_gives_the_rows_of_its_attempts_with_how_they_stand(small_run: Path, model_folder: Path) -> None:
+    rows = list(rows_of_run(small_run, "r", RowsConfig(model=str(model_folder))))
+    assert [row.attempt for row in rows] == ["a0", "a1", "a2", "a3", "a4"]
+    assert [row.verified_pass for row in rows] == [True, True, False, False, False]
+    assert (rows[2].outcome, rows[2].doubt) == ("pass", "its integrity is fail")
+    assert len({row.group for row in rows}) == 1
+    assert rows[0].tokenizer is not None
+    assert rows[0].tokenizer.startswith("blake3:")
+
+
+def test_a_tampered_run_gives_no_row(attempt: Callable[..., list[Body]], tmp_path: Path) -> None:
+    import sqlite3
+
+    root = store_run(tmp_path, [attempt("a", "up")])
+    with sqlite3.connect(next(root.rglob("*.sqlite"))) as database:
+        database.execute(
+            "UPDATE events SET body = replace(body, '\"completion_token_ids\":[', '\"completion_token_ids\":[5,')"
+        )
+    with pytest.raises(StoreError, match="not what was recorded"):
+        next(iter(rows_of_run(root, "r")))
