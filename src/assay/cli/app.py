@@ -51,6 +51,7 @@ VERBS = (
     Verb("gate", "gate:gate", "Decides whether a candidate may replace what is released."),
     Verb("power", "power:power", "Says what a plan can show before it is paid for."),
     Verb("ls", "inspect_run:ls", "Lists the attempts of a run, or the runs of a store."),
+    Verb("view", "view:view", "Shows runs as pages in a browser, or writes them to a folder."),
     Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),
     Verb("audit", "audit:audit", "Judges stored attempts on integrity, process and safety."),
     Verb("contract", "contract:app", "Reads safety contracts and says what is wrong with them."),

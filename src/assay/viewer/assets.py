@@ -5,7 +5,6 @@ Every `*.js` and `*.css` of the folder `assets` is a part of each page: `core` f
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.resources import files
 
 __all__ = ["POLICY", "TYPES", "asset", "asset_names", "index_page"]
@@ -26,7 +25,6 @@ _FIRST = ("core.js", "style.css")
 _FOLDER = "assets"
 
 
-@cache
 def asset_names() -> tuple[str, ...]:
     """The names of all files but `index.html`, in the order in which a page takes them."""
     found = [f.name for f in files(__package__).joinpath(_FOLDER).iterdir() if f.name.partition(".")[2] in TYPES]

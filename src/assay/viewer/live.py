@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.store import ADMISSION, Layout, RunStore, list_runs, standing
+from assay.store import ADMISSION, Layout, RunStore, list_runs, standing_of
 from assay.store.database import is_written
 
 from .interface import json_bytes
@@ -74,13 +74,13 @@ def _changed(root: Path, run: str, after: int) -> _Change:
             return _Change((_message("ended", {"why": "sealed"}),), after, ended=True)
         until = store.last_seq()
         rows = store.changed(after, until) if until > after else []
+        shown = [row for row in rows if row.agent != ADMISSION][:MOST_ROWS]
+        stands = standing_of(store, shown) if shown else {}
     writing = is_written(Layout(root, run).lock)
     messages = [_message("state", {"writing": writing})]
     if len(rows) > MOST_ROWS:
         messages.append(_message("rows", {"seq": until, "reload": True}))
     elif until > after:
-        shown = [row for row in rows if row.agent != ADMISSION]
-        stands = standing(root, run)
         messages.append(_message("rows", {"seq": until} | columns_of(shown, stands)))
     return _Change(tuple(messages), until, ended=False)
 

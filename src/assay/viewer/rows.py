@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.analysis.card import outcome_words
-from assay.store import ADMISSION, AttemptRow, RunStore, Standing, standing
+from assay.store import ADMISSION, AttemptRow, RunStore, Standing, standing_of
 
 from .interface import Fields, View, json_bytes, named
 from .runs import outcome_class
@@ -19,7 +19,6 @@ __all__ = ["VIEWS", "columns_of", "rows_of_run"]
 
 LONGEST = 300
 """Characters of a text of a row that the table holds; an attempt's own page has the whole."""
-_REPEATED = ("task", "agent", "model", "headline", "outcome", "integrity", "process", "safety", "again", "how")
 
 
 def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, Standing]) -> dict[str, Any]:
@@ -29,56 +28,56 @@ def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, Standing]) -> di
         rows: One a chain.
         stands: By chain, how it stands now.
     """
-    records = [_record(row, stands.get(row.chain)) for row in rows]
-    columns: dict[str, list[Any]] = {name: [] for name in (*_PLAIN, *_REPEATED)}
-    names: dict[str, list[str]] = {}
-    for name in _PLAIN:
-        columns[name] = [record[name] for record in records]
-    for name in _REPEATED:
+    columns, names = _plain(rows), {}
+    for name, texts in _repeated(rows, [stands.get(row.chain) or _first(row) for row in rows]).items():
         places: dict[str, int] = {}
-        columns[name] = [_place(places, record[name]) for record in records]
-        names[name] = list(places)
+        columns[name] = [-1 if text is None else places.setdefault(text, len(places)) for text in texts]
+        names[name] = [text[:LONGEST] for text in places]
     return {"count": len(rows), "names": names, "columns": columns}
 
 
-def _place(places: dict[str, int], text: str | None) -> int:
-    return -1 if text is None else places.setdefault(text[:LONGEST], len(places))
-
-
-_PLAIN = (
-    "chain", "attempt", "number", "retry", "final", "steps", "score", "started", "seconds", "tokens", "cost", "error",
-)  # fmt: skip
-
-
-def _record(row: AttemptRow, stand: Standing | None) -> dict[str, Any]:
-    integrity, again = (stand.integrity, stand.reverified) if stand else (row.integrity, None)
-    safety = stand.safety if stand else None
-    metrics = row.metrics
-    tokens = [metrics[name] for name in ("prompt_tokens", "completion_tokens") if name in metrics]
+def _plain(rows: Sequence[AttemptRow]) -> dict[str, list[Any]]:
+    metrics = [row.metrics for row in rows]
     return {
-        "chain": row.chain,
-        "attempt": row.attempt,
-        "number": row.number,
-        "retry": row.retry,
-        "final": int(row.final or row.finished is None),
-        "steps": row.steps,
-        "score": row.score,
-        "started": None if row.started is None else round(row.started, 3),
-        "seconds": _rounded(metrics.get("wall_s")),
-        "tokens": int(sum(tokens)) if tokens else None,
-        "cost": metrics.get("cost_usd"),
-        "error": (row.error or "")[:LONGEST] or None,
-        "task": row.task,
-        "agent": row.agent,
-        "model": row.model,
-        "headline": outcome_words(row.outcome, integrity, again, safety),
-        "outcome": outcome_class(row, again, integrity),
-        "integrity": integrity,
-        "process": stand.process if stand else None,
-        "safety": safety,
-        "again": again,
-        "how": _how(row),
+        "chain": [row.chain for row in rows],
+        # Most names of attempts follow from their chains.
+        "attempt": [None if row.chain == f"{row.attempt}.{row.retry}" else row.attempt for row in rows],
+        "number": [row.number for row in rows],
+        "retry": [row.retry for row in rows],
+        "final": [int(row.final or row.finished is None) for row in rows],
+        "steps": [row.steps for row in rows],
+        "score": [row.score for row in rows],
+        "started": [_rounded(row.started) for row in rows],
+        "seconds": [_rounded(found.get("wall_s")) for found in metrics],
+        "tokens": [_sum(found) for found in metrics],
+        "cost": [found.get("cost_usd") for found in metrics],
+        "error": [row.error[:LONGEST] if row.error else None for row in rows],
     }
+
+
+def _repeated(rows: Sequence[AttemptRow], stands: Sequence[Standing]) -> dict[str, Iterable[str | None]]:
+    both = list(zip(rows, stands, strict=True))
+    return {
+        "task": [row.task for row in rows],
+        "agent": [row.agent for row in rows],
+        "model": [row.model for row in rows],
+        "headline": [outcome_words(r.outcome, s.integrity, s.reverified, s.safety) for r, s in both],
+        "outcome": [outcome_class(row, stand.reverified, stand.integrity) for row, stand in both],
+        "integrity": [stand.integrity for stand in stands],
+        "process": [stand.process for stand in stands],
+        "safety": [stand.safety for stand in stands],
+        "again": [stand.reverified for stand in stands],
+        "how": [_how(row) for row in rows],
+    }
+
+
+def _first(row: AttemptRow) -> Standing:
+    return Standing(row.outcome, row.score, None, row.integrity, None, None)
+
+
+def _sum(metrics: Mapping[str, float]) -> int | None:
+    known = [metrics[name] for name in ("prompt_tokens", "completion_tokens") if name in metrics]
+    return int(sum(known)) if known else None
 
 
 def _rounded(seconds: float | None) -> float | None:
@@ -97,15 +96,11 @@ def _how(row: AttemptRow) -> str:
 def rows_of_run(root: Path, run: str) -> dict[str, Any]:
     """All attempts of a run as columns, with the place in its record that they are of."""
     with RunStore.open(root, run) as store, store.snapshot():
-        every = store.attempts()
         last = None if store.is_sealed else store.last_seq()
-    rows = _attempts(every)
-    certificates = len(every) - len(rows)
-    return {"run": run, "seq": last, "certificates": certificates} | columns_of(rows, standing(root, run))
-
-
-def _attempts(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
-    return [row for row in rows if row.agent != ADMISSION]  # a certificate is no attempt
+        every = store.attempts()
+        rows = [row for row in every if row.agent != ADMISSION]  # a certificate is no attempt
+        stands = standing_of(store, rows)
+    return {"run": run, "seq": last, "certificates": len(every) - len(rows)} | columns_of(rows, stands)
 
 
 def _rows(root: Path, fields: Fields) -> bytes:

@@ -37,6 +37,7 @@ KEPT_BYTES = 48 << 20
 MOST_STREAMS = 32
 _HEADERS = {
     "Content-Security-Policy": POLICY,
+    "Server": "assay",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -79,6 +80,12 @@ class Viewer:
         if rest == "events" or rest.startswith("events/"):
             return await self._events(request, rest.removeprefix("events").removeprefix("/"), query)
         return _file(rest)
+
+    async def warm(self, name: str) -> None:
+        """Makes a view before somebody asks for it."""
+        with contextlib.suppress(UserError, StoreError):
+            async with self._places:
+                await asyncio.to_thread(self._cache.get, name)
 
     async def _view(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
         from aiohttp import web

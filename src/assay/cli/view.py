@@ -1,0 +1,156 @@
+"""`assay view`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from .shared import StoreOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.settings import Settings
+
+__all__ = ["view"]
+
+_MIB = 1 << 20
+
+
+class _Target(NamedTuple):
+    """What is to be looked at."""
+
+    root: Path
+    run: str | None
+
+
+def view(
+    target: Annotated[
+        str | None,
+        typer.Argument(help="Name of a run, or a folder: a store, or a run in one. Default: the whole store."),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", help="Write the pages of one run into this new folder instead; they need no server."),
+    ] = None,
+    limit_mib: Annotated[
+        int, typer.Option("--limit-mib", min=1, help="MiB that --export writes at most; the rest is left out and told.")
+    ] = 512,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 takes a free one.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Shows runs as pages: attempts, steps, verdicts and what they rest on, figures, live runs as they go on.
+
+    The address holds a secret: only who knows it is answered, on this machine alone. Ctrl-C ends it.
+
+    Examples:
+
+      assay view
+
+      assay view my-run
+
+      assay view /srv/assay/runs/my-run --no-open --port 8800
+
+      assay view my-run --export site
+    """
+    settings = settings_with(store)
+    chosen = _chosen(target, settings)
+    if export is not None:
+        _export(chosen, export, limit_mib * _MIB, settings)
+    else:
+        _serve(chosen, port, no_open=no_open)
+
+
+def _chosen(target: str | None, settings: Settings) -> _Target:
+    from assay.errors import UserError
+    from assay.store import list_runs
+
+    if target is None:
+        return _Target(settings.store, None)
+    if target in list_runs(settings.store):
+        return _Target(settings.store, target)
+    folder = Path(target)
+    if (folder / "runs").is_dir():
+        return _Target(folder, None)
+    whole = folder.resolve()
+    if whole.parent.name == "runs" and whole.name in list_runs(whole.parent.parent):
+        return _Target(whole.parent.parent, whole.name)
+    if folder.exists():
+        message = (
+            f"{target} is neither a store (it has no folder `runs`) nor a run in one: `assay import {target}` reads "
+        )
+        message += "other people's records"
+        raise UserError(message)
+    from .shared import pick_run
+
+    return _Target(settings.store, pick_run(target, settings))  # says what there is
+
+
+def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings) -> None:
+    import msgspec
+
+    from assay.viewer.export import export_run
+
+    from .output import console, plain, say, sparse_lines
+    from .shared import pick_run
+
+    run = chosen.run or pick_run(None, msgspec.structs.replace(settings, store=chosen.root))
+    lines = sparse_lines("views written", every_s=10)
+    report = export_run(chosen.root, run, folder, limit_bytes, lambda views, _: lines(views, views))
+    console().print(plain(str(report.folder / "index.html")))
+    size = f"{report.size_bytes / _MIB:.1f} MiB"
+    say(f"{report.views} views of run {run}, {size}: open the page in a browser, no server is needed")
+    for kind, number in report.left_out.items():
+        say(f"left out: {kind}, {number} (for lack of room, see --limit-mib, or because it cannot be read)")
+
+
+def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
+    import asyncio
+    import gc
+
+    from assay.errors import UserError
+    from assay.store import list_runs
+
+    if not list_runs(chosen.root):
+        message = f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store"
+        raise UserError(message)
+    gc.set_threshold(100_000, 50, 100)  # views are many small objects without cycles
+    try:
+        asyncio.run(_serving(chosen, port, no_open=no_open))
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+async def _serving(chosen: _Target, port: int, *, no_open: bool) -> None:
+    import asyncio
+    import signal
+
+    from assay.viewer.interface import named
+    from assay.viewer.server import serving
+
+    from .output import console, say
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with serving(chosen.root, port) as viewer:
+        url = viewer.url + (f"#/run/{chosen.run}" if chosen.run else "")
+        console().print(url)
+        say("only this address is answered, on this machine alone; Ctrl-C ends it")
+        if not no_open:
+            _open(url)
+        await viewer.warm(named("run", chosen.run, "rows") if chosen.run else "runs")
+        await stop.wait()
+
+
+def _open(url: str) -> None:
+    """Opens a browser where there is a screen; one in the terminal would take it away."""
+    import sys
+    import webbrowser
+
+    from assay.settings import Settings
+
+    screen = sys.platform == "darwin" or Settings.named(("DISPLAY", "WAYLAND_DISPLAY"))
+    if screen and sys.stdout.isatty():
+        webbrowser.open(url)

@@ -1,0 +1,48 @@
+"use strict";
+/* Small pieces that several pages show: statuses, shares, tabs. */
+
+(() => {
+  const { h } = Assay;
+  const OUTCOMES = ["pass", "doubt", "fail", "unknown", "error", "open"];
+  const WORDS = { pass: "pass", doubt: "doubtful pass", fail: "fail", unknown: "not judged", error: "error", open: "running" };
+
+  Assay.outcomes = OUTCOMES;
+  Assay.outcomeWord = (name) => WORDS[name] || name;
+
+  /* A status as a word on its colour; `kind` is one of the outcomes, or "none". */
+  Assay.status = (kind, words) => h("span", { class: "status", "data-status": kind in WORDS ? kind : "none" },
+    Assay.line(words === undefined ? WORDS[kind] || kind : words));
+
+  /* Counts by status as one bar; read out as words. */
+  Assay.bar = (counts, { label = "" } = {}) => {
+    const present = Object.entries(counts).filter(([, number]) => number > 0);
+    const words = present.map(([name, number]) => `${Assay.format.count(number)} ${Assay.outcomeWord(name)}`).join(", ");
+    const bar = h("div", { class: "share", role: "img", "aria-label": `${label}${label && ": "}${words || "none"}` });
+    for (const [name, number] of present) {
+      bar.append(Assay.size(h("span", { "data-status": name in WORDS ? name : "none" }), { "--part": number }));
+    }
+    return bar;
+  };
+
+  /* The heading and the tabs of a run's pages. `at`: "attempts", "tasks", "figures" or "soundness". */
+  Assay.runTabs = (page, run, at) => {
+    page.crumbs([["Runs", "#/"], [run, at === "attempts" ? null : Assay.href("run", run)],
+      ...(at === "attempts" ? [] : [[at, null]])]);
+    page.title(at === "attempts" ? run : `${at} of ${run}`);
+    const tab = (name, words, to) => h("a", { href: to, "aria-current": name === at ? "page" : null }, words);
+    return h("nav", { class: "tabs", "aria-label": "Pages of this run" },
+      tab("attempts", "Attempts", Assay.href("run", run)),
+      tab("tasks", "Tasks", Assay.href("run", run, "tasks")),
+      tab("figures", "Figures", Assay.href("run", run, "figures")),
+      tab("soundness", "Soundness", Assay.href("run", run, "soundness")));
+  };
+
+  /* What is known of the connection, at the top of the page. */
+  Assay.liveness = (state, words) => {
+    const badge = document.getElementById("live");
+    badge.hidden = !state;
+    if (!state) return;
+    badge.dataset.state = state;
+    badge.textContent = words;
+  };
+})();

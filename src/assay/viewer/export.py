@@ -1,0 +1,151 @@
+"""Writes a run as a folder of pages that need no server.
+
+The pages are those that are served; each view becomes a file `data/ab/<hash of its name>.js` that hands its JSON over
+as a text, because a page that was opened from a disk may load scripts and nothing else. Files are named by a hash: a
+name in a record is neither a path nor too long for one.
+
+Invariant: the folder is bounded; kinds of views are written in the order of `views.VIEWS`, an attempt's outline before
+its texts, and how many had to be left out is told in the pages themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.errors import StoreError, UserError
+from assay.store import Layout
+
+from .assets import asset, asset_names, index_page
+from .interface import View, json_bytes, matched
+from .runs import run_line
+from .views import VIEWS
+
+__all__ = ["ExportReport", "export_run", "file_of"]
+
+MOST_BYTES = 512 << 20
+_KINDS = {
+    "card": "summary",
+    "outline": "outline of an attempt",
+    "steps": "part of the steps",
+    "text": "part of a long text",
+    "image": "picture",
+    "compare": "comparison",
+}
+Told = Callable[[int, int], None]
+
+
+class ExportReport(NamedTuple):
+    """What was written."""
+
+    folder: Path
+    views: int
+    size_bytes: int
+    left_out: dict[str, int]
+    """Kind of view to how many had no room, or could not be made."""
+
+
+class _Writer:
+    """Writes views until there is no more room."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self.folder = folder
+        self.limit = limit_bytes
+        self.views = 0
+        self.size = 0
+
+    def put(self, name: str, body: bytes) -> bool:
+        """Writes a view; False where there is no room for it."""
+        line = b"Assay.provide(" + msgspec.json.encode(name) + b"," + msgspec.json.encode(body.decode()) + b");\n"
+        if self.size + len(line) > self.limit:
+            return False
+        path = self.folder / file_of(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:  # two names may have one hash
+            file.write(line)
+        self.views += 1
+        self.size += len(line)
+        return True
+
+
+def export_run(
+    root: Path, run: str, folder: Path, limit_bytes: int = MOST_BYTES, told: Told | None = None
+) -> ExportReport:
+    """Writes one run's pages into a folder.
+
+    Args:
+        root: The store's folder.
+        run: One of its runs.
+        folder: New, or empty.
+        limit_bytes: Of all views together.
+        told: Called with how many views were written, and how many bytes.
+
+    Raises:
+        UserError: The folder holds something, or the run's name cannot be one.
+        StoreError: There is no such run, it cannot be read, or the folder cannot be written.
+    """
+    Layout(root, run).require()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            message = f"{folder} is not empty: name a new folder, so that nothing is overwritten"
+            raise UserError(message)
+        return _exported(root, run, _Writer(folder, limit_bytes), told)
+    except OSError as exc:
+        message = f"{folder} cannot be written: {exc.strerror or exc}"
+        raise StoreError(message) from exc
+
+
+def file_of(name: str) -> str:
+    """Where an export keeps a view: 64 bits of FNV-1a; `fileOf` in `core.js` is its twin."""
+    first, second = 0x811C9DC5, 0x01000193
+    for byte in name.encode():
+        first = ((first ^ byte) * 0x01000193) & 0xFFFFFFFF
+        second = ((second ^ byte) * 0x85EBCA6B) & 0xFFFFFFFF
+    return f"data/{first >> 24:02x}/{first:08x}{second:08x}.js"
+
+
+def _exported(root: Path, run: str, writer: _Writer, told: Told | None) -> ExportReport:
+    left_out: Counter[str] = Counter()
+    for known in VIEWS:
+        for name in known.names(root, run):
+            body = _made(known, root, name)
+            if body is None or not writer.put(name, body):
+                left_out[_kind(known)] += 1
+            if told is not None:
+                told(writer.views, writer.size)
+    _frame(root, run, writer.folder, left_out)
+    return ExportReport(writer.folder, writer.views, writer.size, dict(left_out))
+
+
+def _made(known: View, root: Path, name: str) -> bytes | None:
+    fields = matched(known, name)
+    try:
+        return None if fields is None else known.make(root, fields)
+    except (UserError, StoreError):
+        return None  # a part of a run that cannot be read does not keep the rest from being written
+
+
+def _frame(root: Path, run: str, folder: Path, left_out: Mapping[str, int]) -> None:
+    """The pages themselves, the list of the one run, and what is missing."""
+    at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    missing = "; ".join(f"{kind}: {number}" for kind, number in left_out.items())
+    note = f"This is a copy of one run, made {at}." + (
+        f" Left out, for lack of room or unreadable: {missing}." if missing else ""
+    )
+    unbounded = _Writer(folder, 1 << 62)
+    unbounded.put("runs", json_bytes({"store": run, "runs": [run_line(root, run)], "more": 0, "note": note}))
+    unbounded.put("export", json_bytes({"note": note, "left_out": left_out}))
+    for name in asset_names():
+        (folder / name).write_bytes(asset(name))
+    (folder / "index.html").write_bytes(index_page(exported=True))
+
+
+def _kind(known: View) -> str:
+    parts = [part for part in known.pattern.split("/") if not part.startswith("{")]
+    return _KINDS.get(parts[-1], parts[-1])
