@@ -41,6 +41,10 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Folder of the model's checkpoint: its tokenizer tells the role of each token, and renders what has no tokens."""
     renderer: str | None = None
     """Name of its chat template, where the model's type does not tell."""
+    thinking: bool | None = None
+    """Whether its prompts let it think, for templates that can say so; unset leaves their default."""
+    thinking: bool | None = None
+    """Whether its prompt lets the model think, for templates that can say so; None leaves their default."""
     uncertified: Literal["refuse", "mask"] = "refuse"
     """What becomes of sampled tokens whose context is not proved: the export is refused, or they are not trained."""
     rendered: bool = False
@@ -98,7 +102,7 @@ class Reader:
         self.tokenizer: str | None = None
         if config.model is not None:
             folder = Path(config.model)
-            self.renderer = open_renderer(folder, config.renderer)
+            self.renderer = open_renderer(folder, config.renderer, thinking=config.thinking)
             self.tokenizer = tokenizer_digest(folder)
 
     @classmethod
