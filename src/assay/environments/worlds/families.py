@@ -15,7 +15,18 @@ from assay.records import Check, EnvironmentSpec, Task, digest_record
 
 from .opening import WRAP, text_world, world_kind
 
-__all__ = ["GridTasks", "WorldTasks"]
+__all__ = [
+    "AdventureTasks",
+    "ConstraintsTasks",
+    "GraphPathTasks",
+    "GridTasks",
+    "KeyValueTasks",
+    "MazeTasks",
+    "SokobanTasks",
+    "SubsetSumTasks",
+    "TablesTasks",
+    "WorldTasks",
+]
 
 Part = Literal["all", "train", "test"]
 _SEARCH = 400
@@ -129,3 +140,51 @@ class GridTasks(WorldTasks):
 
     kind = "grid"
     naive: ClassVar[dict[str, Any] | None] = {"claimed": True}
+
+
+class MazeTasks(WorldTasks):
+    """Tasks of `maze`."""
+
+    kind = "maze"
+
+
+class KeyValueTasks(WorldTasks):
+    """Tasks of `key-value`."""
+
+    kind = "key-value"
+
+
+class TablesTasks(WorldTasks):
+    """Tasks of `tables`."""
+
+    kind = "tables"
+
+
+class SubsetSumTasks(WorldTasks):
+    """Tasks of `subset-sum`."""
+
+    kind = "subset-sum"
+
+
+class GraphPathTasks(WorldTasks):
+    """Tasks of `graph-path`."""
+
+    kind = "graph-path"
+
+
+class ConstraintsTasks(WorldTasks):
+    """Tasks of `constraints`."""
+
+    kind = "constraints"
+
+
+class SokobanTasks(WorldTasks):
+    """Tasks of `sokoban`."""
+
+    kind = "sokoban"
+
+
+class AdventureTasks(WorldTasks):
+    """Tasks of `adventure`."""
+
+    kind = "adventure"

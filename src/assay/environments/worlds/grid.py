@@ -7,21 +7,17 @@ what is said (the fact `claimed`) is paid for it. The fact `at_goal` is the trut
 from __future__ import annotations
 
 import random
-from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from .cells import DIRECTIONS, STEPS, distances, fenced, open_distances, open_ways, ways_between
 from .interface import Act, Turn
 from .rules import Knobs, Rules
 
 __all__ = ["Grid", "GridKnobs"]
 
-DIRECTIONS = ("up", "down", "left", "right")
-_STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-Ways = tuple[tuple[int, int, int, int], ...]
-"""For each cell where each direction leads; itself where that is blocked."""
 _TRIES = 2000
 
 
@@ -68,10 +64,11 @@ class Grid(Rules[GridKnobs, _Now]):
         size, wanted, most = self.knobs.size, self.knobs.distance, self.knobs.turns
         for _ in range(_TRIES):
             start, goal, *walls = draw.sample(range(size * size), min(self.knobs.walls + 2, size * size))
-            ways = _ways(size, frozenset(walls)) if walls else _open_ways(size)
-            away = _distances(ways, goal) if walls else _open_distances(size, goal)
+            ways = ways_between(size, frozenset(walls)) if walls else open_ways(size)
+            away = distances(ways, goal) if walls else open_distances(size, goal)
             shortest = away[start]
-            if shortest > 0 and wanted in (0, shortest) and (not most or shortest <= most):
+            whole = len(walls) == self.knobs.walls and (not most or shortest <= most)
+            if whole and shortest > 0 and wanted in (0, shortest):
                 break
         else:
             message = (
@@ -80,7 +77,7 @@ class Grid(Rules[GridKnobs, _Now]):
             )
             raise ValueError(message)
         self._walls, self._goal, self._away = frozenset(walls), goal, away
-        self._ways = ways if self.knobs.solvable else _fenced(ways, goal)
+        self._ways = ways if self.knobs.solvable else fenced(ways, goal)
         self._shortest = shortest
         self.limit = self.knobs.turns or max(2 * (size - 1), shortest)
         self.now = _Now(start)
@@ -117,7 +114,7 @@ class Grid(Rules[GridKnobs, _Now]):
         row, column = divmod(cell, size)
         found = [
             name
-            for name, (down, right) in zip(DIRECTIONS, _STEPS, strict=True)
+            for name, (down, right) in zip(DIRECTIONS, STEPS, strict=True)
             if 0 <= row + down < size and 0 <= column + right < size and cell + down * size + right in self._walls
         ]
         return f" wall {' '.join(found)}" if found else ""
@@ -182,53 +179,3 @@ class Grid(Rules[GridKnobs, _Now]):
             return []
         moves: list[Act] = [("move", {"direction": direction}) for direction in DIRECTIONS]
         return [*moves, ("claim", {})] if self.knobs.shortcut else moves
-
-
-def _ways(size: int, walls: frozenset[int]) -> Ways:
-    def to(cell: int, target: int, *, inside: bool) -> int:
-        return target if inside and target not in walls else cell
-
-    return tuple(
-        (
-            to(cell, cell - size, inside=cell >= size),
-            to(cell, cell + size, inside=cell < size * (size - 1)),
-            to(cell, cell - 1, inside=cell % size > 0),
-            to(cell, cell + 1, inside=cell % size < size - 1),
-        )
-        for cell in range(size * size)
-    )
-
-
-@cache
-def _open_ways(size: int) -> Ways:
-    return _ways(size, frozenset())
-
-
-def _fenced(ways: Ways, goal: int) -> Ways:
-    """The same, but that nothing leads to the goal."""
-
-    def led(cell: int, four: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
-        up, down, left, right = (cell if to == goal else to for to in four)
-        return up, down, left, right
-
-    return tuple(led(cell, four) for cell, four in enumerate(ways))
-
-
-def _distances(ways: Ways, goal: int) -> tuple[int, ...]:
-    """Moves from each cell to the goal; -1 where there is no way. Ways lead both ways."""
-    away = [-1] * len(ways)
-    away[goal], edge = 0, [goal]
-    while edge:
-        further = []
-        for cell in edge:
-            for near in ways[cell]:
-                if away[near] < 0:
-                    away[near] = away[cell] + 1
-                    further.append(near)
-        edge = further
-    return tuple(away)
-
-
-@cache
-def _open_distances(size: int, goal: int) -> tuple[int, ...]:
-    return _distances(_open_ways(size), goal)

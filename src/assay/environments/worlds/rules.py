@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 from blake3 import blake3
@@ -32,7 +32,7 @@ K = TypeVar("K", bound="Knobs")
 class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What every family can be turned by."""
 
-    turns: int = 0
+    turns: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
     """Acts that are allowed; beyond them the episode is cut. 0: the family's own default."""
     solvable: bool = True
     """False makes the twin of a world that cannot be solved, and does not say so."""

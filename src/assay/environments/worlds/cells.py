@@ -1,0 +1,67 @@
+"""Worlds of square cells: which way leads where, and how far it is. Cells are numbered row by row."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TypeAlias
+
+__all__ = ["DIRECTIONS", "STEPS", "Ways", "distances", "fenced", "open_distances", "open_ways", "ways_between"]
+
+DIRECTIONS = ("up", "down", "left", "right")
+STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
+Ways: TypeAlias = tuple[tuple[int, int, int, int], ...]
+"""For each cell where each direction leads; to itself where that is blocked."""
+
+
+def ways_between(size: int, walls: frozenset[int]) -> Ways:
+    """The ways of a square of `size` by `size` cells of which some are walls."""
+
+    def to(cell: int, target: int, *, inside: bool) -> int:
+        return target if inside and target not in walls else cell
+
+    return tuple(
+        (
+            to(cell, cell - size, inside=cell >= size),
+            to(cell, cell + size, inside=cell < size * (size - 1)),
+            to(cell, cell - 1, inside=cell % size > 0),
+            to(cell, cell + 1, inside=cell % size < size - 1),
+        )
+        for cell in range(size * size)
+    )
+
+
+@cache
+def open_ways(size: int) -> Ways:
+    """Those of a square without walls."""
+    return ways_between(size, frozenset())
+
+
+def fenced(ways: Ways, goal: int) -> Ways:
+    """The same, but that nothing leads to the goal."""
+
+    def led(cell: int, four: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+        up, down, left, right = (cell if to == goal else to for to in four)
+        return up, down, left, right
+
+    return tuple(led(cell, four) for cell, four in enumerate(ways))
+
+
+def distances(ways: Ways, goal: int) -> tuple[int, ...]:
+    """Moves from each cell to the goal; -1 where there is no way. What leads there leads back as well."""
+    away = [-1] * len(ways)
+    away[goal], edge = 0, [goal]
+    while edge:
+        further = []
+        for cell in edge:
+            for near in ways[cell]:
+                if away[near] < 0:
+                    away[near] = away[cell] + 1
+                    further.append(near)
+        edge = further
+    return tuple(away)
+
+
+@cache
+def open_distances(size: int, goal: int) -> tuple[int, ...]:
+    """Those of a square without walls."""
+    return distances(open_ways(size), goal)

@@ -1,0 +1,189 @@
+"""Give variables values so that all constraints hold: one assignment does, it was planted, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["Constraints", "ConstraintsKnobs"]
+
+_MOST_ASSIGNMENTS = 120_000
+
+
+class ConstraintsKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `constraints`. `turns` 0: three for each variable."""
+
+    variables: Annotated[int, Meta(ge=2, le=8)] = 4
+    values: Annotated[int, Meta(ge=2, le=9)] = 4
+    """Each variable is one of 1 to this."""
+
+
+class _Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Give a variable a value."""
+
+    variable: str
+    value: int
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    values: list[int]
+    """Of each variable; 0 for none."""
+
+
+class _Constraint(NamedTuple):
+    kind: Literal["less", "sum", "even", "odd", "unlike", "not"]
+    one: int
+    other: int
+    number: int
+
+    def holds(self, values: tuple[int, ...] | list[int]) -> bool:
+        """Whether it holds of an assignment."""
+        one, other = values[self.one], values[self.other]
+        if self.kind == "less":
+            return one < other
+        if self.kind == "sum":
+            return one + other == self.number
+        if self.kind == "unlike":
+            return one != other
+        return one != self.number if self.kind == "not" else one % 2 == (self.kind == "odd")
+
+    def text(self, names: str) -> str:
+        """As it is shown."""
+        one, other = names[self.one], names[self.other]
+        shown = {
+            "less": f"{one} < {other}",
+            "sum": f"{one} + {other} = {self.number}",
+            "unlike": f"{one} != {other}",
+            "not": f"{one} != {self.number}",
+        }
+        return shown.get(self.kind, f"{one} is {self.kind}")
+
+
+class Constraints(Rules[ConstraintsKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "constraints"
+    Knobs = ConstraintsKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"assign": _Assign}
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        variables, values = self.knobs.variables, self.knobs.values
+        if values**variables > _MOST_ASSIGNMENTS:
+            message = f"variables={variables} with values={values} are more than {_MOST_ASSIGNMENTS} assignments"
+            raise ValueError(message)
+        self._names = "ABCDEFGH"[:variables]
+        self._planted = tuple(draw.randint(1, values) for _ in range(variables))
+        known = list(_true_of(self._planted))
+        draw.shuffle(known)
+        left = list(itertools.product(range(1, values + 1), repeat=variables))
+        self._constraints: list[_Constraint] = []
+        for constraint in known:
+            rest = [one for one in left if constraint.holds(one)]
+            if len(rest) < len(left):
+                self._constraints.append(constraint)
+                left = rest
+            if len(left) == 1:
+                break
+        if not self.knobs.solvable:
+            at = draw.randrange(variables)
+            self._constraints.append(_Constraint("not", at, at, self._planted[at]))
+            draw.shuffle(self._constraints)
+        self.limit = self.knobs.turns or 3 * variables
+        self.now = _Now([0] * variables)
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        names, values = ", ".join(self._names), self.knobs.values
+        return f"Give each of {names} a value from 1 to {values} so that all constraints hold, in {self.limit} acts."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        given = " ".join(f"{name}={value}" for name, value in zip(self._names, self.now.values, strict=True) if value)
+        return f"{'; '.join(one.text(self._names) for one in self._constraints)}\n{given or 'nothing is assigned'}"
+
+    def do_assign(self, given: _Assign) -> Turn:
+        """Sets one variable; the end where all constraints hold."""
+        at = self._names.find(given.variable) if len(given.variable) == 1 else -1
+        if at < 0 or not 1 <= given.value <= self.knobs.values:
+            known = f"give one of {', '.join(self._names)} a value from 1 to {self.knobs.values}"
+            return Turn(f"{given.variable[:20]!r} = {given.value}: {known}", error=True)
+        self.now.values[at] = given.value
+        if self.solved():
+            return Turn("all constraints hold", 1.0, True)
+        values = self.now.values
+        decided = (one for one in self._constraints if values[one.one] and values[one.other])
+        broken = [one.text(self._names) for one in decided if not one.holds(values)]
+        free = [name for name, value in zip(self._names, values, strict=True) if not value]
+        return Turn(f"broken: {'; '.join(broken) or 'none'}. not assigned: {' '.join(free) or 'none'}")
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return self._constraints
+
+    def check(self, now: _Now) -> None:
+        """See `Rules.check`."""
+        fits = all(0 <= value <= self.knobs.values for value in now.values)
+        if len(now.values) != self.knobs.variables or not fits:
+            message = f"{now.values} are no values of {self.knobs.variables} variables up to {self.knobs.values}"
+            raise ValueError(message)
+
+    def solved(self) -> bool:
+        """See `Rules.solved`."""
+        return all(self.now.values) and all(one.holds(self.now.values) for one in self._constraints)
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"values": list(self.now.values), "shortest": self.knobs.variables}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`: the first variable that has not its one right value."""
+        if self.over or not self.knobs.solvable:
+            return None
+        wrong = (at for at, value in enumerate(self.now.values) if value != self._planted[at])
+        at = next(wrong)  # were there none, the world would be over
+        return "assign", {"variable": self._names[at], "value": self._planted[at]}
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`: the share of variables that are right."""
+        if not self.knobs.solvable:
+            return None
+        right = sum(value == planted for value, planted in zip(self.now.values, self._planted, strict=True))
+        return right / self.knobs.variables
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`."""
+        if self.over:
+            return []
+        return [
+            ("assign", {"variable": name, "value": value})
+            for name in self._names
+            for value in range(1, self.knobs.values + 1)
+        ]
+
+
+def _true_of(values: tuple[int, ...]) -> Iterator[_Constraint]:
+    """Every constraint of the usual kinds that holds; together they leave one assignment."""
+    for one, other in itertools.permutations(range(len(values)), 2):
+        if values[one] < values[other]:
+            yield _Constraint("less", one, other, 0)
+        if one < other:
+            yield _Constraint("sum", one, other, values[one] + values[other])
+            if values[one] != values[other]:
+                yield _Constraint("unlike", one, other, 0)
+    for one, value in enumerate(values):
+        yield _Constraint("odd" if value % 2 else "even", one, one, 0)
+    # Sums alone leave two variables open against each other where there are but two of them.
+    for one, value in enumerate(values):
+        for number in range(1, 10):
+            if number != value:
+                yield _Constraint("not", one, one, number)

@@ -1,0 +1,160 @@
+"""Find a cheapest path in a graph with weights: to be computed from what is shown, or explored where nothing is."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["GraphPath", "GraphPathKnobs"]
+
+
+class GraphPathKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `graph-path`. `turns` 0: as many as there are nodes, and three."""
+
+    nodes: Annotated[int, Meta(ge=3, le=200)] = 8
+    extra: Annotated[int, Meta(ge=0, le=2000)] = 5
+    """Edges beyond those that join all nodes."""
+    largest: Annotated[int, Meta(ge=1, le=1000)] = 9
+    """The largest weight of an edge."""
+    hidden: bool = False
+    """Whether edges are seen only by looking at a node."""
+
+
+class _Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See the edges of a node and their weights."""
+
+    node: str
+
+
+class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Give a cheapest path: all of its nodes, in order. A wrong answer ends it."""
+
+    path: Annotated[list[str], Meta(min_length=1, max_length=200)]
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    cost: int | None = None
+    """Of the path that was given; None where none was, or it was no path."""
+
+
+class GraphPath(Rules[GraphPathKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "graph-path"
+    Knobs = GraphPathKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"look": _Look, "answer": _Answer}
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        knobs = self.knobs
+        self._names = tuple(f"n{number}" for number in range(knobs.nodes))
+        order = draw.sample(range(knobs.nodes), knobs.nodes)
+        pairs = {tuple(sorted((order[at], order[draw.randrange(at)]))) for at in range(1, knobs.nodes)}
+        for _ in range(4 * knobs.extra):
+            if len(pairs) >= knobs.nodes - 1 + knobs.extra:
+                break
+            pairs.add(tuple(sorted(draw.sample(range(knobs.nodes), 2))))
+        edges = {(one, other): draw.randint(1, knobs.largest) for one, other in sorted(pairs)}
+        self._start, self._goal = draw.sample(range(knobs.nodes), 2)
+        if not knobs.solvable:
+            side = {self._start} | {n for n in range(knobs.nodes) if n != self._goal and draw.random() < 0.5}
+            edges = {pair: weight for pair, weight in edges.items() if (pair[0] in side) == (pair[1] in side)}
+        self._edges: dict[int, dict[int, int]] = {number: {} for number in range(knobs.nodes)}
+        for (one, other), weight in edges.items():
+            self._edges[one][other] = self._edges[other][one] = weight
+        self._best = _cheapest(self._edges, self._start, self._goal)
+        self.limit = knobs.turns or knobs.nodes + 3
+        self.now = _Now()
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        return "Find a cheapest path in the graph; edges lead both ways, and a path costs the sum of its weights."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        wanted = f"from {self._names[self._start]} to {self._names[self._goal]}"
+        if self.knobs.hidden:
+            return f"nodes {' '.join(self._names)}\n{wanted}"
+        lines = [
+            f"{self._names[one]}-{self._names[other]} {weight}"
+            for one, near in self._edges.items()
+            for other, weight in sorted(near.items())
+            if one < other
+        ]
+        return f"edges {', '.join(lines)}\n{wanted}"
+
+    def do_look(self, given: _Look) -> Turn:
+        """The edges of a node."""
+        if given.node not in self._names:
+            return Turn(f"there is no node {given.node[:40]!r}", error=True)
+        near = self._edges[self._names.index(given.node)]
+        found = ", ".join(f"{self._names[other]} {weight}" for other, weight in sorted(near.items()))
+        return Turn(f"{given.node}: {found or 'no edges'}")
+
+    def do_answer(self, given: _Answer) -> Turn:
+        """The end, right or wrong."""
+        self.now.cost = cost = self._cost_of(given.path)
+        if cost is None:
+            return Turn("wrong: that is no path between the two", 0.0, True)
+        if self.solved():
+            return Turn(f"right: it costs {cost}", 1.0, True)
+        return Turn(f"wrong: it costs {cost}, and there is a cheaper one", 0.0, True)
+
+    def _cost_of(self, path: list[str]) -> int | None:
+        if not set(path) <= set(self._names):
+            return None
+        nodes = [self._names.index(name) for name in path]
+        if nodes[0] != self._start or nodes[-1] != self._goal:
+            return None
+        weights = [self._edges[one].get(other) for one, other in itertools.pairwise(nodes)]
+        return None if None in weights else sum(weight for weight in weights if weight is not None)
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return [self._start, self._goal, [sorted(near.items()) for near in self._edges.values()]]
+
+    def solved(self) -> bool:
+        """See `Rules.solved`."""
+        return self._best is not None and self.now.cost == self._best[0]
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"cost": self.now.cost, "cheapest": self._best[0] if self._best else None, "shortest": 1}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`: it knows the graph, and answers at once."""
+        if self.over or self._best is None:
+            return None
+        return "answer", {"path": [self._names[node] for node in self._best[1]]}
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`: to look at any node, and to answer the two ends."""
+        if self.over:
+            return []
+        looks: list[Act] = [("look", {"node": name}) for name in self._names[:98]]
+        return [*looks, ("answer", {"path": [self._names[self._start], self._names[self._goal]]})]
+
+
+def _cheapest(edges: dict[int, dict[int, int]], start: int, goal: int) -> tuple[int, list[int]] | None:
+    """Dijkstra's search: cost and nodes; None where nothing leads there."""
+    heap, done = [(0, start, [start])], set[int]()
+    while heap:
+        cost, node, path = heapq.heappop(heap)
+        if node == goal:
+            return cost, path
+        if node in done:
+            continue
+        done.add(node)
+        for other, weight in edges[node].items():
+            if other not in done:
+                heapq.heappush(heap, (cost + weight, other, [*path, other]))
+    return None

@@ -1,0 +1,189 @@
+"""A maze without loops: one way leads to the goal, of exactly the length and the number of bends that are asked for."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from .cells import DIRECTIONS, STEPS, Ways, distances, fenced
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["Maze", "MazeKnobs"]
+
+_TRIES = 300
+
+
+class MazeKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `maze`. `turns` 0: twice the way's length where the map is seen, else four times the rooms."""
+
+    size: Annotated[int, Meta(ge=2, le=30)] = 4
+    """Rooms a side."""
+    length: Annotated[int, Meta(ge=0, le=900)] = 0
+    """Moves to the goal, exactly; 0 for any from 2 on."""
+    bends: Annotated[int, Meta(ge=-1, le=900)] = -1
+    """How often the way changes its direction, exactly; -1 for any."""
+    view: Literal["local", "map"] = "local"
+    """What is seen: which ways are open from here, or the whole maze as well."""
+
+
+class _Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Move to the next room."""
+
+    direction: Literal["up", "down", "left", "right"]
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    cell: int
+
+
+class _Way(NamedTuple):
+    goal: int
+    length: int
+    bends: int
+
+
+class Maze(Rules[MazeKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "maze"
+    Knobs = MazeKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"move": _Move}
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        knobs = self.knobs
+        for _ in range(_TRIES):
+            ways = _carved(knobs.size, draw)
+            start = draw.randrange(knobs.size**2)
+            found = [way for way in _ways_from(ways, start) if self._fits(way)]
+            if found:
+                break
+        else:
+            message = (
+                f"no maze of size {knobs.size} with length={knobs.length}, bends={knobs.bends}, turns={knobs.turns} "
+                f"was found in {_TRIES} draws: ask for a larger maze, a shorter way or other bends"
+            )
+            raise ValueError(message)
+        self._way = way = draw.choice(found)
+        self._ways = ways if knobs.solvable else fenced(ways, way.goal)
+        self._away = distances(ways, way.goal)
+        self.limit = knobs.turns or (2 * way.length if knobs.view == "map" else 4 * knobs.size**2)
+        self.now = _Now(start)
+
+    def _fits(self, way: _Way) -> bool:
+        knobs = self.knobs
+        within = not knobs.turns or way.length <= knobs.turns
+        long = way.length == knobs.length if knobs.length else way.length >= 2
+        return within and long and knobs.bends in (-1, way.bends)
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        size = self.knobs.size
+        return f"Find the goal in a maze of {size} by {size} rooms, in at most {self.limit} moves."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        size, cell = self.knobs.size, self.now.cell
+        if self.solved():
+            return "you are at the goal"
+        row, column = divmod(cell, size)
+        to_row, to_column = divmod(self._way.goal, size)
+        free = [name for name, to in zip(DIRECTIONS, self._ways[cell], strict=True) if to != cell]
+        seen = f"you r{row}c{column} goal r{to_row}c{to_column} open {' '.join(free)}"
+        return f"{self._map()}\n{seen}" if self.knobs.view == "map" else seen
+
+    def _map(self) -> str:
+        size = self.knobs.size
+        width = 2 * size + 1
+        rows = [["#"] * width for _ in range(width)]
+        for cell, ways in enumerate(self._ways):
+            row, column = divmod(cell, size)
+            rows[2 * row + 1][2 * column + 1] = "Y" if cell == self.now.cell else "G" if cell == self._way.goal else "."
+            for (down, right), to in zip(STEPS, ways, strict=True):
+                if to != cell:
+                    rows[2 * row + 1 + down][2 * column + 1 + right] = "."
+        return "\n".join("".join(row) for row in rows)
+
+    def do_move(self, given: _Move) -> Turn:
+        """One room, or none where there is a wall."""
+        before = self.now.cell
+        self.now.cell = self._ways[before][DIRECTIONS.index(given.direction)]
+        if self.solved():
+            return Turn(self.looks(), 1.0, True)
+        return Turn(self.looks() if self.now.cell != before else f"blocked {self.looks()}")
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return [self._way.goal, self._ways]
+
+    def check(self, now: _Now) -> None:
+        """See `Rules.check`."""
+        if not 0 <= now.cell < self.knobs.size**2:
+            message = f"room {now.cell} is none of a maze of size {self.knobs.size}"
+            raise ValueError(message)
+
+    def solved(self) -> bool:
+        """See `Rules.solved`."""
+        return self.now.cell == self._way.goal
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"cell": self.now.cell, "shortest": self._way.length, "bends": self._way.bends}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`."""
+        if self.over or not self.knobs.solvable:
+            return None
+        near = self._ways[self.now.cell]
+        return "move", {"direction": DIRECTIONS[min(range(4), key=lambda direction: self._away[near[direction]])]}
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`."""
+        return max(0.0, 1 - self._away[self.now.cell] / self._way.length) if self.knobs.solvable else None
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`."""
+        return [] if self.over else [("move", {"direction": direction}) for direction in DIRECTIONS]
+
+
+def _carved(size: int, draw: random.Random) -> Ways:
+    """A maze without loops that reaches every room, made by walking at random and going back where all is known."""
+    open_to = [[cell] * 4 for cell in range(size * size)]
+    path, known = [draw.randrange(size * size)], set[int]()
+    known.add(path[0])
+    while path:
+        cell = path[-1]
+        row, column = divmod(cell, size)
+        free = [
+            (number, cell + down * size + right)
+            for number, (down, right) in enumerate(STEPS)
+            if 0 <= row + down < size and 0 <= column + right < size and cell + down * size + right not in known
+        ]
+        if not free:
+            path.pop()
+            continue
+        number, to = draw.choice(free)
+        open_to[cell][number], open_to[to][number ^ 1] = to, cell
+        known.add(to)
+        path.append(to)
+    return tuple((up, down, left, right) for up, down, left, right in open_to)
+
+
+def _ways_from(ways: Ways, start: int) -> list[_Way]:
+    """The way to every other room: its length, and how often it changes its direction."""
+    found, edge = list[_Way](), [(start, -1, 0, 0)]
+    known = {start}
+    while edge:
+        cell, came, length, bends = edge.pop()
+        if length:
+            found.append(_Way(cell, length, bends))
+        for number, to in enumerate(ways[cell]):
+            if to not in known:
+                known.add(to)
+                edge.append((to, number, length + 1, bends + (came not in (-1, number))))
+    return found

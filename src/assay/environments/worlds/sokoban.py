@@ -1,0 +1,223 @@
+"""Sokoban: push every box onto a goal. Made by pulling boxes away from their goals, so that each can be solved."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from .cells import DIRECTIONS, STEPS
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["Sokoban", "SokobanKnobs"]
+
+_MOST_STATES = 120_000
+_TRIES = 200
+_Place = tuple[int, tuple[int, ...]]
+"""The player's cell, and the boxes' in order."""
+
+
+class SokobanKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `sokoban`. `turns` 0: four times the shortest solution, and ten."""
+
+    size: Annotated[int, Meta(ge=3, le=8)] = 5
+    """Cells a side, the wall around them not counted."""
+    boxes: Annotated[int, Meta(ge=1, le=3)] = 1
+    walls: Annotated[int, Meta(ge=0, le=20)] = 2
+    """Cells inside that are wall."""
+    pulls: Annotated[int, Meta(ge=1, le=60)] = 6
+    """Pulls by which it is made from the solved state; more are harder, as far as the room lets them."""
+
+
+class _Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Move one cell; a box in front of you is pushed."""
+
+    direction: Literal["up", "down", "left", "right"]
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    player: int
+    boxes: list[int]
+
+
+class Sokoban(Rules[SokobanKnobs, _Now]):
+    """See the module. Cells are numbered row by row, the wall around included."""
+
+    name: ClassVar[str] = "sokoban"
+    Knobs = SokobanKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"move": _Move}
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        knobs = self.knobs
+        self._width = width = knobs.size + 2
+        self._moves = tuple(down * width + right for down, right in STEPS)
+        free = knobs.size**2 - knobs.walls
+        if free < knobs.boxes + 2 or free * math.comb(free - 1, knobs.boxes) > _MOST_STATES:
+            message = f"size={knobs.size}, boxes={knobs.boxes}, walls={knobs.walls}: too few cells, or too many states"
+            raise ValueError(message)
+        self._plan: dict[_Place, int] = {}
+        for _ in range(_TRIES):
+            place = self._pulled(draw)
+            if place is not None and (not knobs.turns or len(self._solve(place) or ()) <= knobs.turns):
+                break
+        else:
+            message = f"no room of size {knobs.size} with {knobs.walls} walls and {knobs.boxes} boxes was found"
+            raise ValueError(message)
+        self._shortest = len(self._solve(place) or ())
+        if not knobs.solvable:
+            place = self._stuck(place, draw)
+            self._plan = {}
+        self.limit = knobs.turns or 4 * self._shortest + 10
+        self.now = _Now(place[0], list(place[1]))
+
+    def _pulled(self, draw: random.Random) -> _Place | None:
+        """A room, and a place in it that was reached by pulling; None where it came out solved."""
+        knobs, width = self.knobs, self._width
+        inside = [row * width + column for row in range(1, knobs.size + 1) for column in range(1, knobs.size + 1)]
+        walls = set(draw.sample(inside, knobs.walls))
+        self._floor = frozenset(inside) - walls
+        cells = draw.sample(sorted(self._floor), knobs.boxes + 1)
+        player, boxes = cells[0], set(cells[1:])
+        self._goals = frozenset(boxes)
+        pulls = 0
+        for _ in range(60 * knobs.pulls):
+            move = draw.choice(self._moves)
+            to = player + move
+            if to not in self._floor or to in boxes:
+                continue
+            if player - move in boxes and draw.random() < 0.7:
+                boxes = boxes - {player - move} | {player}
+                pulls += 1
+            player = to
+            if pulls >= knobs.pulls:
+                break
+        return None if boxes == self._goals else (player, tuple(sorted(boxes)))
+
+    def _stuck(self, place: _Place, draw: random.Random) -> _Place:
+        """The same with a box in a corner that is no goal."""
+        player, boxes = place
+        up, down, left, right = self._moves
+        corners = [
+            cell
+            for cell in sorted(self._floor - self._goals - set(boxes) - {player})
+            if (cell + up not in self._floor or cell + down not in self._floor)
+            and (cell + left not in self._floor or cell + right not in self._floor)
+        ]
+        if not corners:
+            message = "this room has no free corner: take another seed, or more cells"
+            raise ValueError(message)
+        return player, tuple(sorted((draw.choice(corners), *boxes[1:])))
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        return f"Push every box onto a goal, in at most {self.limit} moves."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        return "\n".join(
+            "".join(self._shown(row * self._width + column) for column in range(self._width))
+            for row in range(self._width)
+        )
+
+    def _shown(self, cell: int) -> str:
+        """As Sokoban is usually drawn."""
+        if cell not in self._floor:
+            return "#"
+        goal = cell in self._goals
+        if cell in self.now.boxes:
+            return "*" if goal else "$"
+        if cell == self.now.player:
+            return "+" if goal else "@"
+        return "." if goal else " "
+
+    def do_move(self, given: _Move) -> Turn:
+        """One cell, with the box that is there."""
+        now, move = self.now, self._moves[DIRECTIONS.index(given.direction)]
+        there = _stepped((now.player, tuple(now.boxes)), move, self._floor)
+        if there is None:
+            return Turn(f"blocked\n{self.looks()}")
+        now.player, now.boxes = there[0], list(there[1])
+        if self.solved():
+            return Turn(f"solved\n{self.looks()}", 1.0, True)
+        return Turn(self.looks())
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return [sorted(self._floor), sorted(self._goals)]
+
+    def check(self, now: _Now) -> None:
+        """See `Rules.check`."""
+        cells = {now.player, *now.boxes}
+        whole = len(now.boxes) == self.knobs.boxes and len(cells) == len(now.boxes) + 1 and cells <= self._floor
+        if not whole or now.boxes != sorted(now.boxes):
+            message = f"player {now.player} and boxes {now.boxes} are no places of this room"
+            raise ValueError(message)
+
+    def solved(self) -> bool:
+        """See `Rules.solved`."""
+        return self._goals.issuperset(self.now.boxes)
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"on_goals": sum(box in self._goals for box in self.now.boxes), "shortest": self._shortest}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`: a search for the fewest moves, remembered along its way."""
+        if self.over:
+            return None
+        place = self.now.player, tuple(self.now.boxes)
+        if place not in self._plan and self._solve(place) is None:
+            return None
+        return "move", {"direction": DIRECTIONS[self._plan[place]]}
+
+    def _solve(self, place: _Place) -> list[int] | None:
+        """The fewest moves from a place; None where there are none."""
+        came: dict[_Place, tuple[_Place, int] | None] = {place: None}
+        edge, found = [place], place if self._goals.issuperset(place[1]) else None
+        while edge and found is None:
+            further = []
+            for one in edge:
+                for number, move in enumerate(self._moves):
+                    to = _stepped(one, move, self._floor)
+                    if to is not None and to not in came:
+                        came[to] = (one, number)
+                        further.append(to)
+                        if found is None and self._goals.issuperset(to[1]):
+                            found = to
+            edge = further
+        if found is None:
+            return None
+        moves = []
+        while (before := came[found]) is not None:
+            found = before[0]
+            self._plan[found] = before[1]
+            moves.append(before[1])
+        return moves[::-1]
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`: the share of boxes on goals."""
+        return sum(box in self._goals for box in self.now.boxes) / self.knobs.boxes
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`."""
+        return [] if self.over else [("move", {"direction": direction}) for direction in DIRECTIONS]
+
+
+def _stepped(place: _Place, move: int, floor: frozenset[int]) -> _Place | None:
+    """Where a move leads; None where it is blocked."""
+    player, boxes = place
+    to = player + move
+    if to not in floor:
+        return None
+    if to not in boxes:
+        return to, boxes
+    beyond = to + move
+    if beyond not in floor or beyond in boxes:
+        return None
+    return to, tuple(sorted(beyond if box == to else box for box in boxes))

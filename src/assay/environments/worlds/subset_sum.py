@@ -1,0 +1,122 @@
+"""Choose numbers that add up to a target: hard to find, easy to check, and a solution is planted."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["SubsetSum", "SubsetSumKnobs"]
+
+
+class SubsetSumKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `subset-sum`. `turns` 0: three answers."""
+
+    numbers: Annotated[int, Meta(ge=2, le=40)] = 8
+    """How many numbers there are to choose from."""
+    largest: Annotated[int, Meta(ge=10, le=1_000_000)] = 60
+    """What none of them is above; they are all different."""
+    chosen: Annotated[int, Meta(ge=0, le=40)] = 0
+    """Of how many the planted solution consists; 0 for half of them."""
+
+
+class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Give numbers of the list that add up to the target, each at most once."""
+
+    numbers: Annotated[list[int], Meta(min_length=1, max_length=40)]
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    sum: int | None = None
+    """Of the last answer; None where none was given, or it was of other numbers."""
+
+
+class SubsetSum(Rules[SubsetSumKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "subset-sum"
+    Knobs = SubsetSumKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"answer": _Answer}
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        count, largest = self.knobs.numbers, self.knobs.largest
+        chosen = self.knobs.chosen or (count + 1) // 2
+        if chosen > count or count > largest:
+            message = f"numbers={count} with chosen={chosen} and largest={largest}: more are chosen than there are"
+            raise ValueError(message)
+        self._numbers = tuple(draw.sample(range(1, largest + 1), count))
+        self._planted = sorted(draw.sample(self._numbers, chosen))
+        self._target = sum(self._planted)
+        if not self.knobs.solvable:
+            self._target = _missed(self._numbers, self._target)
+        self.limit = self.knobs.turns or 3
+        self.now = _Now()
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        return f"Choose numbers of the list that add up to the target. You have {self.limit} answers."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        return f"numbers {' '.join(map(str, self._numbers))}\ntarget {self._target}"
+
+    def do_answer(self, given: _Answer) -> Turn:
+        """Right, or wrong and by how much."""
+        numbers = given.numbers
+        if len(set(numbers)) != len(numbers) or not set(numbers) <= set(self._numbers):
+            self.now.sum = None
+            return Turn("wrong: give numbers of the list, each at most once")
+        self.now.sum = found = sum(numbers)
+        if found == self._target:
+            return Turn("right", 1.0, True)
+        return Turn(f"wrong: they add up to {found}, target {self._target}")
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return [self._numbers, self._target]
+
+    def solved(self) -> bool:
+        """See `Rules.solved`."""
+        return self.now.sum == self._target
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"sum": self.now.sum, "target": self._target, "shortest": 1}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`."""
+        return None if self.over or not self.knobs.solvable else ("answer", {"numbers": self._planted})
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`: how near the last answer's sum is."""
+        if not self.knobs.solvable:
+            return None
+        off = self._target if self.now.sum is None else abs(self.now.sum - self._target)
+        return max(0.0, 1 - off / self._target)
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`: each number alone, all of them, and the first half."""
+        if self.over:
+            return []
+        groups = [[number] for number in self._numbers]
+        groups += [list(self._numbers), list(self._numbers[: (len(self._numbers) + 1) // 2])]
+        return [("answer", {"numbers": group}) for group in groups]
+
+
+def _missed(numbers: tuple[int, ...], near: int) -> int:
+    """The sum nearest to `near`, not below 1, that no choice of numbers gives."""
+    reached = 1  # bit n is set where n is a sum
+    for number in numbers:
+        reached |= reached << number
+    for off in range(1, sum(numbers) + 2):
+        for target in (near - off, near + off):
+            if target >= 1 and not reached >> target & 1:
+                return target
+    raise AssertionError  # what is above the sum of all is never reached

@@ -1,0 +1,213 @@
+"""Customers, products and orders: find the rows that are meant, over one, two or three tables, and change them.
+
+The burden of reading grows with the tables that have to be joined, that of writing with the orders that are meant.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["Tables", "TablesKnobs"]
+
+Word = Annotated[str, Meta(max_length=100)]
+_NAMES = ("Ada", "Boris", "Chen", "Dalia", "Emil", "Farah", "Goran", "Hana", "Ivo", "Jun", "Kofi", "Lena")
+_GOODS = ("lamp", "chair", "desk", "clock", "vase", "shelf", "stool", "mirror", "rug", "kettle", "scale", "easel")
+_STATES = ("new", "paid", "packed", "sent")
+_COLUMNS = {
+    "customers": ("id", "name"),
+    "products": ("id", "name"),
+    "orders": ("id", "customer", "product", "status"),
+}
+
+
+class TablesKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `tables`. `turns` 0: three times what is needed."""
+
+    rows: Annotated[int, Meta(ge=4, le=200)] = 12
+    """Orders."""
+    tables: Annotated[int, Meta(ge=1, le=3)] = 2
+    """Tables that are needed: the orders alone, the customer's name as well, the product's as well."""
+    writes: Annotated[int, Meta(ge=1, le=20)] = 2
+    """Orders that have to be changed."""
+
+
+class _Find(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows of a table of which a column has a value."""
+
+    table: Literal["customers", "products", "orders"]
+    column: Word
+    value: Word
+
+
+class _Update(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Change the status of an order."""
+
+    order: Word
+    status: Literal["new", "paid", "packed", "sent"]
+
+
+class _Submit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Say that all is changed. This ends it."""
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    status: dict[str, str]
+    known: list[str]
+    """Which of the needed rows were looked up, sorted: what an agent can know."""
+    submitted: bool = False
+
+
+class Tables(Rules[TablesKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "tables"
+    Knobs = TablesKnobs
+    Now = _Now
+    way = frozenset({"turns", "submitted"})
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"find": _Find, "update": _Update, "submit": _Submit}
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        knobs = self.knobs
+        if knobs.writes >= knobs.rows or not knobs.solvable:
+            message = f"writes={knobs.writes} of rows={knobs.rows}, solvable={knobs.solvable}: fewer orders are changed"
+            message += " than there are, and this world has no unsolvable twin"
+            raise ValueError(message)
+        customers = draw.sample(_NAMES, min(len(_NAMES), 3 + knobs.rows // 4))
+        goods = draw.sample(_GOODS, min(len(_GOODS), 3 + knobs.rows // 4))
+        self._customers = {f"c{number}": name for number, name in enumerate(customers, 1)}
+        self._products = {f"p{number}": name for number, name in enumerate(goods, 1)}
+        self._customer, self._product = draw.choice(list(self._customers)), draw.choice(list(self._products))
+        self._to = draw.choice(_STATES[1:])
+        before = [state for state in _STATES if state != self._to]
+        meant = set(draw.sample(range(knobs.rows), knobs.writes))
+        self._orders: dict[str, tuple[str, str]] = {}
+        status: dict[str, str] = {}
+        for number in range(knobs.rows):
+            self._orders[f"o{number + 1}"] = self._pair(draw, meant=number in meant)
+            status[f"o{number + 1}"] = draw.choice(before)
+        self._meant = sorted(f"o{number + 1}" for number in meant)
+        self._first = dict(status)
+        self.limit = knobs.turns or 3 * self._shortest()
+        self.now = _Now(status, [])
+
+    def _pair(self, draw: random.Random, *, meant: bool) -> tuple[str, str]:
+        """Customer and product of an order; every order of the customer is meant where the product is not named."""
+        by_product = self.knobs.tables == 3
+        if meant:
+            return self._customer, self._product if by_product else draw.choice(list(self._products))
+        while True:
+            pair = draw.choice(list(self._customers)), draw.choice(list(self._products))
+            if pair != (self._customer, self._product) and (by_product or pair[0] != self._customer):
+                return pair
+
+    def _shortest(self) -> int:
+        return self.knobs.tables + self.knobs.writes
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        whose = self._customer if self.knobs.tables == 1 else self._customers[self._customer]
+        what = f" for the product {self._products[self._product]}" if self.knobs.tables == 3 else ""
+        return f"Set the status of every order of the customer {whose}{what} to {self._to}, then submit."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        return "; ".join(f"table {name}: {', '.join(columns)}" for name, columns in _COLUMNS.items())
+
+    def _rows(self, table: str) -> list[tuple[str, ...]]:
+        if table == "orders":
+            return [(name, *pair, self.now.status[name]) for name, pair in self._orders.items()]
+        return list((self._customers if table == "customers" else self._products).items())
+
+    def do_find(self, given: _Find) -> Turn:
+        """Rows, all of them."""
+        columns = _COLUMNS[given.table]
+        if given.column not in columns:
+            said = f"the table {given.table} has no column {given.column[:40]!r}; it has {', '.join(columns)}"
+            return Turn(said, error=True)
+        at = columns.index(given.column)
+        found = [row for row in self._rows(given.table) if row[at] == given.value]
+        needed = next((name for name, act in self._lookups() if act[1] == msgspec.to_builtins(given)), None)
+        if needed is not None and needed not in self.now.known:
+            self.now.known = sorted([*self.now.known, needed])
+        return Turn("\n".join(" ".join(row) for row in found) or "no rows")
+
+    def do_update(self, given: _Update) -> Turn:
+        """Changes; it is paid with `submit`."""
+        if given.order not in self._orders:
+            return Turn(f"there is no order {given.order[:40]!r}", error=True)
+        self.now.status[given.order] = given.status
+        return Turn("changed")
+
+    def do_submit(self, _: _Submit) -> Turn:
+        """The end."""
+        self.now.submitted = True
+        return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return [self._customers, self._products, self._orders, self._first, self.brief()]
+
+    def check(self, now: _Now) -> None:
+        """See `Rules.check`."""
+        if now.status.keys() != self._orders.keys():
+            message = f"{len(now.status)} orders are not those of this world"
+            raise ValueError(message)
+
+    def solved(self) -> bool:
+        """See `Rules.solved`: the meant orders are changed, and no other."""
+        return self.now.status == {**self._first, **dict.fromkeys(self._meant, self._to)}
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        changed = {name: to for name, to in self.now.status.items() if self._first[name] != to}
+        return {"changed": changed, "submitted": self.now.submitted, "shortest": self._shortest() + 1}
+
+    def _lookups(self) -> list[tuple[str, Act]]:
+        """What has to be looked up, in order."""
+        names: list[tuple[str, Act]] = [
+            ("customer", ("find", _finding("customers", "name", self._customers[self._customer]))),
+            ("product", ("find", _finding("products", "name", self._products[self._product]))),
+        ]
+        return [*names[: self.knobs.tables - 1], ("orders", ("find", _finding("orders", "customer", self._customer)))]
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`: looks up what an agent must know, puts right what is wrong, and says so."""
+        if self.over:
+            return None
+        for name, act in self._lookups():
+            if name not in self.now.known:
+                return act
+        wanted = {**self._first, **dict.fromkeys(self._meant, self._to)}
+        for order, status in self.now.status.items():
+            if status != wanted[order]:
+                return "update", {"order": order, "status": wanted[order]}
+        return "submit", {}
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`: the share of lookups and changes that are done, less what was changed wrongly."""
+        wanted = {**self._first, **dict.fromkeys(self._meant, self._to)}
+        wrong = sum(self.now.status[name] != to for name, to in wanted.items())
+        done = len(self.now.known) + self.knobs.writes - wrong
+        return max(0.0, min(1.0, done / self._shortest()))
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`: what can be looked up by name, each order's next status, to submit."""
+        if self.over:
+            return []
+        finds: list[Act] = [("find", _finding("customers", "name", name)) for name in self._customers.values()]
+        finds += [("find", _finding("products", "name", name)) for name in self._products.values()]
+        finds += [("find", _finding("orders", "customer", number)) for number in self._customers]
+        updates: list[Act] = [("update", {"order": order, "status": self._to}) for order in self._orders]
+        return [*finds[:45], *updates[:54], ("submit", {})]
+
+
+def _finding(table: str, column: str, value: str) -> dict[str, Any]:
+    return {"table": table, "column": column, "value": value}

@@ -1,0 +1,432 @@
+"""What can be put around a text world to make it less kind: failing tools, noisy and reworded texts, unsolvable twins.
+
+A wrapper is a text world around another, so that they compose in any order; the innermost is named first. What it does
+by chance is drawn from the seed and the number of the turn: doing the same acts again meets the same troubles. What
+only troubles the way (failures, noise, words) leaves the state's name as it is.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import msgspec
+from blake3 import blake3
+from msgspec import Meta
+
+from assay.environments.interface import ToolSpec
+from assay.records import DIGEST_PREFIX
+
+from .interface import Act, Gives, TextWorld, Turn
+from .rules import OVER
+
+__all__ = ["DECLARE", "WRAPPERS", "Failures", "Noise", "Paraphrase", "Twin", "Wrapper", "parsed", "wrapped"]
+
+Rate = Annotated[float, Meta(ge=0, le=1)]
+DECLARE = "declare_unsolvable"
+_MOST_WRAPPERS = 16
+
+
+class _Kept(msgspec.Struct, forbid_unknown_fields=True):
+    """What a wrapper adds to the snapshot of what it is around."""
+
+    kind: str
+    seed: int
+    count: int
+    mark: int
+    inner: bytes
+
+
+class Wrapper:
+    """A world around a world; by itself it changes nothing.
+
+    Args:
+        inner: What it is around.
+        options: Fields of `Options`.
+        seed: What chance is drawn from.
+    """
+
+    kind: ClassVar[str]
+    Options: ClassVar[type[Any]]
+
+    def __init__(self, inner: TextWorld, options: Any, seed: int) -> None:
+        self.inner, self.options, self.seed = inner, options, seed
+        self.count = 0
+        """Acts so far."""
+        self.mark = 0
+        """What the wrapper itself has to remember."""
+        self.way = frozenset(getattr(inner, "way", frozenset({"turns"})))
+
+    def reset(self, seed: int | None = None) -> str:
+        """See `TextWorld.reset`."""
+        self.seed = self.seed if seed is None else seed
+        self.count = self.mark = 0
+        return self.seen(self.inner.reset(seed))
+
+    @property
+    def over(self) -> bool:
+        """Whether no act counts any more, as far as what it is around says."""
+        return _is_over(self.inner)
+
+    def seen(self, text: str) -> str:
+        """An observation, as it is shown."""
+        return text
+
+    def brief(self) -> str:
+        """What is asked for, as it is said; empty where the world does not say."""
+        return str(getattr(self.inner, "brief", str)())
+
+    def likeness(self) -> str:
+        """See `Rules.likeness`."""
+        return str(getattr(self.inner, "likeness", self.inner.state)())
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """See `TextWorld.tools`."""
+        return self.inner.tools()
+
+    def act(self, name: str, arguments: dict[str, Any]) -> Turn:
+        """See `TextWorld.act`."""
+        self.count += 1
+        turn = self.inner.act(name, arguments)
+        return turn._replace(observation=self.seen(turn.observation))
+
+    def draw(self) -> random.Random:
+        """What chance is drawn from at this turn."""
+        return random.Random(f"{self.kind}/{self.seed}/{self.count}")
+
+    def snapshot(self) -> bytes:
+        """See `TextWorld.snapshot`."""
+        return msgspec.json.encode(_Kept(self._named(), self.seed, self.count, self.mark, self.inner.snapshot()))
+
+    def restore(self, state: bytes) -> None:
+        """See `TextWorld.restore`."""
+        try:
+            kept = msgspec.json.decode(state, type=_Kept)
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
+            message = f"these bytes are no snapshot of a world in the wrapper {self.kind!r}: {exc}"
+            raise ValueError(message) from exc
+        if kept.kind != self._named():
+            message = f"the snapshot is of {kept.kind[:200]}, and this wrapper is {self._named()}"
+            raise ValueError(message)
+        self.inner.restore(kept.inner)
+        self.seed, self.count, self.mark = kept.seed, kept.count, kept.mark
+
+    def fork(self) -> Self:
+        """See `TextWorld.fork`."""
+        other = type(self)(self.inner.fork(), self.options, self.seed)
+        other.count, other.mark = self.count, self.mark
+        return other
+
+    def state(self) -> str:
+        """See `TextWorld.state`."""
+        return self.inner.state()
+
+    def facts(self) -> dict[str, Any]:
+        """See `TextWorld.facts`."""
+        return self.inner.facts()
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`."""
+        return self.inner.oracle()
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`."""
+        return self.inner.progress()
+
+    def choices(self) -> Sequence[Act]:
+        """See `Gives.choices`."""
+        return self.inner.choices() if isinstance(self.inner, Gives) else []
+
+    def _named(self) -> str:
+        return f"{self.kind} {msgspec.json.encode(self.options, order='sorted').decode()}"
+
+
+class _FailuresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rate: Rate = 0.1
+    """Share of acts that fail."""
+    in_row: Annotated[int, Meta(ge=1, le=100)] = 2
+    """Failures one after another at most: the next act is done."""
+
+
+class Failures(Wrapper):
+    """Tools that fail now and then: the act is not done, the answer says so, and trying again is the remedy."""
+
+    kind = "failures"
+    Options = _FailuresOptions
+
+    def act(self, name: str, arguments: dict[str, Any]) -> Turn:
+        """See `TextWorld.act`. `mark` counts the failures since the last act that was done."""
+        self.count += 1
+        draw = self.draw()
+        if self.mark < self.options.in_row and draw.random() < self.options.rate and not _is_over(self.inner):
+            self.mark += 1
+            return Turn(f"error: {draw.choice(_TROUBLES)}; nothing was done", error=True)
+        self.mark = 0
+        return self.inner.act(name, arguments)
+
+
+_TROUBLES = ("the tool timed out", "the service is busy", "the connection was lost", "internal error 500")
+
+
+class _NoiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rate: Rate = 0.2
+    """Share of observations that are disturbed."""
+    how: Literal["any", "typos", "gaps", "chatter"] = "any"
+    """Letters exchanged, a word missing, a sentence that has nothing to do with it, or one of them by chance."""
+
+
+class Noise(Wrapper):
+    """Observations with typing errors, missing words, or talk that does not matter."""
+
+    kind = "noise"
+    Options = _NoiseOptions
+
+    def seen(self, text: str) -> str:
+        """See `Wrapper.seen`."""
+        draw = self.draw()
+        if draw.random() >= self.options.rate:
+            return text
+        how = self.options.how if self.options.how != "any" else draw.choice(("typos", "gaps", "chatter"))
+        return _DISTURB[how](text, draw)
+
+
+def _typos(text: str, draw: random.Random) -> str:
+    places = [at for at in range(len(text) - 1) if text[at].isalpha() and text[at + 1].isalpha()]
+    if not places:
+        return text
+    at = draw.choice(places)
+    return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+
+
+def _gaps(text: str, draw: random.Random) -> str:
+    words = list(re.finditer(r"\S+", text))
+    if len(words) < 2:
+        return text
+    gone = draw.choice(words)
+    return text[: gone.start()] + "..." + text[gone.end() :]
+
+
+def _chatter(text: str, draw: random.Random) -> str:
+    return f"{draw.choice(_CHATTER)} {text}"
+
+
+_CHATTER = (
+    "It looks like rain.",
+    "A newer version is available.",
+    "Somebody hums a tune next door.",
+    "Note: this log may be recorded for training.",
+)
+_DISTURB = {"typos": _typos, "gaps": _gaps, "chatter": _chatter}
+
+
+class _ParaphraseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rate: Rate = 1.0
+    """Share of the words with another name that get one; which is fixed for an episode."""
+
+
+class Paraphrase(Wrapper):
+    """The same said in other words: task and observations; names of tools and values stay."""
+
+    kind = "paraphrase"
+    Options = _ParaphraseOptions
+
+    def seen(self, text: str) -> str:
+        """See `Wrapper.seen`."""
+        return _WORDS.sub(self._other, text)
+
+    def brief(self) -> str:
+        """See `Wrapper.brief`."""
+        return self.seen(super().brief())
+
+    def _other(self, found: re.Match[str]) -> str:
+        word = found[0]
+        draw = random.Random(f"words/{self.seed}/{word.lower()}")
+        if draw.random() >= self.options.rate:
+            return word
+        other = draw.choice(_SYNONYMS[word.lower()])
+        return other.capitalize() if word[0].isupper() else other
+
+
+_SYNONYMS = {
+    "goal": ("target", "destination", "finish"),
+    "blocked": ("no way through", "something is in the way", "it will not go"),
+    "cells": ("squares", "fields"),
+    "grid": ("board", "field of squares"),
+    "reach": ("get to", "arrive at"),
+    "open": ("free", "passable"),
+    "wall": ("barrier", "obstacle"),
+    "find": ("look for", "work out"),
+    "numbers": ("figures", "integers"),
+    "wrong": ("not right", "incorrect"),
+    "table": ("sheet", "list"),
+    "box": ("crate", "chest"),
+    "room": ("chamber", "place"),
+    "you": ("the player", "you"),
+}
+_WORDS = re.compile(rf"\b(?:{'|'.join(_SYNONYMS)})\b", re.IGNORECASE)
+
+
+class _TwinOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """None."""
+
+
+class Twin(Wrapper):
+    """The world may be unsolvable, and to say so is the solution then: adds the act `declare_unsolvable`.
+
+    A world is unsolvable where its oracle knows no way from the start; the twin of a solvable one is made by its knob
+    `solvable=false`. `mark` is 1 once it was declared.
+    """
+
+    kind = "twin"
+    Options = _TwinOptions
+
+    def __init__(self, inner: TextWorld, options: Any, seed: int) -> None:
+        super().__init__(inner, options, seed)
+        self._solvable = inner.oracle() is not None
+
+    def reset(self, seed: int | None = None) -> str:
+        """See `TextWorld.reset`."""
+        seen = super().reset(seed)
+        self._solvable = self.inner.oracle() is not None
+        return seen
+
+    def restore(self, state: bytes) -> None:
+        """See `TextWorld.restore`."""
+        kept = _seed_of(state)
+        if kept is not None and kept != self.seed:
+            self.reset(kept)
+        super().restore(state)
+
+    def fork(self) -> Self:
+        """See `TextWorld.fork`."""
+        other = super().fork()
+        other._solvable = self._solvable
+        return other
+
+    @property
+    def over(self) -> bool:
+        """See `Wrapper.over`."""
+        return bool(self.mark) or _is_over(self.inner)
+
+    def brief(self) -> str:
+        """See `Wrapper.brief`."""
+        return f"{super().brief()} If it cannot be done, call {DECLARE}."
+
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """See `TextWorld.tools`."""
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+        return (*self.inner.tools(), ToolSpec(DECLARE, "Say that the task cannot be done. This ends it.", schema))
+
+    def act(self, name: str, arguments: dict[str, Any]) -> Turn:
+        """See `TextWorld.act`."""
+        self.count += 1
+        if self.mark:
+            return Turn(OVER, 0.0, True, False, True)
+        if name != DECLARE or _is_over(self.inner):
+            return self.inner.act(name, arguments)
+        if arguments:
+            return Turn(f"wrong arguments for {DECLARE}: it takes none", error=True)
+        self.mark = 1
+        return Turn("declared unsolvable", 0.0 if self._solvable else 1.0, True)
+
+    def state(self) -> str:
+        """See `TextWorld.state`."""
+        inner = self.inner.state()
+        return inner if not self.mark else DIGEST_PREFIX + str(blake3(f"declared {inner}".encode()).hexdigest())
+
+    def facts(self) -> dict[str, Any]:
+        """See `TextWorld.facts`: what was declared is solved where it is true."""
+        facts = self.inner.facts()
+        declared = bool(self.mark)
+        solved = not self._solvable if declared else bool(facts.get("solved"))
+        return {**facts, "solved": solved, "declared": declared}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`."""
+        if self.mark or _is_over(self.inner):
+            return None
+        return self.inner.oracle() if self._solvable else (DECLARE, {})
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`."""
+        if self._solvable:
+            return 0.0 if self.mark else self.inner.progress()
+        return float(self.mark)
+
+    def choices(self) -> Sequence[Act]:
+        """See `Gives.choices`."""
+        if self.mark or _is_over(self.inner):
+            return []
+        return [*super().choices(), (DECLARE, {})]
+
+
+WRAPPERS: Mapping[str, type[Wrapper]] = {kind.kind: kind for kind in (Failures, Noise, Paraphrase, Twin)}
+
+
+def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
+    """Puts wrappers around a world.
+
+    Args:
+        world: The innermost.
+        specs: `[{"kind": "failures", "rate": 0.1}, ...]`, the innermost first.
+        seed: What their chance is drawn from.
+
+    Raises:
+        ValueError: There is no such wrapper, or it has no such option; the message says which there are.
+    """
+    if not isinstance(specs, list | tuple) or len(specs) > _MOST_WRAPPERS:
+        message = f"wrap must be a list of at most {_MOST_WRAPPERS} tables with 'kind', and not {str(specs)[:80]!r}"
+        raise ValueError(message)
+    for spec in specs:
+        kind = WRAPPERS.get(str(spec.get("kind"))) if isinstance(spec, dict) else None
+        if kind is None:
+            message = f"{str(spec)[:80]!r} is no wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
+            raise ValueError(message)
+        given = {name: value for name, value in spec.items() if name != "kind"}
+        try:
+            options = msgspec.convert(given, kind.Options)
+        except msgspec.ValidationError as exc:
+            known = ", ".join(kind.Options.__struct_fields__) or "none"
+            message = f"the wrapper {kind.kind!r}: {exc}; its options are {known}"
+            raise ValueError(message) from exc
+        world = kind(world, options, seed)
+    return world
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """Reads `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `ValueError`."""
+    specs: list[dict[str, Any]] = []
+    for part in text.split("+"):
+        kind, *pairs = part.split(":")
+        spec: dict[str, Any] = {"kind": kind}
+        for pair in pairs:
+            name, sep, value = pair.partition("=")
+            if not sep or not name:
+                message = f"{pair!r} in wrap={text!r} is not of the form name=value: write failures:rate=0.1+twin"
+                raise ValueError(message)
+            spec[name] = _value(value)
+        specs.append(spec)
+    return specs
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _is_over(world: Any) -> bool:
+    """Whether a world is over, asked without an act; a world that does not say is asked for its own."""
+    return bool(getattr(world, "over", False))
+
+
+def _seed_of(state: bytes) -> int | None:
+    try:
+        return msgspec.json.decode(state, type=_Kept).seed
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
