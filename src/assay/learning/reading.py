@@ -42,8 +42,6 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     renderer: str | None = None
     """Name of its chat template, where the model's type does not tell."""
     thinking: bool | None = None
-    """Whether its prompts let it think, for templates that can say so; unset leaves their default."""
-    thinking: bool | None = None
     """Whether its prompt lets the model think, for templates that can say so; None leaves their default."""
     uncertified: Literal["refuse", "mask"] = "refuse"
     """What becomes of sampled tokens whose context is not proved: the export is refused, or they are not trained."""
