@@ -60,19 +60,19 @@ def figures(root: Path, run: str) -> dict[str, Any]:
     attempts = counted(rows, stands)
     shown = [who for who, _ in Counter(map(_who, attempts)).most_common()]
     kept = set(shown[:MOST_CONFIGURATIONS])
-    mine = [one for one in attempts if _who(one) in kept]
+    mine, called = [one for one in attempts if _who(one) in kept], _Names(kept)
     counts = count_by_task(one.outcome for one in mine)
     return {
         "run": run,
         "attempts": len(attempts),
         "left_out": len(shown) - len(kept),
-        "rates": _rates(counts),
-        "spending": _spending(mine),
+        "rates": _rates(counts, called),
+        "spending": _spending(mine, called),
         "grid": _grid(mine),
-        "tasks": _tasks(counts),
-        "flakes": _flakes(mine, counts),
+        "tasks": _tasks(counts, called),
+        "flakes": _flakes(mine, counts, called),
         "scores": _scores(mine),
-        "survival": _survival(mine),
+        "survival": _survival(mine, called),
     }
 
 
@@ -80,9 +80,18 @@ def _who(one: Counted) -> Who:
     return one.outcome.agent, one.outcome.model
 
 
-def _named(agent: str, model: str | None) -> str:
-    """A configuration as a legend shows it."""
-    return (agent if model is None else f"{agent} · {model}")[:LONGEST]
+class _Names:
+    """Configurations as a legend shows them: by what tells them apart."""
+
+    def __init__(self, every: Iterable[Who]) -> None:
+        given = set(every)
+        self._agents = len({agent for agent, _ in given}) > 1
+        self._models = len({model for _, model in given}) > 1
+
+    def __call__(self, agent: str, model: str | None) -> str:
+        by_model = self._models or (not self._agents and model is not None)
+        parts = [agent] * (self._agents or not by_model) + [model or "no model"] * by_model
+        return " · ".join(parts)[:LONGEST]
 
 
 def _told(estimate: Estimate) -> dict[str, Any]:
@@ -96,23 +105,24 @@ def _by_who(counts: Iterable[TaskCount]) -> dict[Who, list[TaskCount]]:
     return found
 
 
-def _rates(counts: Sequence[TaskCount]) -> list[dict[str, Any]]:
+def _rates(counts: Sequence[TaskCount], called: _Names) -> list[dict[str, Any]]:
     found = []
     for who, mine in _by_who(counts).items():
-        most = max(count.judged for count in mine)
+        most, judged = max(count.judged for count in mine), sum(count.judged > 0 for count in mine)
         reach = [reach_over(mine, k) for k in KS if 1 < k <= most]
         sums = {name: sum(getattr(count, name) for count in mine) for name in _COUNTED}
         found.append(
             {
-                "name": _named(*who),
+                "name": called(*who),
                 "tasks": len(mine),
                 **sums,
                 "pass_at_1": _told(rate_over(mine)),
                 "consistency": _told(outcome_consistency(mine)),
+                # Fewer tasks than half would make it a number of other tasks.
                 "at_k": [
                     {"k": one.k, "pass_at_k": _told(one.pass_at_k), "pass_hat_k": _told(one.pass_hat_k)}
                     for one in reach
-                    if one.pass_at_k.value is not None
+                    if 2 * one.pass_at_k.n_tasks >= judged
                 ],
             }
         )
@@ -122,11 +132,11 @@ def _rates(counts: Sequence[TaskCount]) -> list[dict[str, Any]]:
 _COUNTED = ("passed", "doubtful", "failed", "unknown", "error")
 
 
-def _spending(attempts: Sequence[Counted]) -> dict[str, Any]:
+def _spending(attempts: Sequence[Counted], called: _Names) -> dict[str, Any]:
     found = spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
     points = [
         {
-            "name": _named(one.agent, one.model),
+            "name": called(one.agent, one.model),
             "measure": amount.measure,
             "pass_at_1": _told(one.pass_at_1),
             "mean": _told(amount.mean),
@@ -162,7 +172,7 @@ def _grid(attempts: Sequence[Counted]) -> dict[str, Any]:
     }
 
 
-def _tasks(counts: Sequence[TaskCount]) -> dict[str, Any]:
+def _tasks(counts: Sequence[TaskCount], called: _Names) -> dict[str, Any]:
     """A map of tasks by configurations, and how many tasks are of which band."""
     every = profiles(counts)
     wanted = sorted(every, key=_tells_most)[:MOST_TASKS]
@@ -171,7 +181,7 @@ def _tasks(counts: Sequence[TaskCount]) -> dict[str, Any]:
     cells = {(count.task, count.agent, count.model): (count.passed, count.judged) for count in counts}
     return {
         "bands": dict(Counter(one.band for one in every)),
-        "configurations": [_named(*who) for who in columns],
+        "configurations": [called(*who) for who in columns],
         "left_out": len(every) - len(rows),
         "rows": [
             {
@@ -194,13 +204,13 @@ def _tells_most(one: TaskProfile) -> tuple[float, float, str]:
     return -one.rate * (1 - one.rate), -one.attempts, one.task
 
 
-def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount]) -> dict[str, Any]:
+def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], called: _Names) -> dict[str, Any]:
     differed = [one.outcome for one in attempts if one.reverified in ("disagree", "flaky")]
     found = flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
     rows = [
         {
             "task": one.task[:LONGEST],
-            "name": _named(one.agent, one.model),
+            "name": called(one.agent, one.model),
             "passed": one.passed,
             "judged": one.judged,
             "verifier": one.verifier,
@@ -228,7 +238,7 @@ def _is_good(outcome: Outcome) -> bool:
     return outcome.status == "pass" and not outcome.doubtful
 
 
-def _survival(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
+def _survival(attempts: Sequence[Counted], called: _Names) -> list[dict[str, Any]]:
     """For each measure, each configuration's curve of what is still unsolved after so much of it."""
     groups: defaultdict[Who, list[Counted]] = defaultdict(list)
     for one in attempts:
@@ -243,7 +253,7 @@ def _survival(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
                 points = survival(lengths, [_is_good(one.outcome) for one in known])
                 curves.append(
                     {
-                        "name": _named(*who),
+                        "name": called(*who),
                         "attempts": len(known),
                         "missing": len(groups[who]) - len(known),
                         "end": max(lengths),

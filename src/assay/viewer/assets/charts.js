@@ -173,7 +173,7 @@ Assay.charts = (() => {
       const y = linear(0, 1, bottom, top);
       const front = placed.filter((point) => point.front).sort((a, b) => a.x - b.x);
       const stairs = front.map((p, place) => (place ? `H${x(p.x)}V${y(p.y)}` : `M${x(p.x)} ${y(p.y)}`)).join("");
-      const taken = [];
+      const taken = placed.map((point) => ({ y: y(point.y), from: x(point.x) - 9, to: x(point.x) + 9 }));
       return canvas(width, 344,
         axes({ left, right, top, bottom, x, y, xTicks: marks, yTicks: [0, 0.25, 0.5, 0.75, 1], xLabel, yLabel }),
         front.length ? svg("path", { class: "front", d: `${stairs}H${right}` }) : null,
@@ -200,7 +200,7 @@ Assay.charts = (() => {
     let at = y - 8;
     while (taken.some((t) => Math.abs(t.y - at) < 13 && t.from < from + length && from < t.to)) at += 13;
     taken.push({ y: at, from, to: from + length });
-    return words(point.name, { class: point.front ? "name on-front" : "name", x: before ? x - 10 : x + 10, y: at,
+    return words(point.name, { class: point.front ? "name label on-front" : "name label", x: before ? x - 10 : x + 10, y: at,
       "text-anchor": before ? "end" : "start", "dominant-baseline": "middle" }, room);
   }
 
@@ -300,7 +300,7 @@ Assay.charts = (() => {
 
   /* ---- saving ---------------------------------------------------------------------------------------------------- */
 
-  const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linejoin", "opacity",
+  const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linejoin", "opacity", "paint-order",
     "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
 
   /* A drawing that needs no style sheet: what it looks like here, written into it. */
