@@ -23,7 +23,7 @@ from .prefix_tree import information_gain
 from .states import State, block, equivalent, states_of
 
 __all__ = ["Bifurcation", "Edge", "Quotient", "QuotientNode", "bifurcations", "error_branch_ratio", "quotient_graph",
-           "semantic_efficiency", "strategy_diversity"]  # fmt: skip
+           "quotient_of", "semantic_efficiency", "strategy_diversity"]  # fmt: skip
 
 START = 0
 
@@ -126,12 +126,23 @@ def quotient_graph(
     Raises:
         ValueError: The lengths differ.
     """
+    held = [states_of(each) for each in attempts] if states is None else states
+    return quotient_of(held, [[outcome_of(action) for action in each] for each in attempts], outcomes)
+
+
+def quotient_of(
+    states: Sequence[Sequence[State]], came: Sequence[Sequence[str]], outcomes: Sequence[bool | None]
+) -> Quotient:
+    """The same from states and what each act came to (`outcomes.outcome_of`): for who cannot hold all actions.
+
+    Raises:
+        ValueError: The lengths differ.
+    """
     classes = _Classes()
     edges: dict[tuple[int, int], Edge] = {}
     walks = []
-    held = [states_of(each) for each in attempts] if states is None else states
-    for actions, of, outcome in zip(attempts, held, outcomes, strict=True):
-        walk = [classes.number(state, outcome_of(action)) for action, state in zip(actions, of, strict=True)]
+    for of, words, outcome in zip(states, came, outcomes, strict=True):
+        walk = [classes.number(state, word) for state, word in zip(of, words, strict=True)]
         taken = list(pairwise([START, *walk]))
         for pair in taken:
             edges.setdefault(pair, Edge(*pair)).times += 1

@@ -55,6 +55,7 @@ VERBS = (
     Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),
     Verb("audit", "audit:audit", "Judges stored attempts on integrity, process and safety."),
     Verb("contract", "contract:app", "Reads safety contracts and says what is wrong with them."),
+    Verb("curate", "curate:curate", "Selects attempts to learn from, and says why each is in or out."),
     Verb("query", "query:query", "Asks all runs of the store in SQL."),
     Verb("lint", "lint:lint", "Checks task folders and says what to do about them."),
     Verb("seal", "store:seal", "Turns a finished run into Parquet tables."),

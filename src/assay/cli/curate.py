@@ -1,0 +1,60 @@
+"""`assay curate`: attempts worth learning from, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assay.learning.curation.config import CurateConfig
+
+from .options import takes_config
+from .shared import JsonOption, StoreOption, pick_run, settings_with
+
+if TYPE_CHECKING:
+    from assay.learning.curation.config import CurateReport
+
+__all__ = ["curate"]
+
+
+@takes_config(CurateConfig, arguments=("runs",))
+def curate(config: CurateConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Selects attempts of runs to learn from and writes them, with why each attempt is in or out.
+
+    Stages (docs/how-to/curate.md tells what each measures): verdicts, density, recovery, efficiency, contrast,
+    difficulty, duplicates, leakage, diversity, teacher, mixture, and your own as module:function. OUT/decisions.jsonl
+    has a line for every attempt. Runs are taken only where their chains hold.
+
+    Examples:
+
+      assay curate my-run --out selected
+
+      assay curate a b --where verdicts:need_integrity=true --where diversity:most=4 --out selected
+
+      assay curate a --where verdicts --where leakage --held-out tests/tasks --out selected
+    """
+    from assay.learning.curation.curate import curate as select_from
+
+    from .output import emit_json, say
+
+    settings = settings_with(store)
+    for run in config.runs:
+        pick_run(run, settings)
+    report = select_from(config, settings, say)
+    if as_json:
+        emit_json(report)
+        return
+    _print(report)
+
+
+def _print(report: CurateReport) -> None:
+    import typer
+
+    from .output import plain, say
+    from .tables import print_rows
+
+    rows = []
+    for name, saw, kept in report.stages:
+        rows.append({"stage": name, "saw": f"{saw:,}", "kept": f"{kept:,}", "left out": f"{saw - kept:,}"})
+    print_rows(rows, empty="no stage was given: all is kept")
+    typer.echo(plain(f"{report.kept:,} of {report.attempts:,} attempts kept: {report.out} (decisions.jsonl says why)"))
+    for reason, count in report.not_written.items():
+        say(f"{count:,} not written: {reason}")

@@ -1,0 +1,259 @@
+"""Reads runs, selects of their attempts, and writes what was selected with why each attempt is in or out.
+
+Invariants: an attempt is taken from a run whose chains hold, or not at all; `decisions.jsonl` has one line for every
+decided attempt of every run, kept or not, with its chain's head; nothing that exists is written over.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay import __version__, plugins
+from assay.errors import UserError
+from assay.formats._writing import new_file, new_folder, refuse_existing
+from assay.learning.conversation import conversations
+from assay.learning.reading import Reader, RowsConfig
+from assay.learning.row_files import write_rows
+from assay.learning.rows import TrainingRow
+from assay.records import Task, Trajectory
+from assay.settings import Settings
+from assay.store import messages_of
+from assay.tasks import find_tasks
+
+from .config import CurateConfig, CurateReport
+from .interface import Candidate, Stage
+from .measures import Measured, finished, measure
+from .select import Selected, counts, parse_stage, select
+from .similar import HeldOut
+from .teacher import Student, rank_and_surprisal
+
+__all__ = ["CurateConfig", "CurateReport", "curate", "kept_chains"]
+
+DECISIONS, MANIFEST, ROWS, CONVERSATIONS = "decisions.jsonl", "manifest.json", "rows.parquet", "conversations.jsonl"
+STUDENT = "assay.learning.curation.student:TransformersStudent"
+
+
+Told = Callable[[str], None]
+
+
+def curate(config: CurateConfig, settings: Settings, told: Told | None = None) -> CurateReport:
+    """Selects, and writes the folder.
+
+    Raises:
+        UserError: A stage or a run does not exist, the folder does, or what is asked for cannot be made.
+        StoreError: A run is damaged or was changed.
+    """
+    stages = [parse_stage(stage) if isinstance(stage, str) else stage for stage in config.where]
+    select([], stages)
+    out = Path(config.out)
+    refuse_existing(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Made beside its place, so that the folder is there whole or not at all.
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+        made = new_folder(Path(scratch) / out.name)
+        candidates = list(_candidates(config, settings, told or _silent))
+        selected = select(candidates, stages)
+        with new_file(made / DECISIONS) as stream:
+            for one, decision in zip(candidates, selected, strict=True):
+                stream.write(msgspec.json.encode(_line(one, decision)) + b"\n")
+        writing = _Writing(config, settings, {(c.run, c.chain): (c, s) for c, s in _kept(candidates, selected)})
+        writing.write(made)
+        report = _report(config, candidates, selected, stages, writing)
+        with new_file(made / MANIFEST) as stream:
+            stream.write(
+                msgspec.json.format(msgspec.json.encode(_manifest(config, stages, candidates, report)), indent=1)
+            )
+        made.rename(out)
+    return report
+
+
+def kept_chains(folder: Path) -> dict[str, set[str]]:
+    """Run to the chains that a selection kept. Raises `UserError` where the folder holds no selection."""
+    path = folder / DECISIONS
+    found: dict[str, set[str]] = {}
+    number = 0
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                number += 1
+                one = msgspec.json.decode(line, type=_Decided)
+                if one.kept:
+                    found.setdefault(one.run, set()).add(one.chain)
+    except OSError as exc:
+        message = f"{folder} holds no selection: {exc.strerror} ({path.name}); `assay curate` makes one"
+        raise UserError(message) from exc
+    except msgspec.DecodeError as exc:
+        message = f"{path}, line {number}: {exc}"
+        raise UserError(message) from exc
+    return found
+
+
+class _Decided(msgspec.Struct, frozen=True):
+    run: str
+    chain: str
+    kept: bool
+
+
+def _candidates(config: CurateConfig, settings: Settings, told: Told) -> Iterator[Candidate]:
+    held_out = _held_out(config.held_out)
+    student = _student(config.student)
+    rows = RowsConfig(model=config.model, uncertified="mask")
+    measured: list[Measured] = []
+    for run in config.runs:
+        with Reader.opened(settings.store, run, rows) as reader:
+            for trajectory in reader.trajectories():
+                one = measure(trajectory, told_to(trajectory) if held_out else "", held_out)
+                if student is not None:
+                    read = _read(student, reader.rows(trajectory))
+                    one = one._replace(candidate=msgspec.structs.replace(one.candidate, rsr=read))
+                measured.append(one)
+                if len(measured) % 200 == 0:
+                    told(f"{len(measured):,} attempts measured")
+    yield from finished(measured)
+
+
+def _read(student: Student, rows: Sequence[TrainingRow]) -> tuple[float, float] | None:
+    """Means over all trained tokens of an attempt's rows."""
+    found = [(rank_and_surprisal(student.read(row.token_ids), row.loss_mask), int(row.loss_mask.sum())) for row in rows]
+    known = [(pair, count) for pair, count in found if pair is not None]
+    total = sum(count for _, count in known)
+    if not total:
+        return None
+    return sum(pair[0] * n for pair, n in known) / total, sum(pair[1] * n for pair, n in known) / total
+
+
+def _held_out(sources: Sequence[str]) -> HeldOut | None:
+    if not sources:
+        return None
+    tasks = [loaded.task for loaded in find_tasks(list(sources))]
+    return HeldOut({task.id: instruction_of(task) for task in tasks}, {task.digest: task.id for task in tasks})
+
+
+def instruction_of(task: Task) -> str:
+    """What a task says, as one text."""
+    if isinstance(task.instruction, str):
+        return task.instruction
+    return "\n".join(m.content for m in task.instruction if isinstance(m.content, str))
+
+
+def told_to(trajectory: Trajectory) -> str:
+    """What users told the agent, as far as the record says."""
+    said = [step.message for step in trajectory.steps if step.actor == "user" and step.message]
+    if not said and trajectory.calls:
+        messages = messages_of({call.id: call for call in trajectory.calls}, trajectory.calls[0])
+        said = [m["content"] for m in messages if m.get("role") == "user" and isinstance(m.get("content"), str)]
+    return "\n".join(said)
+
+
+def _student(named: str | None) -> Student | None:
+    if named is None:
+        return None
+    reader, equals, folder = named.rpartition("=")
+    kind = plugins.load("students", reader if equals else STUDENT)
+    made: Student = kind(folder)
+    return made
+
+
+def _kept(candidates: Sequence[Candidate], selected: Sequence[Selected]) -> Iterator[tuple[Candidate, Selected]]:
+    return ((c, s) for c, s in zip(candidates, selected, strict=True) if s.kept)
+
+
+def _line(one: Candidate, decision: Selected) -> dict[str, Any]:
+    """What `decisions.jsonl` says of an attempt: all but what only comparing needs."""
+    held = {k: v for k, v in msgspec.to_builtins(one).items() if k not in ("moves", "signature")}
+    return {"kept": decision.kept, "stage": decision.stage, "why": decision.why, **held}
+
+
+class _Writing:
+    """What is written of those kept."""
+
+    def __init__(
+        self, config: CurateConfig, settings: Settings, kept: Mapping[tuple[str, str], tuple[Candidate, Selected]]
+    ) -> None:
+        self._config, self._settings, self._kept = config, settings, kept
+        self.rows = self.conversations = 0
+        self.missing: Counter[str] = Counter()
+
+    def write(self, out: Path) -> None:
+        """The files that were asked for."""
+        if "conversations" in self._config.write:
+            with new_file(out / CONVERSATIONS) as stream:
+                for reader, trajectory in self._trajectories():
+                    for line in self._conversations(reader, trajectory):
+                        stream.write(msgspec.json.encode(line) + b"\n")
+                        self.conversations += 1
+        if "rows" in self._config.write:
+            write_rows(self._rows(), out / ROWS)
+
+    def _trajectories(self) -> Iterator[tuple[Reader, Trajectory]]:
+        model = self._config.model
+        rows = RowsConfig(model=model, uncertified=self._config.uncertified, rendered=model is not None)
+        for run in self._config.runs:
+            with Reader.opened(self._settings.store, run, rows) as reader:
+                for trajectory in reader.trajectories():
+                    if (trajectory.run, trajectory.chain) in self._kept:
+                        yield reader, trajectory
+
+    def _rows(self) -> Iterator[TrainingRow]:
+        for reader, trajectory in self._trajectories():
+            found = reader.rows(trajectory)
+            self.missing["no tokens are known of it, and no --model renders it"] += not found
+            self.rows += len(found)
+            yield from found
+
+    def _conversations(self, reader: Reader, trajectory: Trajectory) -> Iterator[dict[str, Any]]:
+        one, decision = self._kept[trajectory.run, trajectory.chain]
+        try:
+            opening = reader.opening(trajectory)
+            found = list(conversations(trajectory, opening))
+        except UserError as exc:
+            self.missing[f"no conversation: {exc}"] += 1
+            return
+        for told in found:
+            source = {"run": one.run, "attempt": one.attempt, "chain": one.chain, "head": one.head, "task": one.task,
+                      "agent": one.agent, "model": one.model, "branch": told.branch}  # fmt: skip
+            standing = {"outcome": one.outcome, "integrity": one.integrity, "doubt": one.doubt}
+            yield {"messages": told.messages, "tools": told.tools, "source": source, **standing, "why": decision.why}
+
+
+def _report(
+    config: CurateConfig,
+    candidates: Sequence[Candidate],
+    selected: Sequence[Selected],
+    stages: Sequence[Stage],
+    writing: _Writing,
+) -> CurateReport:
+    kept = [one for one, _ in _kept(candidates, selected)]
+    return CurateReport(
+        out=config.out,
+        attempts=len(candidates),
+        kept=len(kept),
+        stages=tuple(counts(stages, selected)),
+        by_run=dict(sorted(Counter(one.run for one in kept).items())),
+        by_model=dict(sorted(Counter(one.model or one.agent for one in kept).items())),
+        rows=writing.rows if "rows" in config.write else None,
+        conversations=writing.conversations if "conversations" in config.write else None,
+        not_written={why: count for why, count in writing.missing.items() if count},
+    )
+
+
+def _manifest(
+    config: CurateConfig, stages: Sequence[Stage], candidates: Sequence[Candidate], report: CurateReport
+) -> dict[str, Any]:
+    return {
+        "assay_version": __version__,
+        "config": msgspec.to_builtins(config),
+        "stages": msgspec.to_builtins(stages),
+        "runs": {run: sum(one.run == run for one in candidates) for run in config.runs},
+        "report": msgspec.to_builtins(report),
+    }
+
+
+def _silent(_: str) -> None:
+    """For who wants the end alone."""

@@ -1,0 +1,81 @@
+"""Filters by what is known of an attempt's task: how much a group of attempts at it has to teach, and how hard it
+is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from assay.statistics import TaskCount, TaskProfile, profiles
+
+from .interface import Candidate, Decision
+
+__all__ = ["contrast", "difficulty"]
+
+
+def contrast(
+    candidates: Sequence[Candidate],
+    *,
+    everyone: Sequence[Candidate] = (),
+    at_least: float = 0.1,
+    attempts: int = 4,
+) -> list[Decision]:
+    """By p (1 - p) of the task, with p the share of its known attempts that passed: 0 teaches nothing, 0.25 most.
+
+    Args:
+        candidates: What is decided about.
+        everyone: Whose outcomes are counted; passes that something speaks against count as failed where integrity
+            failed, else not at all.
+        at_least: Least contrast, in [0, 0.25].
+        attempts: Fewest known attempts at the task; of fewer nothing is concluded and they are left out.
+    """
+    if not 0 <= at_least <= 0.25:
+        message = f"contrast lies in [0, 0.25]; got {at_least}"
+        raise ValueError(message)
+    known = _profiles(everyone or candidates)
+
+    def decide(one: Candidate) -> Decision:
+        task = known.get(one.task)
+        if task is None or task.attempts < attempts:
+            return Decision(False, f"{task.attempts if task else 0} known attempts at its task, wanted {attempts}")
+        value = task.rate * (1 - task.rate)
+        return Decision(
+            value >= at_least,
+            f"contrast {value:.3f} (passes {task.rate:.2f} of {task.attempts}), wanted at least {at_least}",
+        )
+
+    return [decide(one) for one in candidates]
+
+
+def difficulty(
+    candidates: Sequence[Candidate],
+    *,
+    everyone: Sequence[Candidate] = (),
+    bands: str | Sequence[str] = ("hard", "middling", "easy"),
+) -> list[Decision]:
+    """By difficulty band of the task: `never`, `hard` (below a quarter), `middling`, `easy` (above three), `always`."""
+    bands = [bands] if isinstance(bands, str) else bands
+    unknown = sorted(set(bands) - {"never", "hard", "middling", "easy", "always"})
+    if unknown:
+        message = f"there is no band {unknown[0]!r}; there are never, hard, middling, easy, always"
+        raise ValueError(message)
+    known = _profiles(everyone or candidates)
+
+    def decide(one: Candidate) -> Decision:
+        task = known.get(one.task)
+        if task is None:
+            return Decision(False, "no attempt at its task has a known outcome")
+        return Decision(
+            task.band in bands,
+            f"its task is {task.band} (passes {task.rate:.2f} of {task.attempts}), wanted {' or '.join(bands)}",
+        )
+
+    return [decide(one) for one in candidates]
+
+
+def _profiles(everyone: Sequence[Candidate]) -> dict[str, TaskProfile]:
+    """Profile by task, all agents together."""
+    passed: Counter[str] = Counter(one.task for one in everyone if one.known and one.trusted)
+    judged: Counter[str] = Counter(one.task for one in everyone if one.known)
+    made = profiles(TaskCount("", None, task, passed[task], judged[task] - passed[task], 0, 0) for task in judged)
+    return {profile.task: profile for profile in made}

@@ -1,0 +1,82 @@
+"""`assay curate` over a run that was really made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import build_app
+from assay.errors import StoreError, UserError
+from assay.learning.curation.config import CurateConfig
+from assay.learning.curation.curate import curate, kept_chains
+from assay.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A store with a run of 4 tasks, 4 attempts each, by an expert that errs half of the time."""
+    store = tmp_path_factory.mktemp("store")
+    words = ["run", "family:grid,n=4,seed=3,turns=4", "--agent", "expert", "--agent-option", "noise=0.5"]
+    assay(*words, "--attempts", "4", "--run", "g", "--store", str(store))
+    return msgspec.structs.replace(Settings.from_environment(), store=store)
+
+
+def assay(*words: str) -> str:
+    result = CliRunner().invoke(build_app(), list(words))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_attempt_is_decided_about_and_the_kept_are_written(settings: Settings, tmp_path: Path) -> None:
+    out = tmp_path / "selected"
+    report = curate(CurateConfig(runs=("g",), out=str(out), where=("verdicts", "diversity:most=2")), settings)
+    decided = lines(out / "decisions.jsonl")
+    assert report.attempts == len(decided) == 16
+    kept = [one for one in decided if one["kept"]]
+    assert report.kept == len(kept) == report.conversations
+    assert all(one["why"] and one["head"] for one in decided)
+    assert {one["outcome"] for one in kept} == {"pass"}
+    told = lines(out / "conversations.jsonl")
+    assert {one["source"]["chain"] for one in told} == kept_chains(out)["g"] == {one["chain"] for one in kept}
+    assert told[0]["messages"][1]["content"].startswith("Move to the goal")
+    assert json.loads((out / "manifest.json").read_text())["report"]["kept"] == len(kept)
+
+
+def test_attempts_at_held_out_tasks_are_left_out(settings: Settings, tmp_path: Path) -> None:
+    held = ("family:grid,n=2,seed=3,turns=4",)
+    config = CurateConfig(runs=("g",), out=str(tmp_path / "o"), where=("leakage",), held_out=held)
+    report = curate(config, settings)
+    assert report.stages == (("leakage", 16, 8),)
+
+
+def test_the_command_says_what_each_stage_did(settings: Settings, tmp_path: Path) -> None:
+    where = ["--where", "difficulty:bands=never", "--out", str(tmp_path / "o")]
+    said = assay("curate", "g", "--store", str(settings.store), *where)
+    assert "difficulty" in said
+    assert "of 16 attempts kept" in said
+
+
+def test_nothing_is_written_over_and_nothing_half(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "o").mkdir()
+    with pytest.raises(UserError, match="exists"):
+        curate(CurateConfig(runs=("g",), out=str(tmp_path / "o")), settings)
+    with pytest.raises(StoreError):
+        curate(CurateConfig(runs=("nothing",), out=str(tmp_path / "p")), settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["o"]
+
+
+def test_a_folder_that_holds_no_selection_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no selection"):
+        kept_chains(tmp_path)
+    (tmp_path / "decisions.jsonl").write_text('{"run": "a"}\n')
+    with pytest.raises(UserError, match="line 1"):
+        kept_chains(tmp_path)
