@@ -13,7 +13,7 @@ from assay.errors import StoreError
 from assay.records import Verdict
 from assay.store.chain import Link
 
-__all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "light", "one_line"]
+__all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "is_there", "light", "one_line"]
 
 MOST_PARSED = 32_768
 """Characters of a call's arguments that are looked into for a headline."""
@@ -33,8 +33,8 @@ class LightSeen(msgspec.Struct):
     exit_code: int | None = None
     error: bool = False
     timed_out: bool = False
-    truncated: msgspec.Raw | None = None
-    stderr_truncated: msgspec.Raw | None = None
+    truncated: msgspec.Raw = msgspec.Raw()
+    stderr_truncated: msgspec.Raw = msgspec.Raw()
 
 
 class LightNames(msgspec.Struct):
@@ -80,7 +80,7 @@ class LightCall(msgspec.Struct):
     id: str = ""
     model: str = ""
     usage: LightUsage = msgspec.field(default_factory=LightUsage)
-    completion_token_ids: msgspec.Raw | None = None
+    completion_token_ids: msgspec.Raw = msgspec.Raw()
     parent: str | None = None
     branch: str | None = None
     cause: str | None = None
@@ -144,6 +144,11 @@ def light(link: Link) -> LightEvent:
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         message = f"event {link.index} of {link.chain} is damaged: {exc}"
         raise StoreError(message) from exc
+
+
+def is_there(raw: msgspec.Raw) -> bool:
+    """Whether a field that is skipped holds something."""
+    return bytes(raw) not in (b"", b"null")
 
 
 def one_line(text: str, most: int = 100) -> str:

@@ -4,14 +4,16 @@ it is asked for. None of them is larger than a few megabytes, however large the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay.analysis.card import outcome_words
 from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted
-from assay.store import RunStore
+from assay.store import ADMISSION, RunStore, standing_of
 from assay.store.chain import event_of
 
 from . import attempt_names as names
@@ -21,6 +23,7 @@ from .exchanges import call_of, exchange, tokens_part
 from .interface import Fields, View, json_bytes
 from .outline import FLAGS, Outline, outline_of
 from .pictures import picture_of_blob, picture_of_text
+from .runs import outcome_class
 from .steps import AT_ONCE, call_summary, shown_lines
 from .texts import blob_part, found_at, text_part, tree
 
@@ -28,6 +31,7 @@ __all__ = ["VIEWS"]
 
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
+MOST_SIBLINGS = 100
 
 
 def _number(text: str) -> int:
@@ -49,10 +53,14 @@ def _head(chain: Chain, outline: Outline) -> dict[str, Any]:
     ends = {n: event_of(link).body for n, link in chain.some((0, *_last_lines(outline))).items()}
     began = ends.get(0)
     ended = next((body for body in ends.values() if isinstance(body, AttemptEnded)), None)
+    row = chain.row
+    stand = standing_of(chain.store, [row])[row.chain]
     return {
-        "row": msgspec.to_builtins(chain.row),
-        "final": chain.row.final,
-        "sealed": chain.store.is_sealed,
+        "row": msgspec.to_builtins(row),
+        "outcome": outcome_class(row, stand.reverified, stand.integrity),
+        "headline": outcome_words(row.outcome, stand.integrity, stand.reverified, stand.safety),
+        "final": row.final,
+        "seq": None if chain.store.is_sealed else chain.store.last_seq(),
         "isolation": msgspec.to_builtins(began.isolation) if isinstance(began, AttemptStarted) else None,
         "config": tree(began.config, "/config") if isinstance(began, AttemptStarted) else None,
         "artifacts": _artifacts(ended),
@@ -98,7 +106,16 @@ def _text(root: Path, fields: Fields) -> bytes:
 
 
 def _picture(root: Path, fields: Fields) -> bytes:
-    return json_bytes(picture_of_text(_value(root, fields)))
+    value = _value(root, fields)
+    return _shown(lambda: picture_of_text(value))
+
+
+def _shown(make: Callable[[], dict[str, Any]]) -> bytes:
+    """A picture, or `problem`: why it is not shown. Records often name pictures that are none."""
+    try:
+        return json_bytes(make())
+    except UserError as exc:
+        return json_bytes({"problem": str(exc)})
 
 
 def _blob(root: Path, fields: Fields) -> bytes:
@@ -108,7 +125,7 @@ def _blob(root: Path, fields: Fields) -> bytes:
 
 def _blob_picture(root: Path, fields: Fields) -> bytes:
     with RunStore.open(root, fields["run"]) as store:
-        return json_bytes(picture_of_blob(store.blobs, fields["digest"]))
+        return _shown(lambda: picture_of_blob(store.blobs, fields["digest"]))
 
 
 def _call(root: Path, fields: Fields) -> bytes:
@@ -124,8 +141,33 @@ def _tokens(root: Path, fields: Fields) -> bytes:
     return json_bytes(tokens_part(call, _number(fields["part"])))
 
 
+def _siblings(root: Path, fields: Fields) -> bytes:
+    """The attempts at the same task in the same run, this one among them."""
+    with RunStore.open(root, fields["run"]) as store, store.snapshot():
+        own = store.row(fields["chain"])
+        rows = [row for row in store.attempts() if own is not None and row.task_digest == own.task_digest]
+        rows = [row for row in rows if row.task == own.task and row.agent != ADMISSION] if own is not None else []
+        shown = rows[:MOST_SIBLINGS]
+        stands = standing_of(store, shown)
+    told = [
+        {
+            "chain": row.chain,
+            "number": row.number,
+            "retry": row.retry,
+            "agent": row.agent[:200],
+            "model": row.model and row.model[:200],
+            "steps": row.steps,
+            "score": row.score,
+            "outcome": outcome_class(row, stands[row.chain].reverified, stands[row.chain].integrity),
+        }
+        for row in shown
+    ]
+    return json_bytes({"attempts": told, "left_out": len(rows) - len(shown)})
+
+
 VIEWS = (
     View(_HERE + "/outline", _outline, names.outlines),
+    View(_HERE + "/siblings", _siblings, names.siblings),
     View(_HERE + "/lines/{start}", _steps, names.lines),
     View(_HERE + "/call/{event}", _call, names.calls),
     View(_HERE + "/tokens/{event}/{part}", _tokens, names.tokens),

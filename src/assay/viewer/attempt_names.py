@@ -19,7 +19,7 @@ from .outline import FLAGS, outline_of
 from .steps import AT_ONCE, shown_lines
 from .texts import PART
 
-__all__ = ["blobs", "calls", "lines", "outlines", "pictures", "shown", "texts", "tokens"]
+__all__ = ["blobs", "calls", "lines", "outlines", "pictures", "shown", "siblings", "texts", "tokens"]
 
 PARTS: Final = 8
 """Pieces of a text, and parts of a call's tokens, that an export holds."""
@@ -34,6 +34,12 @@ def outlines(root: Path, run: str) -> Iterator[str]:
     """All outlines."""
     for chain in _chains(root, run):
         yield named("run", run, "attempt", chain, "outline")
+
+
+def siblings(root: Path, run: str) -> Iterator[str]:
+    """What else was tried at each attempt's task."""
+    for chain in _chains(root, run):
+        yield named("run", run, "attempt", chain, "siblings")
 
 
 def lines(root: Path, run: str) -> Iterator[str]:

@@ -41,6 +41,8 @@ class Place(NamedTuple):
     """Line of that text, from 1; 0 for the whole of it."""
     text: str
     """That line, cut short."""
+    offset: int = 0
+    """Characters of that text before what is cited."""
 
 
 def verdicts_of(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
@@ -93,7 +95,7 @@ def _telling(line: int, found: Evidence, reason: str) -> Place:
         text = data.get(name)
         row = _row_that_tells(text, reason) if isinstance(text, str) else 0
         if row:
-            return Place(line, pointer("evidence", "data", name), row, _line(str(text), row))
+            return _place(line, pointer("evidence", "data", name), str(text), row)
     for name in ("values", "observed", "exit_code", "reward", "digest"):
         if name in data:
             shown = msgspec.json.encode({name: data[name]}).decode("utf-8", "replace")
@@ -120,8 +122,10 @@ def _row_that_tells(text: str, reason: str) -> int:
     return 0 if last is None else text.count("\n", 0, max(len(text) - (1 << 20), 0) + last.start()) + 1
 
 
-def _line(text: str, row: int) -> str:
-    return text.split("\n", row)[row - 1][:_SHOWN]
+def _place(line: int, at: str, text: str, row: int) -> Place:
+    before = text.split("\n", row)[: row - 1]
+    offset = sum(map(len, before)) + len(before)
+    return Place(line, at, row, text[offset : offset + _SHOWN].partition("\n")[0], offset)
 
 
 def findings_of(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
@@ -177,7 +181,7 @@ def _quoted(line: int, body: Body, quote: Quote) -> Place | None:
         found = text.find(quote.text)
         if found >= 0:
             row = text.count("\n", 0, found) + 1
-            return Place(line, at, row, _line(text, row))
+            return _place(line, at, text, row)._replace(offset=found)
     return Place(line, "", 0, quote.text[:_SHOWN])
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from . import _headline as headline
-from ._light import LightCall, LightEvent, LightEvidence, LightStep, light, one_line
+from ._light import LightCall, LightEvent, LightEvidence, LightStep, is_there, light, one_line
 from .chains import Chain, opened
 
 __all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
@@ -210,7 +210,7 @@ class _Pass:
         for seen in step.observations:
             flags |= FLAGS["error"] * (seen.error or bool(seen.exit_code))
             flags |= FLAGS["late"] * seen.timed_out
-            flags |= FLAGS["cut"] * (seen.truncated is not None or seen.stderr_truncated is not None)
+            flags |= FLAGS["cut"] * (is_there(seen.truncated) or is_there(seen.stderr_truncated))
         flags |= FLAGS["error"] * any(made.error is not None for made in step.tool_calls)
         flags |= _call_flags(call[1]) if call is not None else 0
         event = call[0] if call is not None else -1
@@ -292,7 +292,7 @@ def _agent(lineage: Mapping[str, str]) -> str | None:
 
 def _call_flags(call: LightCall) -> int:
     flags = FLAGS["error"] * (call.error is not None)
-    flags |= FLAGS["tokens"] * (call.completion_token_ids is not None)
+    flags |= FLAGS["tokens"] * is_there(call.completion_token_ids)
     return flags | FLAGS["uncertified"] * (call.certificate is not None and not call.certificate.certified)
 
 

@@ -53,17 +53,17 @@ def cut(text: str, at: str) -> dict[str, Any]:
         at: Its address in the event, where the rest can be asked for.
 
     Returns:
-        `{"text"}`, and of a long one `tail`, `length` (characters), `lines`, `line` (of the tail's beginning, from 1)
-        and `at`; of a picture `image`.
+        `text` and `at`, and of a long one `tail`, `length` (characters), `lines` and `line` (of the tail's beginning,
+        from 1); of a picture `image` and `length`.
     """
     if text.startswith("data:image/"):
         return {"text": text[:40], "length": len(text), "image": True, "at": at}
     lines = text.count("\n") + 1
     if len(text) <= HEAD + TAIL and lines <= MOST_LINES:
-        return {"text": text}
+        return {"text": text, "at": at}
     head, tail = _beginning(text), _end(text)
     if len(head) + len(tail) >= len(text):
-        return {"text": text}
+        return {"text": text, "at": at}
     first = lines - tail.count("\n")
     return {"text": head, "tail": tail, "length": len(text), "lines": lines, "line": first, "at": at}
 

@@ -1,0 +1,569 @@
+"use strict";
+/* The page of one attempt: verdicts with the lines that they rest on, branches and agents as a tree, an outline of all
+   lines, and the lines themselves, of which only what is in sight is loaded. */
+
+(() => {
+  const { h, format } = Assay;
+  const KINDS = { a: "beginning", s: "step", c: "model call", e: "evidence", v: "verdict", n: "note", z: "end" };
+  const SHOWN = [["s", "Steps"], ["c", "Calls"], ["e", "Evidence"], ["v", "Verdicts"], ["n", "Notes"]];
+  const GROUPS = { a: "n", z: "n" };
+  const WIDE = "(min-width: 68rem)";
+
+  class Attempt {
+    constructor(page, data) {
+      this.page = page;
+      this.run = page.parts.run;
+      this.chain = page.parts.chain;
+      this.pieces = new Map();
+      this.waiting = new Set();
+      this.opened = new Map();
+      this.kinds = new Set(SHOWN.map(([kind]) => kind));
+      this.lane = null;
+      this.onlyErrors = false;
+      this.words = "";
+      this.found = null;
+      this.cited = null;
+      this.take(data);
+    }
+
+    name(...parts) {
+      return Assay.path("run", this.run, "attempt", this.chain, ...parts);
+    }
+
+    href(...parts) {
+      return Assay.href("run", this.run, "attempt", this.chain, ...parts);
+    }
+
+    take(data) {
+      this.data = data;
+      const lines = data.lines;
+      this.lines = lines;
+      this.bits = lines.flag_bits;
+      this.stepOf = new Map(lines.steps.map(([step, line]) => [line, step]));
+      this.lineOf = new Map(lines.steps);
+      this.firstOf = new Map();
+      lines.states_of.forEach((state, line) => {
+        if (state >= 0 && !this.firstOf.has(state)) this.firstOf.set(state, line);
+      });
+    }
+
+    has(line, flag) {
+      return Boolean(this.lines.flags[line] & this.bits[flag]);
+    }
+
+    group(line) {
+      const kind = this.lines.kinds[line];
+      return GROUPS[kind] || kind;
+    }
+
+    /* ---- which lines ------------------------------------------------------------------------------------------- */
+
+    choose() {
+      const words = this.words.toLowerCase();
+      this.rows = [];
+      for (let line = 0; line < this.lines.events.length; line += 1) {
+        if (!this.kinds.has(this.group(line))) continue;
+        if (this.onlyErrors && !this.has(line, "error") && !this.has(line, "late")) continue;
+        if (this.lane !== null && this.lines.lanes_of[line] !== this.lane) continue;
+        if (words && !this.lines.heads[line].toLowerCase().includes(words) && !(this.found && this.found.has(line))) continue;
+        this.rows.push(line);
+      }
+      this.rowOf = new Map(this.rows.map((line, row) => [line, row]));
+    }
+
+    refilter() {
+      this.choose();
+      this.list.reset(this.rows.length);
+      this.outline.reset(this.rows.length);
+      this.count.textContent = this.rows.length === this.lines.events.length
+        ? `${format.count(this.rows.length)} lines` : `${format.count(this.rows.length)} of ${format.count(this.lines.events.length)} lines`;
+      this.empty.hidden = this.rows.length > 0;
+    }
+
+    /* Looks through the lines themselves, piece by piece, for what the outline does not say. */
+    async search() {
+      const words = this.words.toLowerCase();
+      const mine = Symbol("search");
+      this.searching = mine;
+      this.found = null;
+      this.refilter();
+      this.progress.textContent = "";
+      if (words.length < 2) return;
+      const found = new Set();
+      for (let start = 0; start < this.lines.events.length; start += this.lines.at_once) {
+        let piece;
+        try {
+          piece = await Assay.load(this.name("lines", String(start)));
+        } catch {
+          continue;
+        }
+        if (this.searching !== mine || this.page.signal.aborted) return;
+        let fresh = false;
+        for (const line of piece.lines) {
+          if (JSON.stringify(line, (key, value) => (key === "at" ? undefined : value)).toLowerCase().includes(words)) {
+            found.add(line.line);
+            fresh = true;
+          }
+        }
+        this.found = found;
+        const done = Math.min(start + this.lines.at_once, this.lines.events.length);
+        if (fresh) this.refilter();
+        this.progress.textContent = done < this.lines.events.length ? `looked through ${format.share(done, this.lines.events.length)}` : "";
+      }
+      Assay.say(`${this.rows.length} lines hold ${this.words}`);
+    }
+
+    /* ---- lines ------------------------------------------------------------------------------------------------- */
+
+    fetch(line) {
+      const start = Math.floor(line / this.lines.at_once) * this.lines.at_once;
+      if (this.waiting.has(start)) return;
+      this.waiting.add(start);
+      Assay.load(this.name("lines", String(start))).then((piece) => {
+        this.waiting.delete(start);
+        for (const known of this.pieces.keys()) {
+          if (this.pieces.size < 24) break;
+          if (Math.abs(known - start) > 4 * this.lines.at_once) this.pieces.delete(known);
+        }
+        this.pieces.set(start, { lines: new Map(piece.lines.map((each) => [each.line, each])) });
+        this.changed(start);
+      }, (error) => {
+        this.waiting.delete(start);
+        this.pieces.set(start, { lines: new Map(), problem: error.message });
+        this.changed(start);
+      });
+    }
+
+    changed(start) {
+      for (let line = start; line < start + this.lines.at_once; line += 1) {
+        if (this.rowOf.has(line)) this.list.changed(this.rowOf.get(line));
+      }
+    }
+
+    piece(line) {
+      const found = this.pieces.get(Math.floor(line / this.lines.at_once) * this.lines.at_once);
+      if (!found) this.fetch(line);
+      return found;
+    }
+
+    isOpen(line) {
+      const known = this.opened.get(line);
+      return known === undefined ? this.group(line) === "s" || this.group(line) === "v" || this.group(line) === "c" : known;
+    }
+
+    row(number) {
+      const line = this.rows[number];
+      const kind = this.lines.kinds[line];
+      const open = this.isOpen(line);
+      const classes = ["line", `line-${this.group(line)}`, `hue-${this.lines.lanes_of[line] % 8}`];
+      if (this.has(line, "error")) classes.push("line-failed");
+      if (this.cited && this.cited.line === line) classes.push("line-cited");
+      const body = h("div", { class: "line-body" });
+      const made = h("article", { class: classes.join(" "), tabindex: "-1", "aria-labelledby": `line-${line}`, "aria-posinset": number + 1,
+        "aria-setsize": this.rows.length, "data-line": line }, this.head(line, kind, open), open ? body : null);
+      if (open) this.fillBody(line, body);
+      return made;
+    }
+
+    fillBody(line, body) {
+      const piece = this.piece(line);
+      if (!piece) {
+        Assay.fill(body, h("p", { class: "quiet-text small" }, "being loaded"));
+        return;
+      }
+      const found = piece.lines.get(line);
+      const here = { run: this.run, chain: this.chain };
+      if (!found) Assay.fill(body, h("p", { class: "quiet-text small" }, piece.problem || "this line cannot be shown"));
+      else Assay.fill(body, Assay.lineBody(found, here, this.cited && this.cited.line === line ? this.cited : null));
+    }
+
+    head(line, kind, open) {
+      const step = this.stepOf.get(line);
+      const at = this.lines.at[line];
+      const lane = this.lines.lanes_of[line];
+      const toggle = h("button", { type: "button", class: "fold", "aria-expanded": String(open), "aria-label": `${open ? "close" : "open"} ${KINDS[kind] || "line"}`,
+        onclick: () => this.toggle(line) }, open ? "▾" : "▸");
+      const number = step === undefined ? h("span", { class: "number" }, KINDS[kind] || "line")
+        : h("a", { class: "number", href: this.href("step", String(step)) }, `${step}`);
+      return h("header", { class: "line-head" }, toggle, number,
+        h("h3", { id: `line-${line}` }, Assay.line(this.lines.heads[line] || KINDS[kind])),
+        lane ? h("span", { class: "lane-tag" }, Assay.line(Assay.laneWords(this.lines.lanes[lane]))) : null,
+        this.has(line, "error") ? h("span", { class: "exit", "data-failed": "yes" }, kind === "v" ? "against it" : "failed") : null,
+        this.has(line, "beside") ? h("span", { class: "quiet-text small", title: "done beside the agent's steps" }, "beside") : null,
+        this.has(line, "uncertified") ? h("span", { class: "certificate", "data-certified": "no" }, "✗ not certified") : null,
+        this.state(line), at === null ? null : h("span", { class: "at", title: "seconds since the attempt began" }, `+${format.seconds(at)}`));
+    }
+
+    state(line) {
+      const state = this.lines.states_of[line];
+      if (state < 0) return null;
+      const digest = this.lines.states[state];
+      const first = this.firstOf.get(state);
+      const back = first === line ? "" : ` as in ${this.stepOf.has(first) ? `step ${this.stepOf.get(first)}` : "an earlier line"}`;
+      const words = `state ${digest.replace(/^blake3:/, "").slice(0, 8)}`;
+      return h("button", { type: "button", class: `state hue-${state % 8}`, title: `${digest}${back}`,
+        onclick: () => this.nextState(line, state) }, words, back ? h("span", { class: "back" }, "↩", h("span", { class: "unseen" }, back)) : null);
+    }
+
+    /* To the next line in the same state, from the last one to the first. */
+    nextState(line, state) {
+      const same = this.rows.filter((each) => this.lines.states_of[each] === state);
+      const next = same[(same.indexOf(line) + 1) % same.length];
+      if (next !== line) this.jump(next);
+      else Assay.say("no other line is in this state");
+    }
+
+    toggle(line) {
+      this.opened.set(line, !this.isOpen(line));
+      const focused = document.activeElement && document.activeElement.closest(".line");
+      this.list.changed(this.rowOf.get(line));
+      if (focused) {
+        const made = this.list.at(this.rowOf.get(line));
+        if (made) made.querySelector(".fold").focus({ preventScroll: true });
+      }
+    }
+
+    /* Shows a line, whatever is being filtered, and marks in it what is cited. */
+    jump(line, cited = null) {
+      if (line === undefined || line < 0 || line >= this.lines.events.length) return;
+      const before = this.cited;
+      this.cited = { ...(cited || {}), line };
+      if (!this.rowOf.has(line)) this.showAll();
+      this.opened.set(line, true);
+      if (before && this.rowOf.has(before.line)) this.list.changed(this.rowOf.get(before.line));
+      const row = this.rowOf.get(line);
+      this.list.changed(row);
+      this.settle(row, line, 12);
+      this.outline.show(row, { align: "center" });
+    }
+
+    /* Once what is asked for is loaded, its very line is brought into sight. */
+    settle(row, line, tries) {
+      const made = this.list.show(row, { align: "start" });
+      if (!made || this.cited.line !== line) return;
+      if (tries === 12) made.focus({ preventScroll: true });
+      const mark = made.querySelector(".cited");
+      if (mark) {
+        const box = mark.closest(".block");
+        if (box) box.scrollTop += mark.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
+        const main = document.getElementById("main");
+        const place = mark.getBoundingClientRect();
+        if (place.bottom > main.getBoundingClientRect().bottom || place.top < main.getBoundingClientRect().top + this.bar.offsetHeight) {
+          main.scrollTop += place.top - main.getBoundingClientRect().top - main.clientHeight / 3;
+        }
+      } else if (tries > 0 && !this.page.signal.aborted) setTimeout(() => this.settle(row, line, tries - 1), 60);
+    }
+
+    showAll() {
+      this.kinds = new Set(SHOWN.map(([kind]) => kind));
+      this.lane = null;
+      this.onlyErrors = false;
+      this.words = "";
+      this.found = null;
+      this.searching = null;
+      this.toolbar();
+      this.tree();
+      this.refilter();
+    }
+
+    /* ---- the parts of the page --------------------------------------------------------------------------------- */
+
+    top() {
+      const { row } = this.data;
+      const task = row.task.split("/").pop();
+      this.page.crumbs([["Runs", "#/"], [this.run, Assay.href("run", this.run)], [`${task}@${row.number}`, null]]);
+      this.page.title(`${task}@${row.number}`);
+      const metrics = row.metrics || {};
+      const facts = [row.agent, ...(row.model ? [row.model] : this.data.models.slice(0, 2)), `${format.count(row.steps)} ${row.steps === 1 ? "step" : "steps"}`,
+        metrics.wall_s === undefined ? null : format.seconds(metrics.wall_s),
+        metrics.prompt_tokens === undefined && metrics.completion_tokens === undefined ? null : `${format.tokens(metrics.prompt_tokens || 0)} in, ${format.tokens(metrics.completion_tokens || 0)} out`,
+        metrics.cost_usd === undefined || metrics.cost_usd === null ? null : format.money(metrics.cost_usd), this.ending(row)].filter(Boolean);
+      return [h("div", { class: "head" }, h("h1", null, Assay.line(`${row.task}@${row.number}`)), Assay.status(this.data.outcome, this.data.headline),
+        h("div", { class: "facts" }, facts.map((words) => h("span", null, Assay.line(words))))),
+      row.error ? h("div", { class: "note" }, Assay.text(row.error.slice(0, 2000))) : null,
+      this.lines.left_out ? h("div", { class: "note" }, `The ${format.count(this.lines.left_out)} events after the first ${format.count(this.lines.events.length)} are not listed.`) : null];
+    }
+
+    ending(row) {
+      if (row.finished === null && row.interrupted) return "was cut";
+      if (row.finished === null) return "is running";
+      return row.broke ? `broke: ${row.broke}` : row.stopped ? `stopped: ${row.stopped}` : "ended";
+    }
+
+    where(place, words) {
+      return h("a", { class: "cite", href: this.href("line", String(place.line), { at: place.at, row: place.row || "", offset: place.offset || "", text: place.row ? "" : place.text }) }, words);
+    }
+
+    verdict(given) {
+      const cites = given.cited.map((each) => h("li", null, each.place
+        ? this.where(each.place, [h("span", { class: "id" }, Assay.line(`${each.id} ${each.kind || ""}`)), h("code", null, Assay.line(each.place.text))])
+        : h("span", { class: "quiet-text" }, Assay.line(each.id), " is not in the record")));
+      return h("section", { class: "verdict panel", "data-status": given.status },
+        h("header", null, h("h3", null, Assay.line(given.check)), Assay.status(given.status, given.status), h("span", { class: "quiet-text small" }, given.kind),
+          given.score === null ? null : h("span", { class: "small" }, `score ${format.number(given.score)}`)),
+        h("p", { class: "reason" }, Assay.line(given.reason)),
+        given.marks.length ? h("p", { class: "marks" }, given.marks.map((mark) => h("span", { class: "chip" }, Assay.line(mark)))) : null,
+        h("ul", { class: "cites" }, cites),
+        h("p", { class: "small" }, h("a", { href: this.href("line", String(given.line)) }, "Where it was given"),
+          given.left_out ? ` · rests on ${format.count(given.left_out)} more` : null));
+    }
+
+    /* The newest verdict of each check; the older ones stand among the lines. */
+    verdicts() {
+      const newest = new Map();
+      for (const given of this.data.verdicts) newest.set(`${given.kind} ${given.check}`, given);
+      const order = ["outcome", "integrity", "safety", "process"];
+      const shown = [...newest.values()].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
+      const rest = shown.slice(8);
+      if (!shown.length) return h("p", { class: "quiet-text" }, "Nobody has judged this attempt.");
+      return [h("div", { class: "verdicts" }, shown.slice(0, 8).map((given) => this.verdict(given))),
+        rest.length ? h("details", { class: "more" }, h("summary", null, `${format.count(rest.length)} more verdicts`), h("div", { class: "verdicts" }, rest.map((given) => this.verdict(given)))) : null];
+    }
+
+    finding(one) {
+      return h("li", { class: "finding", "data-severity": one.severity },
+        h("p", null, h("span", { class: "chip", "data-severity": one.severity }, Assay.line(one.severity)), " ", h("strong", null, Assay.line(one.rule)), one.reach ? ` (${one.reach}) ` : " ", Assay.line(one.summary)),
+        h("ul", { class: "cites" }, one.quotes.map((quote) => h("li", null, quote.place
+          ? this.where(quote.place, [h("span", { class: "id" }, `step ${quote.step} ${quote.field}`), h("code", null, Assay.line(quote.text.slice(0, 200)))])
+          : h("span", { class: "quiet-text" }, `step ${quote.step}: `, h("code", null, Assay.line(quote.text.slice(0, 200))))))),
+        h("p", { class: "small" }, one.steps.slice(0, 30).map(([step, line]) => (line < 0 ? `step ${step} ` : [h("a", { href: this.href("step", String(step)) }, `step ${step}`), " "])),
+          one.evidence.map(([id, line]) => (line < 0 ? null : [h("a", { href: this.href("evidence", id) }, Assay.line(id)), " "]))));
+    }
+
+    findings() {
+      const found = this.data.findings;
+      if (!found.length) return null;
+      const grave = found.some((one) => one.severity === "major" || one.severity === "critical");
+      return h("details", { class: "findings panel", open: grave && found.length <= 6 }, h("summary", null, `${format.count(found.length)} ${found.length === 1 ? "finding" : "findings"} of the audit`),
+        h("ul", null, found.map((one) => this.finding(one))));
+    }
+
+    about() {
+      const { row, isolation } = this.data;
+      const facts = [["attempt", row.attempt], ["task", row.task], ["task digest", row.task_digest], ["seed", String(row.seed)], ["retry", row.retry ? String(row.retry) : null],
+        ["isolation", isolation ? `${isolation.name}, network ${isolation.network || "none"}` : row.isolation], ["began", format.moment(row.started)],
+        ["chain head", row.head], ["events", format.count(row.length)]];
+      return h("details", { class: "more about" }, h("summary", null, "About this attempt"),
+        h("dl", { class: "facts-list" }, facts.filter(([, value]) => value).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, Assay.line(value))))),
+        this.data.config && this.data.config[1].length ? h("details", { class: "more" }, h("summary", null, "Configuration"), Assay.node(this.data.config, { run: this.run, chain: this.chain, event: 0 }, { label: "configuration" })) : null,
+        this.data.artifacts.length ? h("details", { class: "more" }, h("summary", null, "Artifacts"), h("ul", { class: "blobs" }, this.data.artifacts.map(([path, digest]) => h("li", null,
+          h("code", null, Assay.line(path)), " ", Assay.blob(this.run, digest, format.digest(digest), path))))) : null);
+    }
+
+    others() {
+      const box = h("div", { class: "others" });
+      Assay.load(this.name("siblings")).then(({ attempts, left_out: left }) => {
+        if (attempts.length < 2) return;
+        const at = attempts.findIndex((each) => each.chain === this.chain);
+        const chip = (each) => h("a", { class: "chip", "data-status": each.outcome, "aria-current": each.chain === this.chain ? "true" : null,
+          href: Assay.href("run", this.run, "attempt", each.chain), title: `${each.agent}${each.model ? `, ${each.model}` : ""}, ${each.steps} steps` },
+        h("span", { class: "unseen" }, `attempt ${each.number}: ${Assay.outcomeWord(each.outcome)}`), h("span", { "aria-hidden": "true" }, `${each.number}${each.retry ? `.${each.retry}` : ""}`));
+        const near = attempts.slice(Math.max(0, at - 12), Math.max(0, at - 12) + 24);
+        const first = attempts.filter((each) => each.chain !== this.chain).slice(0, 7).map((each) => each.chain);
+        Assay.fill(box, h("span", { class: "small quiet-text" }, `${format.count(attempts.length + left)} attempts at this task: `), near.map(chip), " ",
+          h("a", { class: "button", href: Assay.href("run", this.run, "compare", [this.chain, ...first]) }, "Compare"));
+        this.siblings = attempts.map((each) => each.chain);
+      }, () => {});
+      return box;
+    }
+
+    toolbar() {
+      const input = h("input", { type: "search", placeholder: "Search this attempt", "aria-label": "Search this attempt", value: this.words, spellcheck: "false" });
+      let timer = 0;
+      input.addEventListener("input", () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => {
+          this.words = input.value.trim();
+          this.search();
+        }, 150);
+      });
+      this.input = input;
+      const present = new Set(Array.from(this.lines.kinds, (kind) => GROUPS[kind] || kind));
+      const boxes = SHOWN.filter(([kind]) => present.has(kind)).map(([kind, words]) => h("label", { class: "tick" },
+        h("input", { type: "checkbox", checked: this.kinds.has(kind), onchange: (event) => {
+          if (event.target.checked) this.kinds.add(kind);
+          else this.kinds.delete(kind);
+          this.refilter();
+        } }), words));
+      const errors = h("label", { class: "tick" }, h("input", { type: "checkbox", checked: this.onlyErrors, onchange: (event) => {
+        this.onlyErrors = event.target.checked;
+        this.refilter();
+      } }), "Failed only");
+      Assay.fill(this.bar, h("button", { type: "button", class: "button narrow", "aria-expanded": "false", "aria-controls": "attempt-side", onclick: (event) => this.side(event.target) }, "Outline"),
+        input, boxes, errors, this.count, this.progress);
+    }
+
+    side(button) {
+      const open = this.aside.classList.toggle("open");
+      button.setAttribute("aria-expanded", String(open));
+      this.outline.refresh();
+    }
+
+    tree() {
+      Assay.fill(this.treeBox, this.lines.lanes.length > 1 ? Assay.lanes(this.lines.lanes, this.lane, (lane) => {
+        this.lane = lane;
+        this.tree();
+        this.refilter();
+      }) : null);
+    }
+
+    outlineRow(number) {
+      const line = this.rows[number];
+      const kind = this.group(line);
+      const step = this.stepOf.get(line);
+      const classes = ["outline-row", `line-${kind}`];
+      if (this.has(line, "error")) classes.push("line-failed");
+      return h("button", { type: "button", class: classes.join(" "), "aria-current": number === this.now ? "true" : null, onclick: () => {
+        this.jump(line);
+        this.aside.classList.remove("open");
+      } }, h("span", { class: "number" }, step === undefined ? "·" : String(step)), h("span", { class: "words" }, Assay.line(this.lines.heads[line] || KINDS[this.lines.kinds[line]])));
+    }
+
+    follow() {
+      const [first] = this.list.range();
+      if (first === this.now) return;
+      const before = this.now;
+      this.now = first;
+      this.outline.changed(before);
+      this.outline.changed(first);
+      if (matchMedia(WIDE).matches && !this.aside.contains(document.activeElement)) this.outline.show(first);
+    }
+
+    build() {
+      this.count = h("span", { class: "small quiet-text count" });
+      this.progress = h("span", { class: "small quiet-text", role: "status" });
+      this.bar = h("div", { class: "attempt-bar" });
+      this.treeBox = h("div", { class: "tree-box" });
+      this.empty = h("p", { class: "empty", hidden: true }, "No line is left. ", h("button", { type: "button", class: "button", onclick: () => this.showAll() }, "Show all lines"));
+      const scroller = h("div", { class: "outline-list", tabindex: "0", role: "region", "aria-label": "Outline" });
+      this.aside = h("aside", { id: "attempt-side", class: "attempt-side", "aria-label": "Outline" }, this.treeBox, scroller);
+      this.outline = Assay.virtual({ count: 0, scroller, estimate: 24, row: (at) => this.outlineRow(at) });
+      this.list = Assay.virtual({ count: 0, estimate: 180, role: "feed", label: "Lines of the attempt", row: (at) => this.row(at), inset: () => this.bar.offsetHeight + 6 });
+      scroller.append(this.outline.element);
+      this.summary = h("div", { class: "summary" }, this.top(), this.others(), this.verdicts(), this.findings(), this.about());
+      Assay.fill(this.page.root, this.summary, h("div", { class: "attempt-body" }, this.aside, h("div", { class: "attempt-lines" }, this.bar, this.empty, this.list.element)));
+      this.page.root.classList.add("attempt");
+      this.toolbar();
+      this.tree();
+      this.refilter();
+      const main = document.getElementById("main");
+      main.addEventListener("scroll", () => requestAnimationFrame(() => this.follow()), { passive: true, signal: this.page.signal });
+    }
+
+    keys() {
+      const at = () => {
+        const line = document.activeElement && document.activeElement.closest(".line");
+        return line ? this.rowOf.get(Number(line.dataset.line)) : this.list.range()[0] - 1;
+      };
+      const go = (row) => {
+        const made = this.list.show(row, { align: "start" });
+        if (made) made.focus({ preventScroll: true });
+      };
+      const failing = (from, by) => {
+        for (let row = from + by; row >= 0 && row < this.rows.length; row += by) {
+          if (this.has(this.rows[row], "error")) return go(row);
+        }
+        return Assay.say("no other line failed");
+      };
+      Assay.key("j", "the next line", () => go(Math.min(at() + 1, this.rows.length - 1)));
+      Assay.key("k", "the line before", () => go(Math.max(at() - 1, 0)));
+      Assay.key("n", "the next line that failed", () => failing(at(), 1));
+      Assay.key("p", "the line before that failed", () => failing(at(), -1));
+      Assay.key("o", "open or close the line", () => {
+        const row = at();
+        if (row >= 0) this.toggle(this.rows[row]);
+      });
+      Assay.key("g", "the first line", () => go(0));
+      Assay.key("G", "the last line", () => go(this.rows.length - 1));
+      Assay.key("/", "search this attempt", () => this.input.focus());
+      Assay.key("v", "the verdicts", () => {
+        document.getElementById("main").scrollTop = 0;
+        const first = this.page.root.querySelector(".cites a, .verdict a");
+        if (first) first.focus();
+      });
+      const other = (by) => {
+        const known = this.siblings || [];
+        const next = known[known.indexOf(this.chain) + by];
+        if (next) Assay.go(Assay.href("run", this.run, "attempt", next));
+        else Assay.say("no other attempt at this task");
+      };
+      Assay.key("]", "the next attempt at this task", () => other(1));
+      Assay.key("[", "the attempt before", () => other(-1));
+    }
+
+    /* Goes where the address points. */
+    point(parts, query) {
+      const cited = { at: query.get("at") || null, row: Number(query.get("row")) || 0, offset: Number(query.get("offset")) || 0, text: query.get("text") || null };
+      if (parts.step !== undefined) this.jump(this.lineOf.get(Number(parts.step)), cited);
+      else if (parts.id !== undefined) {
+        const line = Object.hasOwn(this.lines.evidence, parts.id) ? this.lines.evidence[parts.id] : -1;
+        if (line < 0) Assay.say("this evidence is not in the record");
+        const place = this.data.verdicts.flatMap((given) => given.cited).map((each) => each.place).find((each) => each && each.line === line);
+        this.jump(line, cited.at ? cited : place || cited);
+      } else if (parts.line !== undefined) this.jump(Number(parts.line), cited);
+      else document.getElementById("main").scrollTop = 0;
+    }
+
+    /* What a run in progress adds. */
+    live() {
+      if (this.data.seq === null || this.data.row.finished !== null) return;
+      let busy = false;
+      Assay.liveness("on", "live");
+      this.page.signal.addEventListener("abort", () => Assay.liveness(null));
+      Assay.live(this.run, this.data.seq, async (what, told) => {
+        if (what === "lost") Assay.liveness("lost", "no connection");
+        if (what === "ended") Assay.liveness("idle", "ended");
+        if (what !== "rows" || busy || !(told.reload || (told.columns && told.columns.chain.includes(this.chain)))) return;
+        busy = true;
+        try {
+          await this.renew();
+        } finally {
+          busy = false;
+        }
+      });
+    }
+
+    async renew() {
+      const data = await Assay.load(this.name("outline"), { fresh: true });
+      if (this.page.signal.aborted) return;
+      const main = document.getElementById("main");
+      const atEnd = main.scrollTop + main.clientHeight > main.scrollHeight - 80;
+      const from = Math.max(0, Math.floor((this.lines.events.length - 1) / this.lines.at_once) - 1) * this.lines.at_once;
+      this.take(data);
+      for (let start = from; start < data.lines.events.length; start += this.lines.at_once) {
+        this.pieces.delete(start);
+        Assay.load(this.name("lines", String(start)), { fresh: true }).catch(() => {});
+      }
+      Assay.fill(this.summary, this.top(), this.others(), this.verdicts(), this.findings(), this.about());
+      this.tree();
+      this.choose();
+      this.list.reset(this.rows.length, { keep: true });
+      this.outline.reset(this.rows.length, { keep: true });
+      this.count.textContent = `${format.count(this.rows.length)} lines`;
+      if (atEnd) main.scrollTop = main.scrollHeight;
+      if (data.row.finished !== null) Assay.liveness("idle", "ended");
+    }
+  }
+
+  async function show(page) {
+    const { run, chain } = page.parts;
+    const data = await Assay.load(Assay.path("run", run, "attempt", chain, "outline"));
+    if (page.signal.aborted) return;
+    const attempt = new Attempt(page, data);
+    attempt.build();
+    attempt.keys();
+    attempt.live();
+    if (page.parts.step !== undefined || page.parts.id !== undefined || page.parts.line !== undefined) attempt.point(page.parts, page.query);
+    page.update = (parts, query) => {
+      if (parts.run !== run || parts.chain !== chain) return false;
+      attempt.point(parts, query);
+      return true;
+    };
+  }
+
+  const here = "/run/{run}/attempt/{chain}";
+  Assay.route(here, show);
+  Assay.route(`${here}/step/{step}`, show);
+  Assay.route(`${here}/evidence/{id}`, show);
+  Assay.route(`${here}/line/{line}`, show);
+})();

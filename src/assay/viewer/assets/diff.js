@@ -1,0 +1,112 @@
+"use strict";
+/* Differences of texts by lines: computed between two texts (Myers 1986, bounded), or read from a unified diff. */
+
+(() => {
+  const { h } = Assay;
+  const MOST_LINES = 4000;
+  const MOST_EDITS = 1500;
+  const AROUND = 3;
+
+  /* The shortest edit script as [kind, text] with kind " ", "-" or "+"; null where the texts differ too much. */
+  function script(before, after) {
+    let start = 0;
+    let [ends, endsAfter] = [before.length, after.length];
+    while (start < ends && start < endsAfter && before[start] === after[start]) start += 1;
+    while (ends > start && endsAfter > start && before[ends - 1] === after[endsAfter - 1]) [ends, endsAfter] = [ends - 1, endsAfter - 1];
+    const middle = myers(before.slice(start, ends), after.slice(start, endsAfter));
+    if (!middle) return null;
+    const same = (line) => [" ", line];
+    return [...before.slice(0, start).map(same), ...middle, ...before.slice(ends).map(same)];
+  }
+
+  function myers(a, b) {
+    const most = Math.min(a.length + b.length, MOST_EDITS);
+    const trace = [];
+    let reach = new Map([[1, 0]]);
+    for (let d = 0; d <= most; d += 1) {
+      const next = new Map(reach);
+      trace.push(reach);
+      for (let k = -d; k <= d; k += 2) {
+        let x = k === -d || (k !== d && (reach.get(k - 1) ?? -1) < (reach.get(k + 1) ?? -1)) ? reach.get(k + 1) ?? 0 : (reach.get(k - 1) ?? 0) + 1;
+        while (x < a.length && x - k < b.length && a[x] === b[x - k]) x += 1;
+        next.set(k, x);
+        if (x >= a.length && x - k >= b.length) return walked(trace, a, b, d);
+      }
+      reach = next;
+    }
+    return null;
+  }
+
+  function walked(trace, a, b, last) {
+    const found = [];
+    let [x, y] = [a.length, b.length];
+    for (let d = last; d >= 0; d -= 1) {
+      const reach = trace[d];
+      const k = x - y;
+      const from = k === -d || (k !== d && (reach.get(k - 1) ?? -1) < (reach.get(k + 1) ?? -1)) ? k + 1 : k - 1;
+      const [fromX, fromY] = d === 0 ? [0, 0] : [reach.get(from) ?? 0, (reach.get(from) ?? 0) - from];
+      while (x > fromX && y > fromY && a[x - 1] === b[y - 1]) {
+        found.push([" ", a[x - 1]]);
+        [x, y] = [x - 1, y - 1];
+      }
+      if (d === 0) break;
+      if (x === fromX) found.push(["+", b[y - 1]]);
+      else found.push(["-", a[x - 1]]);
+      [x, y] = [fromX, fromY];
+    }
+    return found.reverse();
+  }
+
+  const NAMES = { "-": "removed", "+": "added", "@": "place", "!": "file", " ": "same" };
+  const SPOKEN = { "-": "removed: ", "+": "added: " };
+
+  function row(kind, text) {
+    return h("span", { class: `ln diff-${NAMES[kind]}`, "data-row": kind === "-" ? "−" : kind === "+" ? "+" : "" },
+      SPOKEN[kind] ? h("span", { class: "unseen" }, SPOKEN[kind]) : null, Assay.text(text || " "));
+  }
+
+  /* Of unchanged lines only those near a change. */
+  function folded(steps) {
+    const near = new Uint8Array(steps.length);
+    steps.forEach(([kind], at) => {
+      if (kind !== " ") near.fill(1, Math.max(0, at - AROUND), at + AROUND + 1);
+    });
+    const rows = [];
+    for (let at = 0; at < steps.length; at += 1) {
+      if (near[at]) {
+        rows.push(row(...steps[at]));
+        continue;
+      }
+      let end = at;
+      while (end < steps.length && !near[end]) end += 1;
+      rows.push(row("@", `${end - at} unchanged ${end - at === 1 ? "line" : "lines"}`));
+      at = end - 1;
+    }
+    return rows;
+  }
+
+  function block(rows, label) {
+    return h("pre", { class: "block diff", tabindex: "0", role: "region", "aria-label": label }, rows);
+  }
+
+  /* Assay.diff(before, after, label): an element; null where the texts are too long or too different. */
+  Assay.diff = (before, after, label = "difference") => {
+    const [one, other] = [before.split("\n"), after.split("\n")];
+    if (one.length + other.length > MOST_LINES) return null;
+    const steps = before === "" ? other.map((line) => ["+", line]) : after === "" ? one.map((line) => ["-", line]) : script(one, other);
+    if (!steps) return null;
+    if (steps.every(([kind]) => kind === " ")) return h("p", { class: "quiet-text small" }, "no difference");
+    return block(folded(steps), label);
+  };
+
+  /* Whether a text reads as a unified diff, or as the patches of some harnesses. */
+  Assay.isPatch = (text) => /^(diff --git |\*\*\* Begin Patch|@@ -\d+(,\d+)? \+\d+)/m.test(text.slice(0, 20000));
+
+  /* Assay.patch(text, label): the lines of a unified diff, coloured. */
+  Assay.patch = (text, label = "patch") => block(text.split("\n").slice(0, MOST_LINES).map((line) => {
+    if (/^(diff --git |index [0-9a-f]|--- |\+\+\+ |\*\*\* )/.test(line)) return row("!", line);
+    if (line.startsWith("@@")) return row("@", line);
+    if (line.startsWith("+") || line.startsWith("-")) return row(line[0], line.slice(1));
+    return row(" ", line);
+  }), label);
+})();
