@@ -32,7 +32,7 @@ __all__ = ["Subject"]
 
 LEAST_LIMIT_S, TIMES_ORACLE = 20.0, 10.0
 """A verifier of anything but the solution is stopped after this, where its own limit is longer."""
-QUICK_LEAST_S, QUICK_TIMES = 2.0, 5.0
+QUICK_LEAST_S, QUICK_TIMES = 2.0, 3.0
 """The same in a quick battery, which one answer that hangs would otherwise make twice as long."""
 
 

@@ -326,16 +326,16 @@ async def _suspicions_of(workspace: Workspace, pristine: _Pristine, change: Chan
     if not source:
         names = [name for name in (b"/logs/verifier", b"reward.txt", b"reward.json") if name in data]
         return tuple(Suspicion("verifier_paths", name.decode(), 1) for name in names)
-    named = await asyncio.to_thread(_compare, None, data)
+    named = await asyncio.to_thread(_compare, path, None, data)
     before = await pristine.read(path) if named and change.kind == "changed" else None
-    if before is not None:
-        named = await asyncio.to_thread(_compare, before, data)
-    return tuple(s for s in named if not (_is_test(path) and _is_ordinary_in_tests(s)))
+    return named if before is None else await asyncio.to_thread(_compare, path, before, data)
 
 
-def _compare(before: bytes | None, after: bytes) -> tuple[Suspicion, ...]:
+def _compare(path: str, before: bytes | None, after: bytes) -> tuple[Suspicion, ...]:
+    """What a file newly reaches for, but what is ordinary in a test."""
     text, hidden = decode_source(after)
-    return (*hidden, *suspicions(None if before is None else decode_source(before)[0], text))
+    named = (*hidden, *suspicions(None if before is None else decode_source(before)[0], text))
+    return tuple(s for s in named if not (_is_test(path) and _is_ordinary_in_tests(s)))
 
 
 def _is_ordinary_in_tests(suspicion: Suspicion) -> bool:

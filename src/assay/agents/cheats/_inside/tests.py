@@ -48,7 +48,8 @@ def emptied(text: str) -> str:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             tests = [n.name for n in node.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
-            lines.append(f"class {node.name}({'unittest.TestCase' if 'TestCase' in ast.unparse(node) else 'object'}):")
+            bases = " ".join(ast.unparse(base) for base in node.bases)
+            lines.append(f"class {node.name}({'unittest.TestCase' if 'TestCase' in bases else 'object'}):")
             lines += [f"    def {name}(self): pass" for name in tests] or ["    pass"]
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"):
             lines.append(f"def {node.name}(): pass")
