@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,14 +35,14 @@ class _Change(NamedTuple):
     ended: bool
 
 
-async def watch(root: Path, run: str, after: int, places: asyncio.Semaphore) -> AsyncIterator[bytes]:
+async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIterator[bytes]:
     """Messages for as long as somebody reads them.
 
     Args:
         root: The store's folder.
         run: A run; empty for the list of runs.
         after: The last event of the run that the page knows.
-        places: Held while the store is read.
+        makers: Whose threads read the store.
 
     Raises:
         UserError: The name cannot be one of a run.
@@ -48,11 +50,8 @@ async def watch(root: Path, run: str, after: int, places: asyncio.Semaphore) -> 
     """
     told, last = "", time.monotonic()
     while True:
-        async with places:
-            if run:
-                change = await asyncio.to_thread(_changed, root, run, after)
-            else:
-                change = await asyncio.to_thread(_listed, root)
+        look = partial(_changed, root, run, after) if run else partial(_listed, root)
+        change = await asyncio.get_running_loop().run_in_executor(makers, look)
         after = change.seq
         fresh = [m for m in change.messages if not m.startswith(b"event: state\n") or told != m.decode()]
         for message in fresh:

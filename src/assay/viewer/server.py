@@ -6,7 +6,8 @@ carry a policy under which a page loads and runs nothing but its own files; only
 up, never joined to a path. Not covered: who reads the token from the terminal, the browser's history or the process's
 memory reads the store.
 
-Invariant: at most `AT_ONCE` views are made at a time and at most `KEPT_BYTES` of them are kept, whatever is asked.
+Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `KEPT_BYTES` of them are kept,
+whatever is asked.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import contextlib
 import hmac
 import secrets
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.errors import BoundaryError, StoreError, UserError
 
 from .assets import POLICY, TYPES, asset, asset_names, index_page
-from .cache import ViewCache
+from .cache import Kept, ViewCache
 from .interface import json_bytes
 from .live import watch
 
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["HOST", "Viewer", "serving"]
 
 HOST = "127.0.0.1"
-AT_ONCE = 3
+AT_ONCE = 2
+"""More threads would share one processor, and each keeps memory of its own."""
+_SLOW = ("card", "figures", "soundness")
+"""What is computed over a whole run: one at a time, while the rest is answered."""
 KEPT_BYTES = 48 << 20
 MOST_STREAMS = 32
 _HEADERS = {
@@ -55,7 +60,8 @@ class Viewer:
         self.token = token
         self.port = 0
         self._cache = ViewCache(root, KEPT_BYTES)
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._makers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="view")
+        self._slow = ThreadPoolExecutor(1, thread_name_prefix="slow-view")
         self._streams = 0
 
     @property
@@ -81,18 +87,25 @@ class Viewer:
             return await self._events(request, rest.removeprefix("events").removeprefix("/"), query)
         return _file(rest)
 
+    def close(self) -> None:
+        """Waits for no view that is still being made."""
+        for makers in (self._makers, self._slow):
+            makers.shutdown(wait=False, cancel_futures=True)
+
     async def warm(self, name: str) -> None:
         """Makes a view before somebody asks for it."""
         with contextlib.suppress(UserError, StoreError):
-            async with self._places:
-                await asyncio.to_thread(self._cache.get, name)
+            await self._cached(name)
+
+    async def _cached(self, name: str) -> Kept | None:
+        makers = self._slow if name.endswith(_SLOW) else self._makers
+        return await asyncio.get_running_loop().run_in_executor(makers, self._cache.get, name)
 
     async def _view(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
         from aiohttp import web
 
         try:
-            async with self._places:
-                found = await asyncio.to_thread(self._cache.get, name)
+            found = await self._cached(name)
         except UserError as exc:
             return _json(404, {"error": str(exc)})
         except StoreError as exc:
@@ -115,7 +128,7 @@ class Viewer:
         await response.prepare(request)
         self._streams += 1
         try:
-            async for message in watch(self.root, run, _after(query), self._places):
+            async for message in watch(self.root, run, _after(query), self._makers):
                 await response.write(message)
         except (ConnectionError, BoundaryError, UserError) as exc:
             with contextlib.suppress(ConnectionError):
@@ -137,8 +150,10 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
     Raises:
         UserError: The port is taken, or may not be used.
     """
+    import pyarrow as pa
     from aiohttp import web
 
+    pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
     viewer = Viewer(root, token or secrets.token_urlsafe(24))
     runner = web.ServerRunner(web.Server(viewer.answer, access_log=None), shutdown_timeout=1.0)
     await runner.setup()
@@ -153,6 +168,7 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
         yield viewer
     finally:
         await runner.cleanup()
+        viewer.close()
 
 
 def _file(name: str) -> web.Response:
