@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from assay.errors import StoreError, UserError
 from assay.store import Layout, RunStore
 
 __all__ = ["stamp_of"]
@@ -13,11 +14,16 @@ def stamp_of(root: Path, run: str) -> str:
     """A text that is another one after anything was appended to a run, learnt about it, or after it was sealed.
 
     Raises:
-        UserError: The name cannot be one of a run.
-        StoreError: There is no such run, or it cannot be read.
+        UserError: There is no such run.
+        StoreError: It cannot be read.
     """
     layout = Layout(root, run)
-    layout.require()
+    try:
+        layout.require()
+    except StoreError as exc:
+        if layout.folder.exists():
+            raise
+        raise UserError(str(exc)) from exc
     if not layout.is_sealed:
         with RunStore.open(root, run) as store:
             if not store.is_sealed:  # else it was sealed at this moment
