@@ -66,6 +66,7 @@ VERBS = (
     Verb("gc", "store:gc", "Drops blobs that no run refers to."),
     Verb("agents", "agents:app", "Lists and installs command-line agents: Claude Code, Codex, ..."),
     Verb("plugins", "plugins:plugins", "Lists what is plugged in, and from where."),
+    Verb("check", "check:app", "Tries whether an environment keeps its contract."),
     Verb("init", "init:app", "Writes a scaffold that runs green as written."),
     Verb("synth", "synth:app", "Makes tasks from real code."),
 )

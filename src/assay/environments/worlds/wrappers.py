@@ -326,7 +326,7 @@ class Twin(Wrapper):
             return Turn(OVER, 0.0, True, False, True)
         if name != DECLARE or _is_over(self.inner):
             return self.inner.act(name, arguments)
-        if arguments:
+        if arguments != {}:
             return Turn(f"wrong arguments for {DECLARE}: it takes none", error=True)
         self.mark = 1
         return Turn("declared unsolvable", 0.0 if self._solvable else 1.0, True)

@@ -1,0 +1,114 @@
+"""`assay check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .shared import JsonOption
+
+if TYPE_CHECKING:
+    from assay.environments.conformance import Finding
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Tries whether a plugin keeps its contract.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Tries whether a plugin keeps its contract."""
+
+
+@app.command()
+def environment(
+    name: Annotated[str, typer.Argument(help="Short name, `module:Class`, or path/file.py:Class.")],
+    knob: Annotated[
+        list[str] | None, typer.Option("--knob", metavar="KEY=VALUE", help="A parameter of the world; may be repeated.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tries what an environment promises: a text world, any other in-process world, or a sandbox.
+
+    Each promise is one line: held, or what was expected and what was seen. Exits with 1 where one does not hold.
+
+    Examples:
+
+      assay check environment grid --knob size=7 --knob walls=5
+
+      assay check environment my_world.py:Tower
+
+      assay check environment namespaces
+    """
+    from .output import console, emit_json, plain
+
+    kind, found = _tried(name, _knobs(knob or []))
+    broken = [one for one in found if one.problem is not None]
+    if as_json:
+        emit_json({"environment": name, "kind": kind, "findings": [one._asdict() for one in found]})
+    else:
+        out = console()
+        for one in found:
+            held = "held  " if one.problem is None else "BROKEN"
+            out.print(
+                plain(f"{held} {one.name.replace('_', ' ')}" + (f"\n       {one.problem}" if one.problem else ""))
+            )
+        out.print(plain(f"{name} is a {kind}: {len(found) - len(broken)} of {len(found)} promises hold"))
+    if broken:
+        raise typer.Exit(1)
+
+
+def _tried(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
+    """What kind of environment it is, and what came of each promise."""
+    import asyncio
+
+    from assay.environments.worlds.conformance import check_in_process, check_world
+    from assay.environments.worlds.opening import is_text_world, open_world, text_world, world_kind
+    from assay.errors import UserError
+    from assay.records import EnvironmentSpec
+
+    kind = world_kind(name)
+    if is_text_world(kind):
+        try:
+            text_world(kind, knobs, 0)
+        except ValueError as exc:
+            raise UserError(str(exc)) from exc
+        return "text world", check_world(lambda seed: text_world(kind, knobs, seed))
+    if all(hasattr(kind, part) for part in ("open", "release")):
+        return "sandbox", asyncio.run(_sandbox_tried(kind))
+    if not hasattr(kind, "specs"):
+        message = f"{name} is no environment: it has neither the methods of a text world, of a World, nor of a Backend"
+        raise UserError(message)
+    return "world", asyncio.run(check_in_process(lambda: open_world(EnvironmentSpec(name, knobs), kind)))
+
+
+async def _sandbox_tried(kind: Any) -> tuple[Finding, ...]:
+    from assay.environments.conformance import check_backend
+
+    backend = kind()
+    try:
+        return await check_backend(backend)
+    finally:
+        await backend.close()
+
+
+def _knobs(pairs: list[str]) -> dict[str, Any]:
+    """`size=7` as a number, `view=map` as text, `wrap=[{"kind": "noise"}]` as what it says."""
+    import msgspec
+
+    from assay.errors import UserError
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, sep, value = pair.partition("=")
+        if not sep or not key:
+            message = f"--knob {pair}: write KEY=VALUE, for example --knob size=7"
+            raise UserError(message)
+        try:
+            found[key] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            found[key] = value
+    return found
