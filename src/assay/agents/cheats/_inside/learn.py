@@ -189,12 +189,15 @@ def text_of(path: str) -> str:
         return ""
 
 
-def learn(paths: list[str]) -> Learnt:
-    """Reads all tests."""
+def learn(paths: list[str], targets: list[dict[str, Any]] | None = None) -> Learnt:
+    """Reads all tests; where every target is a module, those that name something of one."""
     learnt = Learnt()
+    modules = [target for target in targets or [] if target["path"].endswith(".py")]
+    names = [re.escape(name) for target in modules for name in target["names"]]
+    named = re.compile(r"\b(?:" + "|".join(names) + r")\b" if names and len(modules) == len(targets or []) else "")
     for path in paths:
         text = text_of(path)
-        if path.endswith(".py"):
+        if path.endswith(".py") and named.search(text):
             try:
                 Reader(learnt).visit(ast.parse(text))
             except (SyntaxError, ValueError, RecursionError):
@@ -251,7 +254,7 @@ def write(given: dict[str, Any]) -> int:
     """Writes what can be written; says how many targets that were."""
     paths, wrote = files([root for root in given["roots"] if os.path.isdir(root)]), 0
     paths = [p for p in paths if p not in {t["path"] for t in given["targets"]}]
-    learnt = learn(paths)
+    learnt = learn(paths, given["targets"])
     for target in given["targets"]:
         python = target["path"].endswith(".py")
         made = module(target["before"], target["names"], learnt) if python else answer(target["path"], paths, learnt)
