@@ -1,0 +1,169 @@
+"""What a person does with the pages, in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from assay.store import RunStore
+from assay.viewer.export import export_run
+from tests.viewer import made
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.viewer.conftest import Look
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.slow
+
+
+def told(page: Page) -> Any:
+    return page.get_by_role("region", name="Attempts").get_by_role("status")
+
+
+def test_from_the_list_of_runs_to_an_attempt(look: Look) -> None:
+    page = look.go("")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
+    page.get_by_role("searchbox").fill("demo")
+    look.follow(page.get_by_role("link", name="demo"))
+    expect(told(page)).to_have_text("48 attempts")
+    look.follow(page.get_by_role("grid", name="Attempts").get_by_role("link").first)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("made/task-")
+
+
+def test_filters_and_search_narrow_the_table_and_stand_in_the_address(look: Look) -> None:
+    page = look.go("#/run/demo")
+    page.get_by_label("Verdicts").get_by_role("button", name=re.compile("^fail")).first.click()
+    expect(told(page)).to_have_text("24 of 48 attempts")
+    page.get_by_role("searchbox", name="Search attempts").fill("task-5 large")
+    expect(told(page)).to_have_text("3 of 48 attempts")
+    address = page.url.removeprefix(look.base)
+    look.go("")
+    look.go(address)
+    expect(told(page)).to_have_text("3 of 48 attempts")
+    page.get_by_role("button", name="Clear filters").first.click()
+    expect(told(page)).to_have_text("48 attempts")
+
+
+def test_a_verdict_leads_to_the_very_line_of_its_evidence(look: Look) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-5%40loop-small-0.0")
+    page.get_by_role("link", name="test_lib.py::test_add FAILED").first.click()
+    cited = page.locator(".cited")
+    expect(cited).to_be_in_viewport()
+    expect(cited).to_contain_text("test_lib.py::test_add FAILED")
+
+
+def test_an_attempt_shows_what_was_said_done_and_seen(look: Look) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
+    main = page.get_by_role("main")
+    for words in ("I look at the files.", "The sign looks wrong.", "return a + b", "1 passed"):
+        expect(main.get_by_text(words, exact=False).first).to_be_attached()
+
+
+def test_attempts_are_compared_side_by_side(look: Look) -> None:
+    page = look.go("#/run/demo?task=made%2Ftask-2")
+    for box in page.get_by_role("grid", name="Attempts").get_by_role("checkbox").all()[:2]:
+        box.check()
+    look.follow(page.get_by_role("link", name="Compare 2 attempts"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert "/compare/" in page.url
+
+
+def test_by_keyboard_alone(look: Look) -> None:
+    page = look.go("#/run/demo")
+    page.keyboard.press("/")
+    page.keyboard.type("task-3")
+    expect(told(page)).to_have_text("8 of 48 attempts")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    look.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("made/task-3")
+    look.press("u")
+    expect(page.get_by_role("heading", level=1)).to_have_text("demo")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_run_in_progress_is_kept_up_to_date(look: Look, store: Path) -> None:
+    with RunStore.create(store, "live", {"config": {"agent": "loop"}}) as writer:
+        writer.append(*made.attempt("live", "made/first", 0, passed=True))
+        page = look.go("#/run/live")
+        expect(told(page)).to_have_text("1 attempts")
+        for number in range(1, 4):
+            writer.append(*made.attempt("live", "made/first", number, passed=False))
+        expect(told(page)).to_have_text("4 attempts")
+
+
+def test_the_theme_can_be_chosen_and_stays(look: Look) -> None:
+    page = look.go("#/run/demo")
+    seen = []
+    for _ in range(3):
+        page.keyboard.press("t")
+        seen.append(
+            page.evaluate("[document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor]")
+        )
+    grounds = dict(seen)
+    assert grounds["light"] != grounds["dark"]
+    page.reload()
+    look.ready()
+    assert page.evaluate("document.documentElement.dataset.theme") == seen[-1][0]
+
+
+def test_figures_say_the_same_in_a_table_and_are_saved(look: Look, tmp_path: Path) -> None:
+    page = look.go("#/run/demo/figures")
+    figure = page.get_by_role("figure").filter(has=page.get_by_role("heading", name="pass@1", exact=True))
+    figure.get_by_text("pass@1 as a table").click()
+    row = figure.get_by_role("row").filter(has_text="large")
+    drawn = figure.get_by_role("img").get_attribute("aria-label") or ""
+    share = re.search(r"large ([\d.]+%)", drawn)
+    assert share is not None
+    expect(row).to_contain_text(share[1])
+    for name, begins in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+        with page.expect_download() as download:
+            figure.get_by_role("button", name=name).click()
+        assert download.value.path().read_bytes().startswith(begins)
+
+
+def test_a_figure_fits_a_phone(looking: Callable[..., Any]) -> None:
+    with looking(viewport={"width": 360, "height": 700}) as narrow:
+        page = narrow.go("#/run/demo/figures")
+        expect(page.get_by_role("figure").first.get_by_role("img")).to_be_visible()
+        wide = (
+            "[...document.querySelectorAll('svg.drawing')].filter((d) => d.getBoundingClientRect().width <= 330).length"
+        )
+        page.wait_for_function(f"{wide} >= 3")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_soundness_shows_what_was_found_against_a_verifier(look: Look) -> None:
+    page = look.go("#/run/sound/soundness")
+    expect(page.get_by_text("1 of 2 tasks are admitted.")).to_be_visible()
+    page.get_by_label("Which tasks").select_option("not admitted")
+    look.follow(page.get_by_role("link", name="made/bad"))
+    for words in ("an empty answer is paid", "95% (76% to 99%)", "no faketime here"):
+        expect(page.get_by_role("main")).to_contain_text(words)
+    page.get_by_text("mutant.001").click()
+    expect(page.get_by_text("+a <= b")).to_be_visible()
+    look.follow(page.get_by_role("link", name="oracle.1"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("made/bad")
+
+
+def test_an_export_needs_no_server(looking: Callable[..., Any], store: Path, tmp_path: Path) -> None:
+    export_run(store, "demo", tmp_path / "site")
+    base = (tmp_path / "site" / "index.html").as_uri()
+    with looking(base) as disk:
+        page = disk.go("#/run/demo")
+        page.get_by_role("searchbox", name="Search attempts").fill("task-4")
+        expect(told(page)).to_have_text("8 of 48 attempts")
+        disk.follow(page.get_by_role("grid", name="Attempts").get_by_role("link").first)
+        expect(page.get_by_role("main")).to_contain_text("I run the tests.")
+        for part in ("figures", "soundness"):
+            disk.go(f"#/run/demo/{part}")
