@@ -40,6 +40,8 @@ _SLOW = ("card", "figures", "soundness")
 """What is computed over a whole run: one at a time, while the rest is answered."""
 KEPT_BYTES = 48 << 20
 MOST_STREAMS = 32
+LONGEST_LINE = 64 << 10
+"""Bytes of an address: names of chains may be long."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Server": "assay",
@@ -155,7 +157,7 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
     viewer = Viewer(root, token or secrets.token_urlsafe(24))
-    runner = web.ServerRunner(web.Server(viewer.answer, access_log=None), shutdown_timeout=1.0)
+    runner = web.ServerRunner(web.Server(viewer.answer, access_log=None, max_line_size=LONGEST_LINE), shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, HOST, port)
