@@ -55,6 +55,7 @@ from assay.formats.registry import formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing
+from assay.learning.service import BatchRequest, PolicyAsked, RolloutServiceConfig
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -208,6 +209,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         {"run": "its name", "sessions": "list of {url, key, model}; printed when they are open"},
         (),
     ),
+    "serve": ({"url": "where it listens", "token_file": "where the token lies; printed once it is open"}, ()),
     "record": ({"run": "its name", "attempt": "record@0", "exit_code": "the command's, negative for a signal"}, ()),
     "import": ({"(the whole)": "an ImportReport"}, (ImportReport, Unreadable)),
     "export": ({"(the whole)": "an ExportReport"}, (ExportReport,)),
@@ -410,6 +412,9 @@ def configuration_page() -> str:
     made += "\n" + struct_section(Limits, "Limits of an attempt: `[limits]`, `--max-...`")
     made += "\n" + struct_section(ServeConfig, "The gateway alone: `assay gateway`")
     made += "\n" + struct_section(RecordConfig, "One command: `assay record`")
+    made += "\n" + struct_section(RolloutServiceConfig, "Rollouts for trainers: `assay serve`")
+    made += "\n" + struct_section(BatchRequest, "A batch: the body of `POST /v1/batches`", "###")
+    made += "\n" + struct_section(PolicyAsked, "Its policy", "###")
     made += "\n" + struct_section(ImportConfig, "Other people's runs: `assay import`")
     made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
@@ -658,7 +663,7 @@ def cheats_page() -> str:
 def llms_page() -> str:
     """llms.txt: the documents, one line each, for readers that are programs."""
     made = "# Assay\n\n> Turns any agent run into an environment-verified trajectory.\n"
-    parts = ["", "how-to", "reference", "explanation"]
+    parts = ["", "how-to", "reference", "explanation", "experiments"]
     for part in parts:
         pages = sorted((ROOT / "docs" / part).glob("*.md"))
         made += f"\n## {part or 'start'}\n\n" + ("- [README](README.md)\n" if not part else "")

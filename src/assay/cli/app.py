@@ -43,6 +43,7 @@ VERBS = (
     Verb("resume", "run:resume", "Finishes exactly what is missing of a run that was cut."),
     Verb("gateway", "gateway:gateway", "Records agents that something else starts, in front of any model."),
     Verb("record", "record:record", "Records any command in this folder, with no task at all."),
+    Verb("serve", "serve:serve", "Serves verified, credited rollouts to trainers over HTTP."),
     Verb("import", "importing:import_", "Reads other people's runs into the store."),
     Verb("export", "importing:export", "Writes a run in another format, and lists what that cannot hold."),
     Verb("formats", "importing:formats", "Lists the formats that are read and written."),

@@ -30,9 +30,14 @@ _LIMIT_HELP = "Limit of each attempt: "
 _SINGULAR = {
     "agent_options": "--agent-option",
     "allocate_options": "--allocate-option",
+    "agents": "--agent",
     "contracts": "--contract",
+    "families": "--family",
     "kinds": "--kind",
+    "policies": "--policy",
+    "renderers": "--renderer",
     "requirements": "--requirement",
+    "task_folders": "--task-folder",
 }
 
 

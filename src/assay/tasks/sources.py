@@ -14,7 +14,7 @@ from assay.errors import UserError
 from .families import family_tasks
 from .load import LoadedTask, load_tasks, require_distinct
 
-__all__ = ["find_tasks"]
+__all__ = ["find_tasks", "task_count"]
 
 PREFIX = "family:"
 COUNT = 10
@@ -50,6 +50,15 @@ def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
         loaded += family_tasks(family.name, family.number, family.seed, family.options)
     require_distinct(loaded)
     return tuple(loaded)
+
+
+def task_count(name: str) -> int:
+    """How many tasks `find_tasks` would give at most, without making them: of a family as many as it is asked for, of
+    a folder the task folders in it. Raises `UserError` where the name is none."""
+    if name.startswith(PREFIX):
+        return _taken_apart(name).number
+    folder = Path(name)
+    return max(1, sum(1 for path in folder.iterdir() if (path / "task.toml").is_file())) if folder.is_dir() else 1
 
 
 def _taken_apart(text: str) -> _Family:

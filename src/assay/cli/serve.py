@@ -1,0 +1,59 @@
+"""`assay serve`: rollouts for trainers, over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assay.learning.service.config import RolloutServiceConfig
+
+from .options import takes_config
+from .shared import JsonOption, StoreOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.learning.service import Served
+
+__all__ = ["serve"]
+
+
+@takes_config(RolloutServiceConfig, arguments=())
+def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Takes batches of tasks from trainers, has a policy attempt them, and hands out verified, credited training rows.
+
+    A client shows the token in a file that is made beside the store, for its owner alone. It may name what is listed
+    here and nothing else. Ctrl-C ends the service; started again, it goes on where it was, whatever ended it.
+
+    Examples:
+
+      assay serve --policy actor=local:/weights/{version} --family grid
+
+      assay serve --policy actor=vllm:http://127.0.0.1:8000#m?tokenizer=/models/m --family grid --port 8700
+
+      assay serve --policy actor=local:weights --task-folder tasks --agent loop --token-file token
+    """
+    import asyncio
+
+    settings = settings_with(store)
+
+    async def until_told() -> None:
+        import signal
+
+        from assay.learning.service import serve_rollouts
+
+        ended = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        await serve_rollouts(config, settings, lambda served: _show(served, as_json=as_json), ended.wait())
+
+    asyncio.run(until_told())
+
+
+def _show(served: Served, *, as_json: bool) -> None:
+    import sys
+
+    from .output import console, emit_json
+
+    if as_json:
+        emit_json({"url": served.url, "token_file": str(served.token_file)})
+    else:
+        console().print(f"url   {served.url}\ntoken in {served.token_file}; Ctrl-C ends it", soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,118 @@
+"""The batches that were asked for, one file each: what a service that was killed goes on from.
+
+Invariant: what a client was told is on disk before it is told; a file is whole or not there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from assay.errors import StoreError, UserError, boundary
+from assay.records import digest_record
+
+from .config import BatchRequest
+
+__all__ = ["Batch", "BatchState", "Ledger"]
+
+BatchState = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One batch and how it stands."""
+
+    request: BatchRequest
+    order: int
+    """Batches are worked off in this order."""
+    state: BatchState = "waiting"
+    error: str | None = None
+    """Why it failed, for whoever asked."""
+    rows: int | None = None
+    """How many rows there are; None until it is done."""
+    left_out: dict[str, int] = {}
+    """Attempts without rows and credit that was masked, by reason."""
+    versions: dict[str, int] = {}
+    """Sampled tokens by the version that the replies named; `unknown` where they named none."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def run(self) -> str:
+        """The run that it is."""
+        return f"batch-{self.request.id}"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.state in ("done", "failed", "cancelled")
+
+
+class Ledger:
+    """All batches of a store's service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with boundary(StoreError, f"making {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._batches: dict[str, Batch] = {one.request.id: one for one in self._read()}
+
+    def _read(self) -> Iterator[Batch]:
+        for path in sorted(self.folder.glob("*.json")):
+            try:
+                data = path.read_bytes()
+                yield msgspec.json.decode(data, type=Batch)
+            except (OSError, msgspec.DecodeError) as exc:
+                message = f"{path} is no batch of this version ({exc}): move it away, or delete it"
+                raise StoreError(message) from exc
+
+    def find(self, name: str) -> Batch | None:
+        """The batch of that name."""
+        return self._batches.get(name)
+
+    def all(self) -> list[Batch]:
+        """In the order in which they were asked for."""
+        return sorted(self._batches.values(), key=lambda one: one.order)
+
+    def add(self, request: BatchRequest) -> tuple[Batch, bool]:
+        """The batch of a request, and whether it is new.
+
+        Raises:
+            UserError: Another request has this name.
+        """
+        known = self._batches.get(request.id)
+        if known is not None:
+            if digest_record(known.request) != digest_record(request):
+                message = f"batch {request.id!r} was asked for with another content: give it another id"
+                raise UserError(message)
+            return known, False
+        order = 1 + max((one.order for one in self._batches.values()), default=-1)
+        return self.put(Batch(request, order)), True
+
+    def put(self, batch: Batch) -> Batch:
+        """Keeps how a batch stands."""
+        path = self._path(batch.request.id)
+        fresh = path.with_suffix(".new")
+        with boundary(StoreError, f"writing {path}"):
+            with fresh.open("wb") as file:
+                file.write(msgspec.json.encode(batch))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        self._batches[batch.request.id] = batch
+        return batch
+
+    def forget(self, batch: Batch) -> None:
+        """Drops a batch and its rows; its run stays in the store."""
+        self.rows_path(batch).unlink(missing_ok=True)
+        self._path(batch.request.id).unlink(missing_ok=True)
+        self._batches.pop(batch.request.id, None)
+
+    def rows_path(self, batch: Batch) -> Path:
+        """Where the rows of a batch that is done lie."""
+        return self.folder / f"{batch.request.id}.rows"
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"

@@ -1,0 +1,122 @@
+"""Starts the service, and ends it: what is under way when it ends is gone on with when it starts again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.errors import StoreError, UserError, boundary
+from assay.gateway.http.server import Bounds, HttpServer
+from assay.settings import Settings
+from assay.store.database import WriterLock
+
+from .app import RolloutApp
+from .config import RolloutServiceConfig, require_policies
+from .ledger import Ledger
+from .worker import Worker
+
+__all__ = ["Served", "serve_rollouts"]
+
+BOUNDS = Bounds(header_s=20.0, body_s=60.0, connections=256)
+MOST_TOKEN = 4096
+
+
+class Served(NamedTuple):
+    """Where the service is."""
+
+    url: str
+    token_file: Path
+
+
+async def serve_rollouts(
+    config: RolloutServiceConfig, settings: Settings, on_open: Callable[[Served], None], until: Awaitable[object]
+) -> None:
+    """Serves until told to end.
+
+    Args:
+        config: What may be asked for.
+        settings: Where the store is; the service's own files lie in its folder `service`.
+        on_open: Told where it listens, once it does.
+        until: Done when it is to end.
+
+    Raises:
+        UserError: The configuration cannot work, or the port is not to be had; nothing was started.
+        StoreError: Another service uses this store, or its files cannot be read or written.
+    """
+    require_policies(config)
+    ledger = Ledger(settings.store / "service")
+    token_file = Path(config.token_file) if config.token_file else ledger.folder / "token"
+    with _alone(ledger.folder), _listening(config.port) as listener:
+        worker = Worker(config, settings, ledger)
+        app = RolloutApp(config, ledger, worker, _token(token_file))
+        async with HttpServer(app, BOUNDS) as server:
+            port = listener.getsockname()[1]
+            await server.listen(listener)
+            on_open(Served(f"http://127.0.0.1:{port}", token_file))
+            await _until(until, worker)
+
+
+async def _until(until: Awaitable[object], worker: Worker) -> None:
+    """Works until it is to end, or the work itself fails."""
+    working, ending = asyncio.create_task(worker.run()), asyncio.ensure_future(until)
+    try:
+        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, ending):
+            task.cancel()
+        await asyncio.wait({working, ending})
+    if not working.cancelled():
+        working.result()
+
+
+def _token(path: Path) -> str:
+    """The token; a fresh one where there is none."""
+    if not path.exists():
+        with boundary(StoreError, f"writing {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+    with boundary(StoreError, f"reading {path}"):
+        if path.stat().st_mode & 0o077:
+            message = f"{path} can be read by others: chmod 600 it"
+            raise UserError(message)
+        with path.open(encoding="utf-8") as file:
+            token = file.read(MOST_TOKEN).strip()
+    if len(token) < 16 or not token.isascii() or any(c.isspace() for c in token):
+        message = f"{path} holds no token: at least 16 characters without spaces; delete it for a fresh one"
+        raise UserError(message)
+    return token
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One service a store: the kernel drops the lock when this process dies."""
+    try:
+        lock = WriterLock(folder / "lock")
+    except StoreError as exc:
+        message = f"another service uses {folder.parent}: stop it, or serve another store"
+        raise StoreError(message) from exc
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+    except (OSError, OverflowError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else exc
+        message = f"port {port} on 127.0.0.1 is not to be had: {reason}; choose another with --port, or leave it away"
+        raise UserError(message) from exc
+    listener.setblocking(False)
+    with listener:
+        yield listener

@@ -1,0 +1,215 @@
+"""Who is answered, and what a request may name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.errors import StoreError, UserError
+from assay.gateway.http.server import Bounds, HttpServer
+from assay.learning.service.app import RolloutApp
+from assay.learning.service.config import BatchRequest, RolloutServiceConfig, require_policies, run_config
+from assay.learning.service.ledger import Ledger
+from assay.learning.service.rows import page_of
+from assay.learning.service.serve import _token, serve_rollouts
+from assay.learning.service.worker import Worker
+from assay.settings import Settings
+
+pytestmark = pytest.mark.quick
+TOKEN = "a-token-of-some-length"
+CONFIG = RolloutServiceConfig(
+    policies={"actor": "local:/weights/{version}"}, families=("grid",), waiting=2, attempts=100
+)
+ASKED: dict[str, Any] = {
+    "id": "b1",
+    "policy": {"name": "actor", "version": "step-1"},
+    "tasks": ["family:grid,n=3"],
+    "attempts": 4,
+}
+
+
+class Client:
+    """Speaks raw HTTP, so that what is wrong can be sent as well."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def send(self, raw: bytes) -> tuple[int, Any]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(raw)
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return int(head.split()[1]), msgspec.json.decode(body) if body else None
+
+    async def ask(self, method: str, path: str, body: Any = None, token: str | None = TOKEN) -> tuple[int, Any]:
+        data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        key = f"Authorization: Bearer {token}\r\n" if token is not None else ""
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{key}Content-Length: {len(data)}\r\n\r\n"
+        return await self.send(head.encode() + data)
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    """A service that takes batches and works at none."""
+    import socket
+
+    ledger = Ledger(tmp_path / "service")
+    app = RolloutApp(CONFIG, ledger, Worker(CONFIG, Settings(tmp_path, tmp_path), ledger), TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        async with HttpServer(app, Bounds(5, 5, 20)) as server:
+            await server.listen(listener)
+            yield Client(listener.getsockname()[1])
+            assert app.under_way == 0
+
+
+@pytest.mark.parametrize("token", [None, "", "a-token-of-some-lengtH", TOKEN + "x"])
+async def test_without_the_token_nothing_is_answered(client: Client, token: str | None) -> None:
+    status, told = await client.ask("POST", "/v1/batches", ASKED, token)
+    assert status == 401
+    assert "token" in told["error"]["message"]
+    assert (await client.ask("GET", "/v1/batches"))[1] == {"batches": []}
+
+
+async def test_the_same_request_again_is_the_same_batch(client: Client) -> None:
+    first, again = await client.ask("POST", "/v1/batches", ASKED), await client.ask("POST", "/v1/batches", ASKED)
+    assert (first[0], again[0]) == (201, 200)
+    assert first[1] == again[1] == {"id": "b1", "state": "waiting", "run": "batch-b1"}
+    other = await client.ask("POST", "/v1/batches", ASKED | {"seed": 1})
+    assert other[0] == 409
+
+
+async def test_more_than_may_wait_is_refused(client: Client) -> None:
+    statuses = [(await client.ask("POST", "/v1/batches", ASKED | {"id": f"b{n}"}))[0] for n in range(3)]
+    assert statuses == [201, 201, 429]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"policy": {"name": "other"}}, "not served here"),
+        ({"policy": {"name": "actor"}}, "policy.version"),
+        ({"policy": {"name": "actor", "version": "../../etc"}}, "matching regex"),
+        ({"policy": {"name": "actor", "version": "a..b"}}, "policy.version"),
+        ({"tasks": ["family:maze,n=3"]}, "family 'maze'"),
+        ({"tasks": ["family:/tmp/evil.py,n=3"]}, "not served here"),
+        ({"tasks": ["/etc"]}, "below one of the service's task folders"),
+        ({"tasks": ["../secret"]}, "below one of the service's task folders"),
+        ({"tasks": ["family:grid,n=26"]}, "104 attempts"),
+        ({"tasks": ["family:grid,n=1_000"]}, "4000 attempts"),
+        ({"tasks": ["family:grid,n=1000"], "budget": 5}, "1000 attempts"),
+        ({"tasks": ["family:grid,n=1", "family:grid,n=no"]}, "whole number"),
+        ({"tasks": []}, "length"),
+        ({"agent": "os:system"}, "not served here"),
+        ({"credit": {"method": "os:system"}}, "no name of an installed method"),
+        ({"credit": {"masks": [{"name": "/tmp/evil.py"}]}}, "no name of an installed method"),
+        ({"allocate": "best"}, "must be one of"),
+        ({"id": "../x"}, "matching regex"),
+        ({"attempts": 0}, ">= 1"),
+        ({"shell": "ls"}, "unknown field"),
+    ],
+)
+async def test_what_is_not_to_be_had_is_named(client: Client, change: dict[str, Any], said: str) -> None:
+    status, told = await client.ask("POST", "/v1/batches", ASKED | change)
+    assert status == 400
+    assert said in told["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/v1/batches/none", None, 404),
+        ("GET", "/", None, 404),
+        ("GET", "/v1/batches/../../etc/passwd", None, 404),
+        ("PUT", "/v1/batches", None, 405),
+        ("GET", "/v1/batches/b1?wait=nan", None, 400),
+        ("GET", "/v1/batches/b1?wait=61", None, 400),
+        ("GET", "/v1/batches/b1/rows", None, 409),
+        ("DELETE", "/v1/batches/b1", None, 409),
+        ("PATCH", "/v1/batches/b1", None, 405),
+        ("POST", "/v1/batches/b1/cancel", b"{}", 400),
+        ("POST", "/v1/batches", b"{", 400),
+        ("POST", "/v1/batches", b"\xff", 400),
+        ("POST", "/v1/batches", b"[" * 100_000, 400),
+        ("POST", "/v1/batches", b" " * (1 << 20) + b"{}", 413),
+    ],
+)
+async def test_wrong_requests_get_an_answer(
+    client: Client, method: str, path: str, body: bytes | None, status: int
+) -> None:
+    await client.ask("POST", "/v1/batches", ASKED)
+    found, told = await client.ask(method, path, body)
+    assert found == status
+    assert told["error"]["message"]
+
+
+async def test_a_cancelled_batch_can_be_forgotten(client: Client) -> None:
+    await client.ask("POST", "/v1/batches", ASKED)
+    assert (await client.ask("POST", "/v1/batches/b1/cancel"))[1]["state"] == "cancelled"
+    assert (await client.ask("DELETE", "/v1/batches/b1"))[0] == 204
+    assert (await client.ask("GET", "/v1/batches/b1"))[0] == 404
+
+
+def test_a_service_that_could_do_nothing_is_refused() -> None:
+    with pytest.raises(UserError, match="--policy"):
+        require_policies(RolloutServiceConfig(families=("grid",)))
+    with pytest.raises(UserError, match="--family"):
+        require_policies(RolloutServiceConfig(policies={"a": "local:x"}))
+
+
+def test_a_task_folder_is_taken_below_the_named_ones_alone(tmp_path: Path) -> None:
+    (tmp_path / "tasks" / "one").mkdir(parents=True)
+    (tmp_path / "tasks" / "out").symlink_to("/etc")
+    service = msgspec.structs.replace(CONFIG, task_folders=(str(tmp_path / "tasks"),))
+    asked = msgspec.convert(ASKED | {"tasks": ["one"]}, BatchRequest)
+    assert run_config(service, asked, "r").tasks == (str(tmp_path / "tasks" / "one"),)
+    with pytest.raises(UserError, match="no task folder"):
+        run_config(service, msgspec.structs.replace(asked, tasks=("out",)), "r")
+
+
+def test_limits_of_the_service_hold(tmp_path: Path) -> None:
+    asked = msgspec.convert(ASKED | {"limits": {"turns": 100_000, "wall_s": 5}}, BatchRequest)
+    limits = run_config(CONFIG, asked, "r").limits
+    assert (limits.turns, limits.wall_s) == (200, 5)
+
+
+def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(b"".join(b'{"n":%d}\n' % n for n in range(10)))
+    found, cursor = [], 0
+    while cursor is not None:
+        page = msgspec.json.decode(page_of(path, cursor, 4).body)
+        found += [row["n"] for row in page["rows"]]
+        cursor = page["next"]
+    assert found == list(range(10))
+    for wrong in (3, 10_000):
+        with pytest.raises(UserError, match="no cursor"):
+            page_of(path, wrong, 4)
+
+
+def test_a_token_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    token = _token(path)
+    assert len(token) >= 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert _token(path) == token
+    path.chmod(0o644)
+    with pytest.raises(UserError, match="chmod 600"):
+        _token(path)
+
+
+async def test_two_services_do_not_share_a_store(tmp_path: Path) -> None:
+    settings = Settings(tmp_path, tmp_path)
+    opened, ended = asyncio.Event(), asyncio.Event()
+    first = asyncio.create_task(serve_rollouts(CONFIG, settings, lambda _: opened.set(), ended.wait()))
+    await opened.wait()
+    with pytest.raises(StoreError, match="another service"):
+        await serve_rollouts(CONFIG, settings, lambda _: None, ended.wait())
+    ended.set()
+    await first
