@@ -30,6 +30,8 @@ def curate(config: CurateConfig, store: StoreOption = None, as_json: JsonOption 
       assay curate a b --where verdicts:need_integrity=true --where diversity:most=4 --out selected
 
       assay curate a --where verdicts --where leakage --held-out tests/tasks --out selected
+
+      assay curate a --where verdicts:outcome=fail --recover oracle --out lessons
     """
     from assay.learning.curation.curate import curate as select_from
 
@@ -56,5 +58,8 @@ def _print(report: CurateReport) -> None:
         rows.append({"stage": name, "saw": f"{saw:,}", "kept": f"{kept:,}", "left out": f"{saw - kept:,}"})
     print_rows(rows, empty="no stage was given: all is kept")
     typer.echo(plain(f"{report.kept:,} of {report.attempts:,} attempts kept: {report.out} (decisions.jsonl says why)"))
+    if report.lessons:
+        said = ", ".join(f"{count:,} {kind}" for kind, count in report.lessons.items())
+        typer.echo(plain(f"of failed attempts: {said} (recovered.jsonl says what came of each)"))
     for reason, count in report.not_written.items():
         say(f"{count:,} not written: {reason}")

@@ -4,36 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from typer.testing import CliRunner
 
-from assay.cli.app import build_app
 from assay.errors import StoreError, UserError
 from assay.learning.curation.config import CurateConfig
 from assay.learning.curation.curate import curate, kept_chains
 from assay.settings import Settings
-
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A store with a run of 4 tasks, 4 attempts each, by an expert that errs half of the time."""
-    store = tmp_path_factory.mktemp("store")
-    words = ["run", "family:grid,n=4,seed=3,turns=4", "--agent", "expert", "--agent-option", "noise=0.5"]
-    assay(*words, "--attempts", "4", "--run", "g", "--store", str(store))
-    return msgspec.structs.replace(Settings.from_environment(), store=store)
-
-
-def assay(*words: str) -> str:
-    result = CliRunner().invoke(build_app(), list(words))
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+from tests.learning.curation.made import assay, lines
 
 
 def test_every_attempt_is_decided_about_and_the_kept_are_written(settings: Settings, tmp_path: Path) -> None:

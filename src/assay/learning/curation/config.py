@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from .interface import Stage
 
-__all__ = ["CurateConfig", "CurateReport"]
+__all__ = ["CurateConfig", "CurateReport", "Guidance"]
+
+Guidance = Literal["outcome", "checks", "evidence"]
 
 
 class CurateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,6 +31,18 @@ class CurateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Folder of the checkpoint whose tokenizer tells what tokens are; rows of attempts without tokens need it."""
     student: str | None = None
     """Folder of the model that stage `teacher` asks; `module:Class=FOLDER` for a reader of one's own."""
+    recover: str | None = None
+    """Agent that goes on from before each step of the failed attempts that are kept, as in `assay replay
+    --from-each-prefix`: what it wins becomes lessons, and pairs of the step that lost and the one that won."""
+    reattempt: str | None = None
+    """Agent that tries the tasks of the failed attempts that are kept again, with guidance."""
+    guidance: Guidance = "checks"
+    """What a reattempt is told: `outcome`, that the first try failed; `checks`, which checks failed; `evidence`, what
+    they saw, which may tell what a hidden test holds."""
+    agent_options: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Options of both agents, as `key=value`."""
+    policy: str | None = None
+    """What they ask, as `assay run --model`; default: nothing, for agents without a model."""
     uncertified: Literal["refuse", "mask"] = "refuse"
     """What becomes of sampled tokens whose context is not proved: refused, or not trained."""
 
@@ -46,5 +60,7 @@ class CurateReport(msgspec.Struct, frozen=True):
     rows: int | None
     """Rows of tokens written; None where none were asked for."""
     conversations: int | None
+    lessons: dict[str, int]
+    """Lessons from failed attempts by kind: `salvage`, `fission`, `reattempt`; `pairs` and `instances` beside."""
     not_written: dict[str, int]
     """What could not be written of those kept, by reason."""

@@ -6,6 +6,7 @@ decided attempt of every run, kept or not, with its chain's head; nothing that e
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ import msgspec
 from assay import __version__, plugins
 from assay.errors import UserError
 from assay.formats._writing import new_file, new_folder, refuse_existing
-from assay.learning.conversation import conversations
+from assay.learning.conversation import Opening, conversations
 from assay.learning.reading import Reader, RowsConfig
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
@@ -28,7 +29,9 @@ from assay.tasks import find_tasks
 
 from .config import CurateConfig, CurateReport
 from .interface import Candidate, Stage
+from .lessons import lesson_line, opening_for, pair_line, recovered_line
 from .measures import Measured, finished, measure
+from .recover import Recovered, recover
 from .select import Selected, counts, parse_stage, select
 from .similar import HeldOut
 from .teacher import Student, rank_and_surprisal
@@ -64,6 +67,8 @@ def curate(config: CurateConfig, settings: Settings, told: Told | None = None) -
                 stream.write(msgspec.json.encode(_line(one, decision)) + b"\n")
         writing = _Writing(config, settings, {(c.run, c.chain): (c, s) for c, s in _kept(candidates, selected)})
         writing.write(made)
+        if config.recover is not None or config.reattempt is not None:
+            asyncio.run(writing.recover(made))
         report = _report(config, candidates, selected, stages, writing)
         with new_file(made / MANIFEST) as stream:
             stream.write(
@@ -179,6 +184,7 @@ class _Writing:
         self._config, self._settings, self._kept = config, settings, kept
         self.rows = self.conversations = 0
         self.missing: Counter[str] = Counter()
+        self.lessons: Counter[str] = Counter()
 
     def write(self, out: Path) -> None:
         """The files that were asked for."""
@@ -221,6 +227,46 @@ class _Writing:
             standing = {"outcome": one.outcome, "integrity": one.integrity, "doubt": one.doubt}
             yield {"messages": told.messages, "tools": told.tools, "source": source, **standing, "why": decision.why}
 
+    async def recover(self, out: Path) -> None:
+        """Lessons from the failed attempts that were kept, and what came of each."""
+        failed = [t for _, t in self._trajectories() if t.outcome == "fail"]
+        if not failed:
+            self.missing["no failed attempt was kept: --where verdicts:outcome=fail keeps them"] += 1
+        found = await recover(failed, self._config, self._settings)
+        openings = self._openings(found)
+        with (
+            new_file(out / "recovered.jsonl") as told,
+            new_file(out / "lessons.jsonl") as lessons,
+            new_file(out / "pairs.jsonl") as pairs,
+            new_file(out / "instances.jsonl") as instances,
+        ):
+            for one in found:
+                told.write(msgspec.json.encode(recovered_line(one)) + b"\n")
+                if one.instance is not None:
+                    instances.write(msgspec.json.encode(one.instance) + b"\n")
+                    self.lessons["instances"] += 1
+                opening = openings.get((one.failed.run, one.failed.chain))
+                if opening is None:
+                    continue
+                for lesson in one.lessons:
+                    lessons.write(msgspec.json.encode(lesson_line(lesson, one.failed, opening)) + b"\n")
+                    self.lessons[lesson.kind] += 1
+                if one.contrast is not None:
+                    pairs.write(msgspec.json.encode(pair_line(one.contrast, one.failed, opening)) + b"\n")
+                    self.lessons["pairs"] += 1
+
+    def _openings(self, found: Sequence[Recovered]) -> dict[tuple[str, str], Opening]:
+        """What the agents of those that teach anything were told first."""
+        wanted = {(one.failed.run, one.failed.chain) for one in found if one.lessons}
+        openings: dict[tuple[str, str], Opening] = {}
+        for reader, trajectory in self._trajectories():
+            if (trajectory.run, trajectory.chain) in wanted:
+                try:
+                    openings[trajectory.run, trajectory.chain] = opening_for(reader, trajectory)
+                except UserError as exc:
+                    self.missing[f"no lesson: {exc}"] += 1
+        return openings
+
 
 def _report(
     config: CurateConfig,
@@ -239,6 +285,7 @@ def _report(
         by_model=dict(sorted(Counter(one.model or one.agent for one in kept).items())),
         rows=writing.rows if "rows" in config.write else None,
         conversations=writing.conversations if "conversations" in config.write else None,
+        lessons=dict(sorted(writing.lessons.items())),
         not_written={why: count for why, count in writing.missing.items() if count},
     )
 

@@ -1,0 +1,84 @@
+"""Lessons and pairs as conversations: messages and tools, with which messages are learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from assay.learning.conversation import Conversation, Opening, conversations
+from assay.learning.reading import Reader
+from assay.records import Step, Trajectory
+
+from .failures import Contrast, Lesson
+from .recover import Recovered
+
+__all__ = ["lesson_line", "opening_for", "pair_line", "recovered_line"]
+
+
+def lesson_line(lesson: Lesson, failed: Trajectory, opening: Opening) -> dict[str, Any]:
+    """What `lessons.jsonl` says: `learn` has a truth for each message, False for all that the agent did not say."""
+    told = _conversation(failed, lesson.steps, opening)
+    learn = dict(zip((step.index for step in lesson.steps), lesson.learn, strict=True))
+    return {
+        "kind": lesson.kind,
+        "messages": told.messages,
+        "tools": told.tools,
+        "learn": [own and step is not None and learn[step] for own, step in zip(told.own, told.steps, strict=True)],
+        "source": {"run": failed.run, "attempt": failed.attempt, "chain": failed.chain, "head": failed.head,
+                   "task": failed.task, "prefix": lesson.prefix},
+        "won": {"run": lesson.won_run, "chain": lesson.won, "head": lesson.won_head},
+        "feedback": lesson.feedback,
+        "why": lesson.why,
+    }  # fmt: skip
+
+
+def pair_line(contrast: Contrast, failed: Trajectory, opening: Opening) -> dict[str, Any]:
+    """What `pairs.jsonl` says: one message that won against one that lost, under the same conversation."""
+    before = len(_conversation(failed, contrast.before, opening).messages)
+    chosen, rejected = (
+        _conversation(failed, (*contrast.before, step), opening) for step in (contrast.chosen, contrast.rejected)
+    )
+    return {
+        "prompt": chosen.messages[:before],
+        "chosen": [chosen.messages[before]],
+        "rejected": [rejected.messages[before]],
+        "tools": chosen.tools,
+        "source": {"run": failed.run, "attempt": failed.attempt, "chain": failed.chain, "head": failed.head,
+                   "task": failed.task, "prefix": len(contrast.before)},
+    }  # fmt: skip
+
+
+def recovered_line(found: Recovered) -> dict[str, Any]:
+    """What `recovered.jsonl` says of a failed attempt."""
+    one = found.failed
+    return {
+        "run": one.run,
+        "attempt": one.attempt,
+        "chain": one.chain,
+        "head": one.head,
+        "lessons": [lesson.kind for lesson in found.lessons],
+        "pair": found.contrast is not None,
+        "why": found.why,
+    }
+
+
+def opening_for(reader: Reader, failed: Trajectory) -> Opening:
+    """What the agent was told before its first step, or would have been told had it been a model.
+
+    Raises:
+        UserError: Nobody knows.
+    """
+    if failed.calls:
+        first = next(conversations(failed))
+        told = next((n for n, message in enumerate(first.messages) if message["role"] == "assistant"), 0)
+        return Opening(first.messages[:told], first.tools)
+    acted = next((n for n, step in enumerate(failed.steps) if step.actor == "agent"), len(failed.steps))
+    if any(step.actor == "user" for step in failed.steps[:acted]):
+        return Opening(_conversation(failed, failed.steps[:acted], Opening([], [])).messages, [])
+    return reader.opening(failed) or Opening([], [])
+
+
+def _conversation(failed: Trajectory, steps: Sequence[Step], opening: Opening) -> Conversation:
+    return next(conversations(msgspec.structs.replace(failed, steps=tuple(steps), calls=()), opening))
