@@ -17,7 +17,7 @@ import msgspec
 from assay.environments.interface import ToolSpec
 from assay.errors import LimitReached, ProviderError
 from assay.gateway.interface import ModelReply, ModelRequest
-from assay.records import Observation, Step, ToolCall
+from assay.records import Observation, Step, ToolCall, digest_bytes
 
 from ._calls import assistant_message, parse_calls, shown, text_of, tool_definitions
 from ._context import drop_oldest, is_context_overflow
@@ -65,7 +65,7 @@ class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Tokens of one reply."""
     seeded: bool = False
-    """Whether the attempt's seed is sent as the sampling seed."""
+    """Whether a sampling seed is sent, made from the attempt's own and the number of the turn."""
     sampling: dict[str, Any] = {}
     """Further sampling parameters, passed on as they are."""
 
@@ -102,7 +102,7 @@ class _Conversation:
         offered = (*specs, FINISH) if self._finishes else specs
         self._tools = {spec.name: spec for spec in offered}
         self._definitions = tool_definitions(offered)
-        self._sampling = _sampling(options, attempt.seed)
+        self._sampling = _sampling(options)
         self._messages = _opening(attempt, options.system)
         self._silent = 0
         self._drops = 0
@@ -134,7 +134,7 @@ class _Conversation:
         while True:
             try:
                 # A copy of the list alone: what was sent stays as it was sent, at the cost of one pointer a message.
-                return await self._attempt.ask(ModelRequest(self._messages.copy(), self._definitions, self._sampling))
+                return await self._attempt.ask(ModelRequest(self._messages.copy(), self._definitions, self._how(turn)))
             except ProviderError as exc:
                 if not is_context_overflow(exc):
                     raise
@@ -144,6 +144,13 @@ class _Conversation:
                 self._drops += 1
                 self._messages = dropped.messages
                 self._attempt.note(dropped.evidence(self._drops, turn, str(exc)))
+
+    def _how(self, turn: int) -> dict[str, Any]:
+        """Sampling of a turn. With one seed for all, each would draw the same numbers, and none be independent."""
+        if not self._options.seeded:
+            return self._sampling
+        drawn = digest_bytes(f"{self._attempt.seed}/{turn}".encode()).removeprefix("blake3:")
+        return {"seed": int(drawn[:8], 16) >> 1} | self._sampling
 
     async def _take(self, turn: int, call_id: str, reply: ModelReply) -> bool:
         """Does what a reply says. True where that was the end."""
@@ -220,9 +227,7 @@ def _opening(attempt: Attempt, system: str) -> list[dict[str, Any]]:
     return messages
 
 
-def _sampling(options: LoopOptions, seed: int) -> dict[str, Any]:
+def _sampling(options: LoopOptions) -> dict[str, Any]:
     named = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": options.max_tokens}
     sampling = {key: value for key, value in named.items() if value is not None}
-    if options.seeded:
-        sampling["seed"] = seed % 2**31
     return {**sampling, **options.sampling}

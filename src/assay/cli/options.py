@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,7 +22,7 @@ from assay.errors import UserError
 from assay.records import Limits
 from assay.rollout.config import field_docs
 
-__all__ = ["parse_pairs", "read_toml", "resolve", "takes_config"]
+__all__ = ["parse_pairs", "read_recipe", "read_toml", "resolve", "takes_config"]
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 CONFIG_BYTES = 1 << 20
@@ -88,6 +88,44 @@ def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
     if needed:
         message = f"{needed[0]} is missing: give it on the command line (see --help for examples) or in --config"
         raise UserError(message)
+    return converted(data, struct, path)
+
+
+def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Config:
+    """A whole configuration of nested tables from a file. Raises `UserError` that names the field.
+
+    Args:
+        path: The file.
+        struct: What it holds.
+        changes: `table.field=VALUE`, each put in the place of what the file says; VALUE is written as in TOML, or is
+            plain text.
+    """
+    data = read_toml(path, struct)
+    for change in changes:
+        key, sep, text = change.partition("=")
+        *tables, last = key.strip().split(".")
+        if not sep or not last:
+            message = f"--set {change!r} is not of the form table.field=VALUE"
+            raise UserError(message)
+        at = data
+        for name in tables:
+            at = at.setdefault(name, {})
+            if not isinstance(at, dict):
+                message = f"--set {change!r}: {name} is no table"
+                raise UserError(message)
+        at[last] = _toml_value(text)
+    return converted(data, struct, str(path))
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return text
+
+
+def converted(data: dict[str, Any], struct: type[Config], path: str | None) -> Config:
+    """Plain data as a configuration. Raises `UserError` that names the field."""
     try:
         return msgspec.convert(data, struct)
     except msgspec.ValidationError as exc:

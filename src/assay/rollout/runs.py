@@ -18,6 +18,7 @@ from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend, World
 from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, UserError, boundary
+from assay.gateway.interface import ModelBackend
 from assay.plugins import load
 from assay.settings import Settings
 from assay.store import RunStore
@@ -66,6 +67,7 @@ async def start_run(
     *,
     tasks: Sequence[LoadedTask] | None = None,
     ask: Ask | None = None,
+    backend: ModelBackend | None = None,
 ) -> RunSummary:
     """Runs a configuration to its end.
 
@@ -75,6 +77,7 @@ async def start_run(
         progress: Told what happens.
         tasks: The tasks themselves, for generated ones; default those in the folders that `config` names.
         ask: Whom to ask about calls that a contract wants asked about; None refuses them.
+        backend: The model itself, opened, and closed by whoever opened it; default what `config.model` names.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -95,7 +98,7 @@ async def start_run(
         **({"contracts": {c.name: c.digest for c in contracts}} if contracts else {}),
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in held.items()}} if held else {}),
     }
-    async with opened_means(config, settings, found, agent) as means:
+    async with opened_means(config, settings, found, agent, backend) as means:
         with RunStore.create(settings.store, name, manifest) as store:
             await _run(store, means, found, progress, Held(contracts, ask))
     return RunSummary(name, settings.store)
@@ -116,6 +119,7 @@ async def resume_run(
     *,
     tasks: Sequence[LoadedTask] | None = None,
     ask: Ask | None = None,
+    backend: ModelBackend | None = None,
 ) -> RunSummary:
     """Finishes exactly what is missing of a run that was cut.
 
@@ -131,7 +135,7 @@ async def resume_run(
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
             message = "the contracts of the run have changed since it began: put them back, or start a new run"
             raise UserError(message)
-        async with opened_means(config, settings, found, _make_agent(config)) as means:
+        async with opened_means(config, settings, found, _make_agent(config), backend) as means:
             await _run(store, means, found, progress, Held(contracts, ask))
     return RunSummary(run, settings.store)
 
@@ -218,18 +222,22 @@ class Means(NamedTuple):
 
 @asynccontextmanager
 async def opened_means(
-    config: RunConfig, settings: Settings, tasks: Sequence[LoadedTask], agent: Agent
+    config: RunConfig,
+    settings: Settings,
+    tasks: Sequence[LoadedTask],
+    agent: Agent,
+    model: ModelBackend | None = None,
 ) -> AsyncIterator[Means]:
-    """Opens what attempts at these tasks need, and closes it again.
+    """Opens what attempts at these tasks need, and closes it again; a `model` that is given stays open.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
     """
     for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
         load("environments", kind)  # one that is not there ends the run before it begins
-    async with _model(config, settings, agent) as model, _backend(config, tasks) as backend:
+    async with _model(config, settings, agent, model) as access, _backend(config, tasks) as backend:
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
-        yield Means(config, agent, model, Preparer(backend, config, settings) if backend else None, secrets)
+        yield Means(config, agent, access, Preparer(backend, config, settings) if backend else None, secrets)
 
 
 async def _run(store: RunStore, means: Means, tasks: Sequence[LoadedTask], progress: Progress, held: Held) -> None:
@@ -315,16 +323,19 @@ def _make_agent(config: RunConfig) -> Agent:
 
 
 @asynccontextmanager
-async def _model(config: RunConfig, settings: Settings, agent: Agent) -> AsyncIterator[ModelAccess | None]:
+async def _model(
+    config: RunConfig, settings: Settings, agent: Agent, given: ModelBackend | None
+) -> AsyncIterator[ModelAccess | None]:
     if config.model is None or not agent.needs_model:
         yield None
         return
-    backend, door = open_model(config.model, settings), GatewayDoor()
+    backend, door = given or open_model(config.model, settings), GatewayDoor()
     try:
         yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), door)
     finally:
         await door.close()
-        await backend.close()
+        if given is None:
+            await backend.close()
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from ._engine import Engine, EngineOptions, Job
 from ._reply import CONTEXT_LENGTH
 from ._sampling import Drawing, drawing_of, log_probabilities
 
-__all__ = ["LocalBackend", "open_local"]
+__all__ = ["LocalBackend", "load_checkpoint", "open_local", "weights_digest"]
 
 _LEAST_TOKENS = 4096
 """Of an answer whose request names no bound, where the context leaves as much."""
@@ -179,39 +179,51 @@ def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "a
     Raises:
         UserError: Something is missing or does not load; the message says what.
     """
+    from assay.gateway.tokens.library import open_tokenizer
+
+    tokenizer = open_tokenizer(folder)
+    model = load_checkpoint(folder, f"--model {name}", device=device, dtype=dtype)
+    if model.device.type == "cpu" and model.num_parameters() < _SMALL:
+        import torch
+
+        torch.set_num_threads(1)
+    return LocalBackend(model, name, decode=tokenizer.decode, weight_version=weights_digest(model.state_dict()))
+
+
+def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> Any:
+    """The Transformers model of a checkpoint's folder; `name` is who asks for it. Other arguments and errors as
+    `open_local`."""
     try:
         import torch
         import transformers
     except ImportError as exc:
-        message = f"--model {name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
+        message = f"{name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
         raise UserError(message) from exc
-    from assay.gateway.tokens.library import open_tokenizer
-
     if not (folder / "config.json").is_file():
-        message = f"--model {name}: {folder} is no checkpoint: it has no config.json"
+        message = f"{name}: {folder} is no checkpoint: it has no config.json"
         raise UserError(message)
-    tokenizer = open_tokenizer(folder)
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     dtype = "float32" if dtype == "auto" and device == "cpu" else dtype
+    transformers.utils.logging.disable_progress_bar()
     try:
-        with boundary(ProviderError, f"--model {name}: cannot load {folder}"):
-            model = transformers.AutoModelForCausalLM.from_pretrained(
+        with boundary(ProviderError, f"{name}: cannot load {folder}"):
+            return transformers.AutoModelForCausalLM.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=dtype
             ).to(device)
-        if device == "cpu" and model.num_parameters() < _SMALL:
-            torch.set_num_threads(1)
     except ProviderError as exc:
         raise UserError(str(exc)) from exc
-    return LocalBackend(model, name, decode=tokenizer.decode, weight_version=_version(folder))
 
 
-def _version(folder: Path) -> str:
-    """A digest of the weight files."""
+def weights_digest(weights: Mapping[str, Any]) -> str:
+    """Names weights by what they are: equal names, equal numbers. `weights` is a model's `state_dict`."""
     import blake3
+    import torch
 
     hasher = blake3.blake3(max_threads=blake3.blake3.AUTO)
-    for path in sorted(folder.glob("*.safetensors")):
-        hasher.update_mmap(path)
+    for name in sorted(weights):
+        tensor = weights[name].detach().cpu().contiguous()
+        hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        hasher.update(tensor.flatten().view(torch.uint8).numpy().data)
     return f"blake3:{hasher.hexdigest()[:16]}"
 
 

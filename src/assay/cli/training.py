@@ -1,0 +1,125 @@
+"""`assay train` and `assay improve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .shared import JsonOption, StoreOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.learning.improve import ImproveReport, Point
+    from assay.learning.train import TrainReport
+
+__all__ = ["improve", "train"]
+
+RecipeArgument = Annotated[Path, typer.Argument(help="The recipe, a TOML file.", show_default=False)]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Put in place of what the recipe says, as table.field=VALUE; repeatable."),
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Put in place of the recipe's seed.")]
+
+
+def train(
+    recipe: RecipeArgument,
+    changes: SetOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Trains a small model on recorded attempts: supervised, by preference (DPO), or by the policy gradient.
+
+    Killed at any moment, the same command goes on from the last checkpoint. docs/reference/recipes.md lists what a
+    recipe may say. Needs assay[train].
+
+    Examples:
+
+      assay train my-recipe.toml
+
+      assay train my-recipe.toml --set sft.steps=200 --set keep=card
+    """
+    from assay.learning.train import train as run
+    from assay.learning.trainer.recipe import TrainRecipe
+
+    from .options import read_recipe
+    from .output import emit_json, say
+
+    report = run(read_recipe(recipe, TrainRecipe, changes or []), settings_with(store), say)
+    if as_json:
+        emit_json(report)
+    else:
+        _print_trained(report)
+
+
+def improve(
+    recipe: RecipeArgument,
+    seed: SeedOption = None,
+    changes: SetOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Makes an agent better by what it verifiably did: demonstrates, tries, verifies, trains, evaluates, gates.
+
+    Every attempt is an ordinary run in the store. Killed at any moment, the same command goes on and ends with the
+    same weights. Exits with 1 where the gate does not let the model pass. docs/how-to/improve-an-agent.md is the
+    way in; docs/reference/recipes.md lists what a recipe may say. Needs assay[train].
+
+    Examples:
+
+      assay improve recipes/grid.toml
+
+      assay improve recipes/grid.toml --seed 3 --set steps=30
+    """
+    import asyncio
+
+    from assay.learning.improve import improve as run
+    from assay.learning.trainer.recipe import ImproveRecipe
+
+    from .options import read_recipe
+    from .output import emit_json, say
+
+    given = [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
+    report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given), settings_with(store), say))
+    if as_json:
+        emit_json(report)
+    else:
+        _print_improved(report)
+    if not report.accepted:
+        raise typer.Exit(1)
+
+
+def _print_trained(report: TrainReport) -> None:
+    from .output import plain
+
+    first, last = report.first.get("loss"), report.last.get("loss")
+    fell = "" if first is None or last is None else f", loss {first:.4f} to {last:.4f}"
+    typer.echo(
+        plain(f"{report.method}: {report.steps} steps on {report.rows:,} rows of {report.attempts:,} attempts{fell}")
+    )
+    typer.echo(plain(f"model: local:{report.model} ({report.version})"))
+
+
+def _print_improved(report: ImproveReport) -> None:
+    from .output import plain
+    from .tables import print_rows
+
+    rows = [
+        {"after step": str(p.step), "held-out success": _share(p.success), "95 % interval": _interval(p), "run": p.run}
+        for p in report.curve
+    ]
+    print_rows(rows, empty="nothing was evaluated")
+    change = report.difference
+    low, high = (_share(end) for end in (change.low, change.high))
+    typer.echo(plain(f"better by {_share(change.value)} [{low}, {high}], task by task"))
+    typer.echo(plain(f"{'accepted' if report.accepted else 'not accepted'}: {report.why}"))
+    typer.echo(plain(f"model: local:{report.model} ({report.version})"))
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _interval(point: Point) -> str:
+    return f"{_share(point.low)} to {_share(point.high)}"

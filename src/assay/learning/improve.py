@@ -1,0 +1,463 @@
+"""The loop closes: demonstrate, try, verify, give credit, train, evaluate on held-out tasks, gate, and again.
+
+Everything that is tried is an ordinary run: same store, same records, same verification. What a step learns from is
+read out of the store with its chains checked, and what it measured goes into the record of the training.
+
+Invariant: killed at any moment and called again, the same recipe ends with the same weights. Every draw follows from
+the seed and the number of the step; finished attempts are never made again; and the gradient rests on the tokens that
+were sampled and on nothing that depends on which requests ran beside which.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.errors import UserError
+from assay.gateway.tokens import RenderedBackend
+from assay.learning.credit.batch import credited
+from assay.learning.rows import TrainingRow
+from assay.rollout.config import RunConfig
+from assay.settings import Settings
+from assay.statistics import Estimate, Paired, compare, rate_over
+from assay.store import AttemptRow
+from assay.tasks import LoadedTask, find_tasks
+
+from .trainer.checkpoint import Checkpoints, Progress
+from .trainer.metrics import Metrics, Tell
+from .trainer.optimise import Optimiser
+from .trainer.policy import Policy, make_model, require_torch
+from .trainer.policy_gradient import fresh, update
+from .trainer.recipe import ImproveRecipe, place_of
+from .trainer.rollouts import (
+    Tasks,
+    TrainingStoppedError,
+    finished_run,
+    kept,
+    longest_loss,
+    lost,
+    rows_of,
+    tasks_of_step,
+    tries_of,
+)
+from .trainer.sft import train_sft
+
+__all__ = ["ImproveReport", "Point", "improve"]
+
+_SFT, _RL = "sft", "policy_gradient"
+_UNMOVED = 3
+"""Steps in a row whose replies came from the same weights although the trainer's moved, before training stops."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Success on the held-out tasks after so many steps."""
+
+    step: int
+    success: float | None
+    low: float | None
+    high: float | None
+    attempts: int
+    run: str
+
+
+class ImproveReport(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    name: str
+    seed: int
+    before: Point
+    """After the demonstrations, before the first step."""
+    after: Point
+    difference: Estimate
+    """After minus before, task by task."""
+    curve: tuple[Point, ...]
+    accepted: bool
+    """Whether the gate lets the model pass."""
+    why: str
+    model: str
+    """Folder of the last checkpoint, as `local:FOLDER` takes it."""
+    version: str
+    """Of its weights."""
+    attempts: int
+    """That were learned from or could have been: all of the steps."""
+    seconds: float
+    """Of this call; a resumed training's earlier time is not in it."""
+
+
+async def improve(recipe: ImproveRecipe, settings: Settings, tell: Tell | None = None) -> ImproveReport:
+    """Runs a recipe to its end, or goes on where it was cut.
+
+    Args:
+        recipe: What to do.
+        settings: Where the store is.
+        tell: Hears of each step.
+
+    Raises:
+        UserError: The recipe cannot work, or is another one than the runs and checkpoints of its name were made by.
+        TrainingStoppedError: Attempts hang or break one after the other, or replies keep coming from old weights.
+        StoreError: A record or a checkpoint cannot be written or read.
+    """
+    require_torch()
+    began = time.monotonic()
+    with ExitStack() as stack:
+        this = _Improvement(recipe, settings, tell or _unheard, stack)
+        await this.demonstrate()
+        policy = this.open_policy()
+        this.teach(policy)
+        backend = policy.backend(f"local:{recipe.name}")
+        try:
+            await this.climb(policy, backend)
+        finally:
+            await backend.close()
+        return this.report(policy, time.monotonic() - began)
+
+
+class _Improvement:
+    """One recipe under way; its methods are its phases, in order."""
+
+    def __init__(self, recipe: ImproveRecipe, settings: Settings, tell: Tell, stack: ExitStack) -> None:
+        self.recipe = recipe
+        self.settings = settings
+        self.tell = tell
+        self.folder = place_of(recipe)
+        self.name = f"{recipe.name}-{recipe.seed}"
+        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        self.held_out = Tasks(recipe.evaluate.tasks, find_tasks(recipe.evaluate.tasks))
+        board = self.folder / "tensorboard" if recipe.tensorboard else None
+        plain = msgspec.to_builtins(recipe)
+        self.metrics = stack.enter_context(
+            Metrics(settings.store, f"{self.name}-training", plain, seed=recipe.seed, tensorboard=board)
+        )
+        self.history: list[str] = []
+        """Versions of the weights, by steps done."""
+        self.curve: list[Point] = []
+        self._answered: list[str] = []
+        """The newest version behind each step's replies."""
+        self._lost_before: list[Any] = []
+
+    async def demonstrate(self) -> None:
+        """Makes the run of demonstrations."""
+        teach = self.recipe.teach
+        if not teach.tasks:
+            return
+        self._require_apart(find_tasks(teach.tasks))
+        await finished_run(
+            RunConfig(
+                tasks=teach.tasks,
+                agent=teach.agent,
+                agent_options=teach.agent_options,
+                attempts=teach.attempts,
+                concurrency=self.recipe.rollout.concurrency,
+                seed=self.recipe.seed,
+                run=f"{self.name}-demonstrations",
+            ),
+            self.settings,
+        )
+
+    def open_policy(self) -> Policy:
+        """The model as it begins: the one that is named, or one that is made from the demonstrations' own text."""
+        options = self.recipe.model
+        if options.path is not None:
+            return Policy.open(Path(options.path), options)
+        folder = self.folder / "made"
+        if not (folder / "model.safetensors").is_file():
+            make_model(folder, self._texts(folder), options, self.recipe.seed)
+        return Policy.open(folder, options)
+
+    def teach(self, policy: Policy) -> None:
+        """Supervised fine-tuning on the demonstrations."""
+        teach = self.recipe.teach
+        self.use_threads()
+        if teach.tasks and teach.sft.steps:
+            optimiser = Optimiser(policy.model, teach.sft.optimise, teach.sft.steps)
+            known = self.checkpoints.newest(_SFT)
+            if known is not None:
+                self.checkpoints.load(policy, optimiser, known)
+            if optimiser.taken < teach.sft.steps:
+                rows = rows_of(
+                    self.settings,
+                    f"{self.name}-demonstrations",
+                    policy,
+                    rendered=True,
+                    system=self.recipe.rollout.agent_options.get("system"),
+                )
+                train_sft(policy, kept(rows, teach.keep), teach.sft, seed=self.recipe.seed, optimiser=optimiser,
+                          done=lambda step, measured: self._taught(policy, optimiser, step, measured))  # fmt: skip
+        self.history = [policy.version]
+
+    def _taught(self, policy: Policy, optimiser: Optimiser, step: int, measured: dict[str, float]) -> None:
+        last = step == self.recipe.teach.sft.steps
+        if step % 20 == 0 or last:
+            self.metrics.add(f"{_SFT} {step}", measured)
+            self.tell(f"teaching {step}: loss {measured['loss']:.3f}")
+        if last or step % 40 == 0:
+            self.checkpoints.write(policy, optimiser, Progress(stage=_SFT, step=step, version=policy.version))
+
+    async def climb(self, policy: Policy, backend: RenderedBackend) -> None:
+        """Evaluates, and takes the steps that are left."""
+        recipe = self.recipe
+        options = recipe.policy_gradient
+        reference = copy.deepcopy(policy.model) if options.reference_pull else None
+        steps = recipe.steps * options.epochs * options.minibatches
+        optimiser = Optimiser(policy.model, options.optimise, steps)
+        done = self._go_on(policy, optimiser)
+        await self._swap(policy, backend)
+        for step in range(recipe.steps + 1):
+            if step > done:
+                await self.step(step, policy, backend, optimiser, reference)
+            every = recipe.evaluate.every
+            if step in (0, recipe.steps) or (every and step % every == 0):
+                await self.evaluate(step, backend if step >= done else None)
+
+    def _go_on(self, policy: Policy, optimiser: Optimiser) -> int:
+        """Loads the newest checkpoint; how many steps are done."""
+        known = self.checkpoints.newest(_RL)
+        if known is None:
+            return 0
+        self.checkpoints.load(policy, optimiser, known)
+        self.history = list(known.told["history"])
+        self._answered = list(known.told["answered"])
+        self.tell(f"going on after step {known.step}")
+        return known.step
+
+    async def _swap(self, policy: Policy, backend: RenderedBackend) -> None:
+        load = getattr(backend.tokens, "load", None)
+        if load is not None:
+            await load(policy.weights(), policy.version)
+
+    async def step(
+        self, step: int, policy: Policy, backend: RenderedBackend, optimiser: Optimiser, reference: Any
+    ) -> None:
+        """Tries, gives credit, and trains once."""
+        began = time.monotonic()
+        run, counts = await self.try_tasks(step, backend)
+        tried = time.monotonic() - began
+        rows = self.fresh_rows(run, policy, counts)
+        given = credited(rows, self.recipe.credit)
+        self.use_threads()
+        measured: dict[str, Any] = {}
+        if given.rows:
+            measured = update(
+                policy, optimiser, given.rows, self.recipe.policy_gradient, reference=reference, seed=self.recipe.seed
+            )
+        await self._swap(policy, backend)
+        self.history.append(policy.version)
+        measured |= {
+            **counts,
+            "success": _success(given.rows),
+            "mixed_groups": _mixed(given.rows),
+            "masked": dict(given.credit.reasons),
+            "rollout": run,
+            "version": policy.version,
+            "seconds_rollout": round(tried, 3),
+            "seconds_training": round(time.monotonic() - began - tried, 3),
+        }
+        self._keep(step, policy, optimiser, measured)
+
+    def _keep(self, step: int, policy: Policy, optimiser: Optimiser, measured: dict[str, Any]) -> None:
+        self.metrics.add(f"{_RL} {step}", measured)
+        told = {"history": self.history, "answered": self._answered}
+        if step % self.recipe.checkpoint_every == 0 or step == self.recipe.steps:
+            progress = Progress(stage=_RL, step=step, version=policy.version, told=told)
+            self.checkpoints.write(policy, optimiser, progress)
+        self.tell(
+            f"step {step}: success {measured['success']:.3f}, mixed groups {measured['mixed_groups']}, "
+            f"log-probability gap {measured.get('gap_most', 0.0):.1e}, "
+            f"{measured['seconds_rollout']:.1f} s tried, {measured['seconds_training']:.1f} s trained"
+        )
+
+    async def try_tasks(self, step: int, backend: RenderedBackend) -> tuple[str, dict[str, Any]]:
+        """Makes the run of one step; its name, and what became of its attempts."""
+        rollout = self.recipe.rollout
+        tasks = tasks_of_step(rollout.tasks, rollout.groups, step, self.recipe.seed)
+        self._require_apart(tasks.loaded)
+        run = f"{self.name}-step-{step:04d}"
+        rows = await self._run(run, tasks, rollout.attempts, step, backend)
+        gone = lost(rows)
+        worst = longest_loss(rows)
+        if len(worst) >= rollout.most_lost_in_a_row:
+            message = (
+                f"{len(worst)} attempts of run {run} in a row were lost (the last: {worst[-1].attempt}, "
+                f"{worst[-1].reason}): see `assay ls --run {run}`. Training stops rather than learn from the rest"
+            )
+            raise TrainingStoppedError(message)
+        reasons: dict[str, int] = {}
+        for one in gone:
+            reasons[one.reason] = reasons.get(one.reason, 0) + 1
+        return run, {"attempts": len(rows), "dropped": reasons}
+
+    def fresh_rows(self, run: str, policy: Policy, counts: dict[str, Any]) -> list[TrainingRow]:
+        """The rows that a step learns from; adds to `counts` what was dropped and why."""
+        recipe = self.recipe
+        rows = rows_of(self.settings, run, policy, roles=recipe.policy_gradient.observation_weight > 0)
+        hung = {row.chain for row in rows if row.broke is not None or row.stopped == "wall_s"}
+        rows = kept([row for row in rows if row.chain not in hung], recipe.rollout.keep)
+        newest = max((version for row in rows for version in row.weight_versions), default="", key=self._place)
+        self._watch(newest)
+        found, stale = fresh(rows, self.history, recipe.policy_gradient.most_lag)
+        for reason, number in stale.items():
+            counts["dropped"][reason] = counts["dropped"].get(reason, 0) + number
+        return found
+
+    def _place(self, version: str) -> int:
+        return self.history.index(version) if version in self.history else -1
+
+    def _watch(self, newest: str) -> None:
+        """Stops where the weights behind the replies never move although the trainer's do."""
+        if not newest:
+            return
+        self._answered.append(newest)
+        last, ours = self._answered[-_UNMOVED:], self.history[-_UNMOVED:]
+        if len(last) == _UNMOVED and len(set(last)) == 1 and len(set(ours)) == len(ours) == _UNMOVED:
+            message = (
+                f"the replies of {_UNMOVED} steps came from the same weights ({newest}) while the trainer's moved on "
+                f"to {ours[-1]}: the model that is asked is not the one that is trained"
+            )
+            raise TrainingStoppedError(message)
+
+    async def evaluate(self, step: int, backend: RenderedBackend | None) -> None:
+        """Tries the held-out tasks; without a backend only looks up what came of it."""
+        run = f"{self.name}-evaluation-{step:04d}"
+        # Every evaluation has the same seeds, so that two differ by their weights alone.
+        await self._run(run, self.held_out, self.recipe.evaluate.attempts, -1, backend)
+        estimate = rate_over(tries_of(self.settings, run))
+        point = Point(step, estimate.value, estimate.low, estimate.high, estimate.n, run)
+        self.curve.append(point)
+        self.metrics.add(f"evaluation {step}", msgspec.to_builtins(point))
+        self.tell(f"held-out success after step {step}: {_shown(point)}")
+
+    async def _run(
+        self, run: str, tasks: Tasks, attempts: int, step: int, backend: RenderedBackend | None
+    ) -> list[AttemptRow]:
+        rollout = self.recipe.rollout
+        if backend is not None:
+            _one_thread()
+        config = RunConfig(
+            tasks=tasks.names,
+            agent=rollout.agent,
+            agent_options=rollout.agent_options,
+            model=f"local:{self.recipe.name}",
+            attempts=attempts,
+            concurrency=rollout.concurrency,
+            model_concurrency=rollout.concurrency,
+            limits=rollout.limits,
+            seed=self.recipe.seed * 1_000_003 + step + 1,
+            run=run,
+        )
+        return await finished_run(config, self.settings, backend, tasks.loaded)
+
+    def report(self, policy: Policy, seconds: float) -> ImproveReport:
+        """What came of it all, and whether the gate lets it pass."""
+        before, after = self.curve[0], self.curve[-1]
+        difference = self._compared(before, after).difference
+        accepted, why = self._gate(after, difference)
+        found = ImproveReport(
+            name=self.recipe.name,
+            seed=self.recipe.seed,
+            before=before,
+            after=after,
+            difference=difference,
+            curve=tuple(self.curve),
+            accepted=accepted,
+            why=why,
+            model=str(self.checkpoints.path(_RL if self.recipe.steps else _SFT, self._last_step())),
+            version=policy.version,
+            attempts=self.recipe.steps * self.recipe.rollout.groups * self.recipe.rollout.attempts,
+            seconds=round(seconds, 3),
+        )
+        self.metrics.add("report", {k: v for k, v in msgspec.to_builtins(found).items() if k != "seconds"})
+        self.metrics.end("accepted" if accepted else f"not accepted: {why}")
+        (self.folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)))
+        return found
+
+    def _last_step(self) -> int:
+        return self.recipe.steps or self.recipe.teach.sft.steps
+
+    def _compared(self, before: Point, after: Point) -> Paired:
+        return compare(tries_of(self.settings, before.run), tries_of(self.settings, after.run))
+
+    def _gate(self, after: Point, difference: Estimate) -> tuple[bool, str]:
+        gate = self.recipe.gate
+        if after.success is None or after.success < gate.least:
+            return False, f"held-out success is {_shown(after)}, and the gate asks for {gate.least:g}"
+        if gate.better and (difference.low is None or difference.low <= 0):
+            return False, "it is not shown to be better than before: the interval of the difference holds 0"
+        return True, f"held-out success is {_shown(after)}"
+
+    def _require_apart(self, tasks: Sequence[LoadedTask]) -> None:
+        """Raises `UserError` where a task is both trained on and held out."""
+        known = {loaded.task.digest for loaded in self.held_out.loaded}
+        both = [loaded.task.id for loaded in tasks if loaded.task.digest in known]
+        if both:
+            message = (
+                f"task {both[0]!r} is trained on and held out: take parts that share nothing, "
+                "for example part=train and part=test of a family"
+            )
+            raise UserError(message)
+
+    def _texts(self, folder: Path) -> list[str]:
+        """The demonstrations as they will be told to the model, special tokens included."""
+        from assay.gateway.backends.tiny import write_domain_tokenizer
+
+        letters = folder.with_name("letters")
+        write_domain_tokenizer(letters, [], 300)
+        plain = _Letters(letters, self.recipe)
+        system = self.recipe.rollout.agent_options.get("system")
+        rows = rows_of(self.settings, f"{self.name}-demonstrations", plain, rendered=True, system=system)  # type: ignore[arg-type]
+        return [plain.renderer.text(row.token_ids.tolist()) for row in rows]
+
+    def use_threads(self) -> None:
+        """As many threads as the recipe says, for training."""
+        import torch
+
+        if self.recipe.model.threads:
+            torch.set_num_threads(self.recipe.model.threads)
+
+
+class _Letters:
+    """A policy without a model, whose tokens are bytes: to see what text the template makes."""
+
+    def __init__(self, folder: Path, recipe: ImproveRecipe) -> None:
+        from assay.gateway.tokens.library import open_renderer
+
+        self.folder = folder
+        self.options = recipe.model
+        self.renderer = open_renderer(folder, recipe.model.renderer, thinking=recipe.model.thinking)
+
+
+def _success(rows: Sequence[TrainingRow]) -> float:
+    """Share of attempts that passed, of those that were judged."""
+    judged = {(row.run, row.chain): row.outcome == "pass" for row in rows if row.outcome in ("pass", "fail")}
+    return sum(judged.values()) / max(1, len(judged))
+
+
+def _mixed(rows: Sequence[TrainingRow]) -> int:
+    """Groups in which some passed and some failed: only those have a gradient."""
+    outcomes: dict[str, set[str]] = {}
+    for row in rows:
+        if row.outcome in ("pass", "fail"):
+            outcomes.setdefault(row.group, set()).add(row.outcome)
+    return sum(len(seen) == 2 for seen in outcomes.values())
+
+
+def _shown(point: Point) -> str:
+    if point.success is None:
+        return "unknown: nothing was judged"
+    return f"{point.success:.3f} [{point.low:.3f}, {point.high:.3f}] of {point.attempts}"
+
+
+def _one_thread() -> None:
+    """Generation of a small model is slower with more, and far slower on a busy machine."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _unheard(_: str) -> None:
+    """Nobody listens."""

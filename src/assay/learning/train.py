@@ -1,0 +1,189 @@
+"""Training on what is in the store: supervised, by preference, or by the policy gradient, and nothing is tried anew."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.errors import UserError
+from assay.learning.credit.batch import credited
+from assay.learning.reading import RowsConfig, rows_of_run
+from assay.learning.row_files import read_rows
+from assay.learning.rows import TrainingRow
+from assay.settings import Settings
+
+from .trainer.checkpoint import Checkpoints, Progress
+from .trainer.dpo import pairs_of, reference_of, train_dpo
+from .trainer.metrics import Metrics, Tell
+from .trainer.optimise import Optimiser
+from .trainer.policy import Policy, require_torch
+from .trainer.policy_gradient import update
+from .trainer.recipe import TrainRecipe, place_of
+from .trainer.rollouts import kept
+from .trainer.sft import train_sft
+
+__all__ = ["TrainReport", "train"]
+
+
+class TrainReport(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    name: str
+    method: str
+    rows: int
+    """That were learned from."""
+    attempts: int
+    steps: int
+    first: dict[str, float]
+    """What the first step measured; of a resumed training the first of this call."""
+    last: dict[str, float]
+    """What the last step measured."""
+    model: str
+    """Folder of the last checkpoint."""
+    version: str
+    seconds: float
+    """Of this call."""
+
+
+def train(recipe: TrainRecipe, settings: Settings, tell: Tell | None = None) -> TrainReport:
+    """Runs a recipe to its end, or goes on where it was cut; blocks.
+
+    Raises:
+        UserError: The recipe cannot work, there is nothing to learn from, or what there is must not be.
+        StoreError: A run is damaged, or a record or checkpoint cannot be written or read.
+    """
+    require_torch()
+    board = place_of(recipe) / "tensorboard" if recipe.tensorboard else None
+    plain = msgspec.to_builtins(recipe)
+    with Metrics(settings.store, f"{recipe.name}-training", plain, seed=recipe.seed, tensorboard=board) as metrics:
+        return _Training(recipe, settings, metrics, tell or _unheard).run()
+
+
+class _Training:
+    """One recipe under way."""
+
+    def __init__(self, recipe: TrainRecipe, settings: Settings, metrics: Metrics, tell: Tell) -> None:
+        self.recipe = recipe
+        self.settings = settings
+        self.metrics = metrics
+        self.tell = tell
+        self.checkpoints = Checkpoints(place_of(recipe) / "checkpoints")
+        self.measured: list[dict[str, float]] = []
+        self.policy = Policy.open(Path(recipe.model.path or ""), recipe.model)
+        if recipe.model.threads:
+            import torch
+
+            torch.set_num_threads(recipe.model.threads)
+
+    def run(self) -> TrainReport:
+        """Reads, trains, reports."""
+        began = time.monotonic()
+        rows = self.rows()
+        {"sft": self.sft, "dpo": self.dpo, "policy_gradient": self.policy_gradient}[self.recipe.method](rows)
+        last = self.checkpoints.newest(self.recipe.method)
+        found = TrainReport(
+            name=self.recipe.name,
+            method=self.recipe.method,
+            rows=len(rows),
+            attempts=len({(row.run, row.chain) for row in rows}),
+            steps=last.step if last else 0,
+            first=self.measured[0] if self.measured else {},
+            last=self.measured[-1] if self.measured else {},
+            model=str(self.checkpoints.path(self.recipe.method, last.step)) if last else self.recipe.model.path or "",
+            version=self.policy.version,
+            seconds=round(time.monotonic() - began, 3),
+        )
+        self.metrics.end(f"trained to {found.version}")
+        return found
+
+    def rows(self) -> list[TrainingRow]:
+        """What is learned from. Attempts that know no tokens are rendered for supervised training alone."""
+        recipe, options = self.recipe, self.recipe.model
+        rendered = recipe.method == "sft"
+        config = RowsConfig(
+            model=options.path,
+            renderer=options.renderer,
+            thinking=options.thinking,
+            rendered=rendered,
+            system=recipe.system,
+        )
+        found = [row for run in recipe.runs for row in rows_of_run(self.settings.store, run, config)]
+        found += [row for path in recipe.rows for row in read_rows(Path(path))]
+        self._require_its_tokens(found)
+        return found if recipe.method == "dpo" else kept(found, recipe.keep)
+
+    def _require_its_tokens(self, rows: Sequence[TrainingRow]) -> None:
+        """Raises `UserError` where rows are of another tokenizer: their ids would mean other texts."""
+        from assay.learning.reading import tokenizer_digest
+
+        ours = tokenizer_digest(Path(self.recipe.model.path or ""))
+        other = next((row for row in rows if row.tokenizer not in (None, ours)), None)
+        if other is not None:
+            message = (
+                f"the rows of attempt {other.attempt!r} are of another tokenizer ({other.tokenizer}) than the model "
+                f"({ours}): their ids would mean other texts"
+            )
+            raise UserError(message)
+
+    def sft(self, rows: Sequence[TrainingRow]) -> None:
+        """See `train_sft`."""
+        options = self.recipe.sft
+        optimiser = self._begun(Optimiser(self.policy.model, options.optimise, options.steps))
+        done = self._keeper(optimiser, options.steps)
+        train_sft(self.policy, rows, options, seed=self.recipe.seed, optimiser=optimiser, done=done)
+
+    def dpo(self, rows: Sequence[TrainingRow]) -> None:
+        """See `train_dpo`. The reference is the model of the recipe, also after a resume."""
+        options = self.recipe.dpo
+        pairs = pairs_of(rows, verified=self.recipe.keep == "card")
+        reference = reference_of(self.policy, pairs, options.optimise.tokens_at_once)
+        self.tell(f"{len(pairs)} pairs")
+        optimiser = self._begun(Optimiser(self.policy.model, options.optimise, options.steps))
+        done = self._keeper(optimiser, options.steps)
+        train_dpo(self.policy, pairs, reference, options, seed=self.recipe.seed, optimiser=optimiser, done=done)
+
+    def policy_gradient(self, rows: Sequence[TrainingRow]) -> None:
+        """One batch of everything; the sampler's weights must be the model's own."""
+        recipe, options = self.recipe, self.recipe.policy_gradient
+        steps = options.epochs * options.minibatches
+        optimiser = self._begun(Optimiser(self.policy.model, options.optimise, steps))
+        if optimiser.taken >= steps:
+            return
+        given = credited(rows, recipe.credit).rows if any(row.advantages is None for row in rows) else list(rows)
+        reference = copy.deepcopy(self.policy.model) if options.reference_pull else None
+        if not given:
+            message = "there is nothing to learn from: no attempt was judged"
+            raise UserError(message)
+        measured = update(self.policy, optimiser, given, options, reference=reference, seed=recipe.seed)
+        self._keeper(optimiser, steps)(steps, measured)
+
+    def _begun(self, optimiser: Optimiser) -> Optimiser:
+        """With the newest checkpoint loaded, where there is one."""
+        known = self.checkpoints.newest(self.recipe.method)
+        if known is not None:
+            self.checkpoints.load(self.policy, optimiser, known)
+            self.tell(f"going on after step {known.step}")
+        return optimiser
+
+    def _keeper(self, optimiser: Optimiser, steps: int) -> Callable[[int, dict[str, float]], None]:
+        recipe = self.recipe
+
+        def done(step: int, measured: dict[str, float]) -> None:
+            self.measured.append(measured)
+            self.metrics.add(f"{recipe.method} {step}", measured)
+            if step % recipe.checkpoint_every == 0 or step == steps:
+                progress = Progress(stage=recipe.method, step=step, version=self.policy.version)
+                self.checkpoints.write(self.policy, optimiser, progress)
+            if step == 1 or step % 20 == 0 or step == steps:
+                self.tell(f"{recipe.method} {step}: loss {measured['loss']:.4f}")
+
+        return done
+
+
+def _unheard(_: Any) -> None:
+    """Nobody listens."""

@@ -1,0 +1,76 @@
+"""The losses, as sums over tokens that `batches.token_weights` has made into means. Pure functions of tensors.
+
+Sources: PPO's clipped surrogate (arXiv 1707.06347) with separate bounds (DAPO, 2503.14476); Schulman's k3 estimate of a
+divergence; DPO (2305.18290).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Surrogate", "cross_entropy", "preference", "pull", "surrogate"]
+
+
+class Surrogate(NamedTuple):
+    """The policy's loss and what it is made of."""
+
+    loss: torch.Tensor
+    """A scalar."""
+    ratio: torch.Tensor
+    """Of each token; 1 where it has no weight."""
+    clipped: torch.Tensor
+    """Whether a token's gradient was cut off."""
+
+
+def cross_entropy(logprobs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The weighted sum of -log p. Both are of shape (rows, tokens)."""
+    return -(logprobs * weights).sum()
+
+
+def surrogate(
+    logprobs: torch.Tensor,
+    old: torch.Tensor,
+    advantages: torch.Tensor,
+    weights: torch.Tensor,
+    bounds: tuple[float, float],
+) -> Surrogate:
+    """The clipped policy gradient: the weighted sum of -min(r A, clip(r, 1 - low, 1 + high) A) with r = p / p_old.
+
+    Args:
+        logprobs: Of each token now; with gradient. All tensors are of shape (rows, tokens).
+        old: Of the policy that the ratio is taken against; no gradient.
+        advantages: Of each token.
+        weights: Of each token in the sum; 0 for those that are not trained.
+        bounds: How far the ratio may fall below and rise above 1.
+    """
+    ratio = ((logprobs - old) * (weights > 0)).exp()
+    free = ratio * advantages
+    held = ratio.clamp(1 - bounds[0], 1 + bounds[1]) * advantages
+    clipped = (held < free) & (weights > 0)
+    return Surrogate(-(free.minimum(held) * weights).sum(), ratio, clipped)
+
+
+def pull(logprobs: torch.Tensor, reference: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The weighted sum of exp(d) - 1 - d with d = log p_reference - log p: an estimate of the divergence from it."""
+    gap = (reference - logprobs) * (weights > 0)
+    return ((gap.exp() - 1 - gap) * weights).sum()
+
+
+def preference(
+    chosen: torch.Tensor, rejected: torch.Tensor, reference: tuple[torch.Tensor, torch.Tensor], beta: float
+) -> torch.Tensor:
+    """DPO's loss of each pair, of shape (pairs,): -log sigmoid(beta * (margin now - margin of the reference)).
+
+    Args:
+        chosen: Log-probability of each preferred answer, (pairs,).
+        rejected: Of the other one.
+        reference: The same two by the policy that the training began with.
+        beta: See `DpoOptions`.
+    """
+    import torch.nn.functional as functional
+
+    margin = (chosen - rejected) - (reference[0] - reference[1])
+    return -functional.logsigmoid(beta * margin)

@@ -1,0 +1,119 @@
+"""What a training did, on record: a run of its own with one chain, to which every step adds what it measured.
+
+So the numbers are as hard to change afterwards as any other record, name the weights before and after, and are read by
+the same tools. TensorBoard gets the same numbers where a recipe asks for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from assay import __version__
+from assay.errors import UserError
+from assay.records import AttemptEnded, AttemptStarted, Body, Evidence, EvidenceAdded, digest_record
+from assay.store import RunStore, list_runs
+
+__all__ = ["TRAINER", "Metrics", "Tell"]
+
+TRAINER = "trainer"
+_KIND = "training"
+
+
+Tell = Callable[[str], None]
+"""Hears what is going on, a line at a time; must not block."""
+
+
+class Metrics:
+    """The record of one training; opened again, it goes on. Use as a context manager.
+
+    Args:
+        root: The store's folder.
+        run: Name of the run.
+        recipe: What was asked for, as plain data.
+        seed: Of the training.
+        tensorboard: A folder for TensorBoard's files; None for none.
+
+    Raises:
+        UserError: The run was made from another recipe, or TensorBoard is not installed.
+    """
+
+    def __init__(
+        self, root: Path, run: str, recipe: Mapping[str, Any], *, seed: int, tensorboard: Path | None = None
+    ) -> None:
+        self.run = run
+        digest = digest_record(dict(recipe))
+        self._chain = f"{run}@{TRAINER}"
+        known = run in list_runs(root)
+        manifest = {"training": dict(recipe), "agent": TRAINER, "assay_version": __version__}
+        self._store = RunStore.open(root, run, write=True) if known else RunStore.create(root, run, manifest)
+        self._told: set[str] = set()
+        rows = [row for row in self._store.attempts() if row.chain == self._chain]
+        if rows and rows[0].task_digest != digest:
+            self._store.close()
+            message = f"the training {run!r} was begun from another recipe: change its name, or put the recipe back"
+            raise UserError(message)
+        if not rows:
+            started = AttemptStarted(
+                run, self._chain, run, digest, TRAINER, None, seed, 0, at=time.time(), assay_version=__version__
+            )
+            self._store.append(self._chain, [started])
+        self._told = {key for key, _ in self.entries()}
+        self._board = _board(tensorboard)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the run."""
+        self._store.close()
+        if self._board is not None:
+            self._board.close()
+
+    def add(self, key: str, data: Mapping[str, Any]) -> None:
+        """Keeps the numbers of one step; `key` names it, as `sft 40`. What is told again after a resume is not kept
+        twice."""
+        if key in self._told:
+            return
+        self._told.add(key)
+        found = Evidence(key, "audit", _KIND, dict(data), at=time.time())
+        self._append(EvidenceAdded(found))
+        stage, _, number = key.rpartition(" ")
+        if self._board is not None and number.isdecimal():
+            for name, value in data.items():
+                if isinstance(value, int | float):
+                    self._board.add_scalar(f"{stage}/{name}", value, int(number))
+
+    def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """All that is kept, in order."""
+        for event in self._store.events(self._chain):
+            body = event.body
+            if isinstance(body, EvidenceAdded) and body.evidence.kind == _KIND:
+                yield body.evidence.id, body.evidence.data
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What is kept of a step; None where nothing is."""
+        return next((data for found, data in self.entries() if found == key), None) if key in self._told else None
+
+    def end(self, how: str, *, broke: str | None = None) -> None:
+        """Closes the chain, unless it is closed."""
+        if not any(row.chain == self._chain and row.finished for row in self._store.attempts()):
+            self._append(AttemptEnded(ended=None if broke else how, broke=broke, error=how if broke else None,
+                                      at=time.time()))  # fmt: skip
+
+    def _append(self, body: Body) -> None:
+        self._store.append(self._chain, [body])
+
+
+def _board(folder: Path | None) -> Any:
+    if folder is None:
+        return None
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as exc:
+        message = f"the recipe asks for TensorBoard, which is not installed ({exc}): pip install tensorboard"
+        raise UserError(message) from exc
+    return SummaryWriter(str(folder))

@@ -1,0 +1,122 @@
+"""The model that is trained: weights, template, and the version that names the weights.
+
+A version is a digest of the weights themselves, so it moves exactly when they do, and the same weights have the same
+version on disk, in the trainer and in the engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import StoreError, UserError, boundary
+from assay.gateway.backends.local import LocalBackend, load_checkpoint, weights_digest
+from assay.gateway.backends.tiny import write_domain_tokenizer
+from assay.gateway.tokens import RenderedBackend
+from assay.gateway.tokens.library import LibraryRenderer, open_renderer, open_tokenizer
+
+from .options import ModelOptions
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Policy", "make_model", "require_torch"]
+
+
+class Policy:
+    """A causal language model in training. It stays in evaluation mode: dropout would make the recomputed
+    log-probabilities others than the sampled ones.
+
+    Args:
+        model: A Transformers model, on its device.
+        folder: Where its tokenizer and configuration lie.
+        options: How it was made.
+    """
+
+    def __init__(self, model: Any, folder: Path, options: ModelOptions) -> None:
+        self.model = model.eval()
+        self.folder = folder
+        self.options = options
+        self.renderer: LibraryRenderer = open_renderer(folder, options.renderer, thinking=options.thinking)
+
+    @classmethod
+    def open(cls, folder: Path, options: ModelOptions | None = None) -> Policy:
+        """Loads a checkpoint. Raises `UserError` where the folder holds none."""
+        require_torch()
+        options = options or ModelOptions()
+        model = load_checkpoint(folder, str(folder), device=options.device, dtype=options.dtype)
+        return cls(model, folder, options)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.model.device
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+        return int(sum(p.numel() for p in self.model.parameters()))
+
+    @property
+    def version(self) -> str:
+        """Names the weights as they are now."""
+        return weights_digest(self.model.state_dict())
+
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        """A copy of the weights, as the engine takes them."""
+        return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
+    def backend(self, name: str) -> RenderedBackend:
+        """An engine with a copy of the weights, which is what the runs of this training ask."""
+        import copy
+
+        tokens = LocalBackend(
+            copy.deepcopy(self.model), name, decode=self.renderer.tokenizer.decode, weight_version=self.version
+        )
+        # Said in every request, so that every record says it: this is the distribution that the ratio is taken over.
+        return RenderedBackend(tokens, self.renderer, {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0})
+
+    def save(self, folder: Path) -> None:
+        """Writes the model with its tokenizer, as `local:FOLDER` and Transformers read them."""
+        import shutil
+
+        with boundary(StoreError, f"writing {folder}"):
+            self.model.save_pretrained(folder, safe_serialization=True)
+            for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"):
+                if (self.folder / name).is_file():
+                    shutil.copyfile(self.folder / name, folder / name)
+
+
+def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:
+    """Makes a small Qwen3 of random weights, and a tokenizer from `texts`, in `folder`. The same every time."""
+    require_torch()
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    size = write_domain_tokenizer(folder, texts, options.vocabulary)
+    end = open_tokenizer(folder).eos_token_id
+    config = Qwen3Config(
+        vocab_size=size, hidden_size=options.hidden, intermediate_size=options.feed_forward,
+        num_hidden_layers=options.layers, num_attention_heads=options.heads, num_key_value_heads=options.heads,
+        head_dim=options.hidden // options.heads, max_position_embeddings=options.context, tie_word_embeddings=True,
+        bos_token_id=None, eos_token_id=end, pad_token_id=None,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+    model.save_pretrained(folder, safe_serialization=True)
+    described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    described.pop("transformers_version", None)  # the same folder from the same recipe
+    (folder / "config.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+
+
+def require_torch() -> None:
+    """Raises `UserError` where what training needs is not installed."""
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as exc:
+        message = f"training needs PyTorch and Transformers ({exc}); install assay[train]"
+        raise UserError(message) from exc
