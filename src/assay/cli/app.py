@@ -57,6 +57,8 @@ VERBS = (
     Verb("audit", "audit:audit", "Judges stored attempts on integrity, process and safety."),
     Verb("contract", "contract:app", "Reads safety contracts and says what is wrong with them."),
     Verb("curate", "curate:curate", "Selects attempts to learn from, and says why each is in or out."),
+    Verb("train", "training:train", "Trains a small model on attempts that are in the store."),
+    Verb("improve", "training:improve", "Makes an agent better: tries, verifies, gives credit, trains, gates."),
     Verb("query", "query:query", "Asks all runs of the store in SQL."),
     Verb("lint", "lint:lint", "Checks task folders and says what to do about them."),
     Verb("seal", "store:seal", "Turns a finished run into Parquet tables."),
