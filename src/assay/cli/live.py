@@ -1,4 +1,7 @@
-"""Progress on stderr: a live table on a terminal, sparse lines elsewhere, so that stdout holds nothing but results."""
+"""Progress on stderr: a live table on a terminal, sparse lines elsewhere, so that stdout holds nothing but results.
+
+Of a log that nobody watches the lines get rarer as the run goes on: some dozens in an hour, whatever its size.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from assay.rollout import PlannedAttempt, Tally, TryResult
+from assay.settings import Settings
 
-from .output import console, say
+from .output import console, plain, say
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.live import Live
     from rich.table import Table
 
-__all__ = ["Display", "display"]
+__all__ = ["Display", "LineDisplay", "TableDisplay", "display", "drawn", "line_of"]
 
 LINE_EVERY_S = 10.0
+RARER = 15
+"""After so many lines' worth of time they come at a fifteenth of the time that has passed."""
+LONGEST_RUNNING = 4
+WIDE = 60
 
 
 class Display(Tally):
@@ -29,8 +38,23 @@ class Display(Tally):
         """Nothing is drawn meanwhile."""
         yield
 
+    def tell(self, text: str) -> None:
+        """A line that stays."""
+        say(text)
 
-class _Lines(Display):
+    def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
+        """See `Progress.retrying`."""
+        super().retrying(attempt, result)
+        self.tell(f"{attempt.id}: {result.broke} failed, trying again: {result.error}")
+
+    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+        """See `Progress.finished`."""
+        super().finished(attempt, result)
+        if result.broke is not None:
+            self.tell(f"{attempt.id}: {result.broke} failed: {result.error}")
+
+
+class LineDisplay(Display):
     """One line now and then, and one for each thing that broke."""
 
     def __init__(self) -> None:
@@ -38,78 +62,109 @@ class _Lines(Display):
         self._last = 0.0
 
     def begin(self, *, total: int, done: int) -> None:
+        """See `Progress.begin`."""
         super().begin(total=total, done=done)
-        say(f"{total} attempt{'s' * (total != 1)}" + (f", {done} of them done before" if done else ""))
-
-    def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        super().retrying(attempt, result)
-        say(f"{attempt.id}: {result.broke} failed, trying again: {result.error}")
+        self.tell(f"{total} attempt{'s' * (total != 1)}" + (f", {done} of them done before" if done else ""))
 
     def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+        """See `Progress.finished`."""
         super().finished(attempt, result)
-        if result.broke is not None:
-            say(f"{attempt.id}: {result.broke} failed: {result.error}")
-        if time.monotonic() - self._last >= LINE_EVERY_S or self.done == self.total:
-            self._last = time.monotonic()
-            say(_line(self))
+        now = time.monotonic()
+        if self.done == self.total or now - self._last >= max(LINE_EVERY_S, (now - self.began) / RARER):
+            self._last = now
+            self.tell(line_of(self))
 
 
-class _Table(_Lines):
-    """A live table."""
+class TableDisplay(Display):
+    """A live table, drawn anew several times a second; what broke stays above it."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._live = live
+        self.live: Live | None = None
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        self._live.stop()
+        """Nothing is drawn meanwhile."""
+        if self.live is None:
+            yield
+            return
+        self.live.stop()
         try:
             yield
         finally:
-            self._live.start()
+            self.live.start()
 
-    def begin(self, *, total: int, done: int) -> None:
-        Tally.begin(self, total=total, done=done)
-        self._live.update(_table(self))
-
-    def started(self, attempt: PlannedAttempt) -> None:
-        super().started(attempt)
-        self._live.update(_table(self))
-
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        Tally.finished(self, attempt, result)
-        self._live.update(_table(self))
+    def tell(self, text: str) -> None:
+        """A line that stays, above the table."""
+        if self.live is None:
+            say(text)
+        else:
+            self.live.console.print(plain(text))
 
 
 @contextmanager
 def display() -> Iterator[Display]:
-    """The display that fits stderr."""
-    if not sys.stderr.isatty():
-        yield _Lines()
+    """The display that fits stderr: lines where it is no terminal, is one that draws nothing, or is kept as a CI log."""
+    if not sys.stderr.isatty() or _is_log():
+        yield LineDisplay()
         return
     from rich.live import Live as RichLive
 
-    with RichLive(console=console(stderr=True), refresh_per_second=4, transient=True) as live:
-        yield _Table(live)
+    table = TableDisplay()
+    shown = console(stderr=True)
+    with RichLive(console=shown, get_renderable=lambda: drawn(table), refresh_per_second=4, transient=True) as live:
+        table.live = live
+        yield table
 
 
-def _line(tally: Tally) -> str:
+def _is_log() -> bool:
+    named = Settings.named(("CI", "TERM"))
+    return named.get("TERM") == "dumb" or named.get("CI", "").lower() in ("1", "true", "yes")
+
+
+def line_of(tally: Tally) -> str:
+    """How far it is, in a line."""
     counts = ", ".join(f"{n} {name}" for name, n in tally.outcomes.items() if n)
+    spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens) + [_cost(tally)] * bool(tally.cost_usd or tally.tokens)
     left = tally.seconds_left()
-    rest = f", about {left:.0f} s left" if left and tally.done < tally.total else ""
-    return f"{tally.done}/{tally.total} done: {counts}{rest}"
+    rest = [f"about {_span(left)} left"] * bool(left and tally.done < tally.total)
+    return "; ".join([f"{tally.done}/{tally.total} done: {counts}", *spent, *rest])
+
+
+def _cost(tally: Tally) -> str:
+    """What is known to be spent; where some tries have no price, it is at least that."""
+    if tally.unpriced and not tally.cost_usd:
+        return "cost unknown"
+    return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def drawn(tally: Tally) -> Group:
+    """The live table, with the attempts that have been running longest under it."""
+    from rich.console import Group as RichGroup
+    from rich.text import Text
+
+    now = time.monotonic()
+    longest = sorted(tally.running.items(), key=lambda item: item[1])[:LONGEST_RUNNING]
+    lines = [Text(f"  {plain(name)[:WIDE]}  {_span(now - began)}", style="dim") for name, began in longest]
+    more = len(tally.running) - len(longest)
+    return RichGroup(_table(tally), *lines, *([Text(f"  and {more} more", style="dim")] if more > 0 else []))
 
 
 def _table(tally: Tally) -> Table:
     from rich.table import Table as RichTable
 
-    table = RichTable(title=f"{tally.done} of {tally.total} attempts", title_justify="left", show_edge=False)
+    title = f"{tally.done} of {tally.total} attempts, {_span(time.monotonic() - tally.began)}"
+    table = RichTable(title=title, title_justify="left", show_edge=False)
     left = tally.seconds_left()
-    cost = "unknown" if tally.cost_usd is None else f"{tally.cost_usd:.4f}"
     cells = {name: str(n) for name, n in tally.outcomes.items()}
-    cells |= {"retries": str(tally.retries), "stopped": str(tally.stopped), "tokens": str(tally.tokens)}
-    cells |= {"usd": cost, "left": "-" if left is None else f"{left:.0f} s", "running": str(len(tally.running))}
+    cells |= {"stopped": str(tally.stopped), "retries": str(tally.retries), "running": str(len(tally.running))}
+    cells |= {"tokens": f"{tally.tokens:,}", "cost": _cost(tally), "left": "-" if left is None else _span(left)}
     for name in cells:
         table.add_column(name, justify="right")
     table.add_row(*cells.values())

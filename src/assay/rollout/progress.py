@@ -43,7 +43,10 @@ class Tally(Progress):
         self.stopped = 0
         self.retries = 0
         self.tokens = 0
-        self.cost_usd: float | None = 0.0
+        self.cost_usd = 0.0
+        """Of the tries whose cost is known."""
+        self.unpriced = 0
+        """Tries whose cost is not known."""
         self.began = time.monotonic()
 
     def begin(self, *, total: int, done: int) -> None:
@@ -58,6 +61,7 @@ class Tally(Progress):
     def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
         """See `Progress.retrying`."""
         self.retries += 1
+        self._spent(result)
 
     def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
         """See `Progress.finished`."""
@@ -65,9 +69,13 @@ class Tally(Progress):
         self.done += 1
         self.outcomes[result.outcome or "broke"] += 1
         self.stopped += result.stopped is not None
+        self._spent(result)
+
+    def _spent(self, result: TryResult) -> None:
         self.tokens += int(result.metrics.get("prompt_tokens", 0) + result.metrics.get("completion_tokens", 0))
         cost = result.metrics.get("cost_usd")
-        self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
+        self.cost_usd += cost or 0.0
+        self.unpriced += cost is None
 
     def seconds_left(self) -> float | None:
         """An estimate from the pace so far; None before the first attempt is done."""
