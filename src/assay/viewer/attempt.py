@@ -43,8 +43,8 @@ def _number(text: str) -> int:
 
 
 def _outline(root: Path, fields: Fields) -> bytes:
-    outline = outline_of(root, fields["run"], fields["chain"])
     with opened(root, fields["run"], fields["chain"]) as chain:
+        outline = outline_of(chain)
         return json_bytes(_head(chain, outline) | {"lines": _columns(outline)})
 
 
@@ -89,9 +89,8 @@ def _pairs(found: dict[int, int]) -> list[list[int]]:
 
 
 def _steps(root: Path, fields: Fields) -> bytes:
-    outline = outline_of(root, fields["run"], fields["chain"])
     with opened(root, fields["run"], fields["chain"]) as chain:
-        return json_bytes(shown_lines(chain, outline, _number(fields["start"])))
+        return json_bytes(shown_lines(chain, outline_of(chain), _number(fields["start"])))
 
 
 def _value(root: Path, fields: Fields) -> Any:

@@ -15,7 +15,7 @@ from assay.store import RunStore
 
 from .chains import opened
 from .interface import named
-from .outline import FLAGS, outline_of
+from .outline import FLAGS, Outline, outline_of
 from .steps import AT_ONCE, shown_lines
 from .texts import PART
 
@@ -28,6 +28,13 @@ PARTS: Final = 8
 def _chains(root: Path, run: str) -> list[str]:
     with RunStore.open(root, run) as store:
         return [row.chain for row in store.attempts()]
+
+
+def _outlines(root: Path, run: str) -> Iterator[tuple[str, Outline]]:
+    for chain in _chains(root, run):
+        with opened(root, run, chain) as found:
+            outline = outline_of(found)
+        yield chain, outline
 
 
 def outlines(root: Path, run: str) -> Iterator[str]:
@@ -44,26 +51,25 @@ def siblings(root: Path, run: str) -> Iterator[str]:
 
 def lines(root: Path, run: str) -> Iterator[str]:
     """All lines."""
-    for chain in _chains(root, run):
-        for start in _starts(root, run, chain):
+    for chain, outline in _outlines(root, run):
+        for start in _starts(outline):
             yield named("run", run, "attempt", chain, "lines", str(start))
 
 
-def _starts(root: Path, run: str, chain: str) -> range:
-    return range(0, max(len(outline_of(root, run, chain).events), 1), AT_ONCE)
+def _starts(outline: Outline) -> range:
+    return range(0, max(len(outline.events), 1), AT_ONCE)
 
 
 def calls(root: Path, run: str) -> Iterator[str]:
     """All model calls."""
-    for chain in _chains(root, run):
-        for event in outline_of(root, run, chain).calls.values():
+    for chain, outline in _outlines(root, run):
+        for event in outline.calls.values():
             yield named("run", run, "attempt", chain, "call", str(event))
 
 
 def tokens(root: Path, run: str) -> Iterator[str]:
     """The first tokens of each call that has some."""
-    for chain in _chains(root, run):
-        outline = outline_of(root, run, chain)
+    for chain, outline in _outlines(root, run):
         for line in outline.call_lines.values():
             if outline.flags[line] & FLAGS["tokens"]:
                 event = outline.calls_of[line] if outline.calls_of[line] >= 0 else outline.events[line]
@@ -94,9 +100,8 @@ def _long(value: Any) -> Iterator[_Long]:
 
 
 def _longs(kind: str, root: Path, run: str) -> Iterator[str]:
-    for chain in _chains(root, run):
-        outline = outline_of(root, run, chain)
-        for start in _starts(root, run, chain):
+    for chain, outline in _outlines(root, run):
+        for start in _starts(outline):
             with opened(root, run, chain) as found:
                 made = msgspec.to_builtins(shown_lines(found, outline, start)["lines"])
             for line in made:

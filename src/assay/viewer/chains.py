@@ -17,7 +17,7 @@ from assay.store import AttemptRow, RunStore
 from assay.store.addenda import addendum_links
 from assay.store.chain import Link, event_of
 
-__all__ = ["Chain", "opened"]
+__all__ = ["Chain", "chain_of", "opened"]
 
 _NEAR = 16
 """Events between two wanted ones that are read along, because asking twice takes longer."""
@@ -69,12 +69,17 @@ def opened(root: Path, run: str, chain: str) -> Iterator[Chain]:
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        row = store.row(chain)
-        if row is None:
-            message = f"run {run!r} has no attempt {chain[:200]!r}"
-            raise UserError(message)
-        later = tuple(_learnt_later(store, chain)) if store.is_sealed else ()
-        yield Chain(store, row, later)
+        yield chain_of(store, chain)
+
+
+def chain_of(store: RunStore, chain: str) -> Chain:
+    """A chain of a run that is open. Raises as `opened`."""
+    row = store.row(chain)
+    if row is None:
+        message = f"run {store.run!r} has no attempt {chain[:200]!r}"
+        raise UserError(message)
+    later = tuple(_learnt_later(store, chain)) if store.is_sealed else ()
+    return Chain(store, row, later)
 
 
 def _learnt_later(store: RunStore, chain: str) -> Iterator[Link]:

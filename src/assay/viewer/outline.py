@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from . import _headline as headline
 from ._light import LightCall, LightEvent, LightEvidence, LightStep, is_there, light, one_line
-from .chains import Chain, opened
+from .chains import Chain
 
 __all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
 
@@ -89,26 +88,36 @@ class Outline(msgspec.Struct, frozen=True):
     models: list[str]
 
 
-def outline_of(root: Path, run: str, chain: str) -> Outline:
+def outline_of(chain: Chain) -> Outline:
     """The outline of an attempt; kept while its chain has the same head.
 
-    Raises:
-        UserError: There is no such attempt.
-        StoreError: It cannot be read.
-    """
-    with opened(root, run, chain) as found:
-        mark = (found.row.head, found.length)
-    return _kept(root, run, chain, mark)
+    Raises `StoreError` where it cannot be read."""
+    return _kept(_Asked(chain))
 
 
-@lru_cache(maxsize=12)
-def _kept(root: Path, run: str, chain: str, mark: tuple[str, int]) -> Outline:
-    del mark  # it is a part of the key alone
-    with opened(root, run, chain) as found:
-        made = _Pass(found)
-        for link in found.links(0, min(found.length, MOST_LINES)):
-            made.take(link.index, light(link))
-        return made.outline(max(found.length - MOST_LINES, 0))
+class _Asked:
+    """A chain to be read, that is the same as another one with the same events."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain: Chain | None = chain
+        layout = chain.store.layout
+        self.mark = (layout.root, layout.run, chain.row.chain, chain.row.head, chain.length)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self.mark == other.mark
+
+    def __hash__(self) -> int:
+        return hash(self.mark)
+
+
+@lru_cache(maxsize=16)
+def _kept(asked: _Asked) -> Outline:
+    chain, asked.chain = asked.chain, None  # what is kept holds no open run
+    assert chain is not None, "it is asked once"
+    made = _Pass(chain)
+    for link in chain.links(0, min(chain.length, MOST_LINES)):
+        made.take(link.index, light(link))
+    return made.outline(max(chain.length - MOST_LINES, 0))
 
 
 class _Pass:

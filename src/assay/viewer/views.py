@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import attempt, card, figures, rows, runs, soundness
+from . import attempt, card, compare, figures, rows, runs, soundness
 from .interface import View, matched
 
 __all__ = ["VIEWS", "names", "view"]
 
-VIEWS: tuple[View, ...] = (*runs.VIEWS, *rows.VIEWS, *card.VIEWS, *figures.VIEWS, *soundness.VIEWS, *attempt.VIEWS)
+VIEWS: tuple[View, ...] = (
+    *runs.VIEWS,
+    *rows.VIEWS,
+    *card.VIEWS,
+    *figures.VIEWS,
+    *soundness.VIEWS,
+    *attempt.VIEWS,
+    *compare.VIEWS,
+)
 """Each module of views has a tuple `VIEWS`; a new one is added here. The order is that of an export."""
 
 
