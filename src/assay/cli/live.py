@@ -104,7 +104,7 @@ class TableDisplay(Display):
 
 @contextmanager
 def display() -> Iterator[Display]:
-    """The display that fits stderr: lines where it is no terminal, is one that draws nothing, or is kept as a CI log."""
+    """The display that fits stderr: lines where it is no terminal, one that draws nothing, or the log of a CI."""
     if not sys.stderr.isatty() or _is_log():
         yield LineDisplay()
         return
@@ -127,7 +127,7 @@ def line_of(tally: Tally) -> str:
     counts = ", ".join(f"{n} {name}" for name, n in tally.outcomes.items() if n)
     spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens) + [_cost(tally)] * bool(tally.cost_usd or tally.tokens)
     left = tally.seconds_left()
-    rest = [f"about {_span(left)} left"] * bool(left and tally.done < tally.total)
+    rest = [f"about {_span(left)} left"] if left and tally.done < tally.total else []
     return "; ".join([f"{tally.done}/{tally.total} done: {counts}", *spent, *rest])
 
 
