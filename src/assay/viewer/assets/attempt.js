@@ -419,8 +419,19 @@
       } }, h("span", { class: "number" }, step === undefined ? "·" : String(step)), h("span", { class: "words" }, Assay.line(this.lines.heads[line] || KINDS[this.lines.kinds[line]])));
     }
 
+    /* The first line that the bar does not hide. */
+    current() {
+      const [first, last] = this.list.range();
+      const under = this.bar.getBoundingClientRect().bottom;
+      for (let row = first; row < last; row += 1) {
+        const made = this.list.at(row);
+        if (made && made.getBoundingClientRect().bottom > under + 8) return row;
+      }
+      return first;
+    }
+
     follow() {
-      const [first] = this.list.range();
+      const first = this.current();
       if (first === this.now) return;
       const before = this.now;
       this.now = first;
@@ -453,7 +464,7 @@
     keys() {
       const at = () => {
         const line = document.activeElement && document.activeElement.closest(".line");
-        return line ? this.rowOf.get(Number(line.dataset.line)) : this.list.range()[0] - 1;
+        return line ? this.rowOf.get(Number(line.dataset.line)) : this.current() - 1;
       };
       const go = (row) => {
         const made = this.list.show(row, { align: "start" });

@@ -18,6 +18,13 @@
       this.choose();
     }
 
+    /* What the page calls an attempt: its number, with a letter where several have the same. */
+    called(at) {
+      const { number } = this.data.attempts[at];
+      const alone = this.data.attempts.filter((one) => one.number === number).length === 1;
+      return alone ? `#${number}` : `${String.fromCharCode(65 + at)} #${number}`;
+    }
+
     href(attempt, step) {
       return Assay.href("run", this.run, "attempt", this.data.attempts[attempt].chain, "step", String(step));
     }
@@ -42,12 +49,12 @@
 
     /* ---- above -------------------------------------------------------------------------------------------------- */
 
-    card(one) {
+    card(one, at) {
       const metrics = one.metrics;
       const tokens = metrics.prompt_tokens === null && metrics.completion_tokens === null ? null : `${format.tokens((metrics.prompt_tokens || 0) + (metrics.completion_tokens || 0))} tokens`;
       const facts = [one.agent, one.model, `${format.count(one.steps)} steps`, metrics.wall_s === null ? null : format.seconds(metrics.wall_s), tokens,
         metrics.cost_usd === null ? null : format.money(metrics.cost_usd), one.left_out ? `${format.count(one.left_out)} steps left out` : null].filter(Boolean);
-      return h("div", { class: "compare-card" }, h("h2", null, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, Assay.line(this.data.same_task ? `#${one.number}` : `${one.task}@${one.number}`)), " ", Assay.status(one.outcome, one.headline)),
+      return h("div", { class: "compare-card" }, h("h2", null, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, Assay.line(this.data.same_task ? this.called(at) : `${this.called(at)} ${one.task}`)), " ", Assay.status(one.outcome, one.headline)),
         h("p", { class: "small quiet-text" }, Assay.line(facts.join(" · "))));
     }
 
@@ -72,7 +79,7 @@
           h("td", null, h("button", { type: "button", class: "quiet", "aria-label": `differences of ${file.path.slice(0, 200)}`, onclick: () => this.difference(box, file) }, "Diff"))), box];
       };
       return h("details", { class: "panel findings", open: paths.length > 0 && paths.length <= 12 }, h("summary", null, `Files at the end: ${many}`),
-        paths.length ? h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Files at the end" }, h("table", { class: "ends" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "path"), this.data.attempts.map((one) => h("th", { scope: "col" }, `#${one.number}`)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "difference")))),
+        paths.length ? h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Files at the end" }, h("table", { class: "ends" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "path"), this.data.attempts.map((one, at) => h("th", { scope: "col" }, this.called(at))), h("th", { scope: "col" }, h("span", { class: "unseen" }, "difference")))),
           h("tbody", null, paths.map(row)))) : null,
         left ? h("p", { class: "small quiet-text" }, `${format.count(left)} more`) : null);
     }
@@ -88,7 +95,7 @@
       const made = [];
       texts.forEach((text, at) => {
         if (at === first || first < 0 || text === texts[first]) return;
-        made.push(h("h4", null, `#${this.data.attempts[first].number} → #${this.data.attempts[at].number}`));
+        made.push(h("h4", null, `${this.called(first)} → ${this.called(at)}`));
         const drawn = typeof text === "string" ? Assay.diff(texts[first], text, `difference of ${file.path.slice(0, 200)}`) : null;
         made.push(drawn || h("p", { class: "small quiet-text" }, text && text.problem ? text.problem : "they differ too much to be shown line by line, or one of them is as it was at first"));
       });
@@ -109,11 +116,10 @@
     /* ---- the table ---------------------------------------------------------------------------------------------- */
 
     cell(cell, at) {
-      const one = this.data.attempts[at];
-      if (cell === null) return h("div", { class: "cell cell-none", role: "cell" }, h("span", { class: "unseen" }, `#${one.number}: nothing`));
+      if (cell === null) return h("div", { class: "cell cell-none", role: "cell" }, h("span", { class: "unseen" }, `${this.called(at)}: nothing`));
       const [, step, , , state, failed] = cell;
       return h("div", { class: failed ? "cell cell-failed" : "cell", role: "cell" },
-        h("a", { href: this.href(at, step), "aria-label": `attempt ${one.number}, step ${step}${failed ? ", failed" : ""}` }, `step ${step}`),
+        h("a", { href: this.href(at, step), "aria-label": `attempt ${this.called(at)}, step ${step}${failed ? ", failed" : ""}` }, `step ${step}`),
         failed ? h("span", { class: "exit", "data-failed": "yes" }, "failed") : null,
         state < 0 ? null : h("span", { class: `state hue-${state % 8}`, title: this.data.states[state] }, format.digest(this.data.states[state]).slice(0, 8)));
     }
@@ -131,8 +137,8 @@
       const made = h("div", { class: `compare-row${this.common[at] ? " compare-all" : ""}`, role: "row", tabindex: "-1", "aria-rowindex": number + 2, "data-row": at },
         h("div", { class: "compare-told", role: "rowheader" },
           h("button", { type: "button", class: "fold", "aria-expanded": String(open), "aria-label": `${open ? "close" : "open"} what came back`, onclick: () => this.toggle(at) }, open ? "▾" : "▸"),
-          h("code", null, Assay.line(known.told || known.kind)), " ", h("span", { class: "small quiet-text" }, `${known.stage}${known.outcome ? ` · ${known.outcome}` : ""}`),
-          agree ? h("span", { class: "agree", title: "all who did this were in the same state afterwards" }, "same state") : null),
+          h("span", null, h("code", null, Assay.line(known.told || known.kind)), " ", h("span", { class: "small quiet-text" }, `${known.stage}${known.outcome ? ` · ${known.outcome}` : ""}`),
+            agree ? h("span", { class: "agree", title: "all who did this were in the same state afterwards" }, "same state") : null)),
         row.map((cell, each) => this.cell(cell, each)), detail);
       Assay.size(made, { "--attempts": this.width });
       if (open) this.fillDetail(detail, row);
@@ -144,7 +150,7 @@
         if (cell === null) return;
         const one = this.data.attempts[at];
         const body = h("div", null, h("p", { class: "small quiet-text" }, "being loaded"));
-        box.append(h("section", null, h("h4", null, `#${one.number}, step ${cell[1]}`), body));
+        box.append(h("section", null, h("h4", null, `${this.called(at)}, step ${cell[1]}`), body));
         if (cell[2] < 0) {
           Assay.fill(body, h("p", { class: "small quiet-text" }, "this step cannot be shown"));
           return;
@@ -200,7 +206,7 @@
       this.toolbar = h("div", { class: "attempt-bar" });
       this.list = Assay.virtual({ count: 0, estimate: 40, row: (at) => this.row(at), inset: () => this.sticky.offsetHeight + 6 });
       const heads = h("div", { class: "compare-row compare-heads", role: "row" }, h("div", { class: "compare-told", role: "columnheader" }, "act"),
-        this.data.attempts.map((one) => h("div", { class: "cell", role: "columnheader" }, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, `#${one.number}`), " ", Assay.status(one.outcome))));
+        this.data.attempts.map((one, at) => h("div", { class: "cell", role: "columnheader" }, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, this.called(at)), " ", Assay.status(one.outcome))));
       Assay.size(heads, { "--attempts": this.width });
       this.sticky = h("div", { class: "compare-sticky" }, this.toolbar, heads);
       const table = h("div", { class: "compare-table", role: "table", "aria-label": "Acts of the attempts, aligned", "aria-rowcount": this.data.rows.length + 1 }, this.sticky, this.list.element);
@@ -209,7 +215,7 @@
       Assay.fill(this.page.root,
         h("div", { class: "head" }, h("h1", null, Assay.line(tasks.length === 1 ? tasks[0] : `${tasks.length} tasks`)), h("div", { class: "facts" }, h("span", null, `${this.width} attempts side by side`))),
         this.data.same_task ? null : h("p", { class: "note" }, "These attempts are not at the same task, or not at the same version of it."),
-        h("div", { class: "compare-cards" }, this.data.attempts.map((one) => this.card(one))),
+        h("div", { class: "compare-cards" }, this.data.attempts.map((one, at) => this.card(one, at))),
         h("section", { class: "panel ways-panel" }, h("h2", null, "Their ways"), Assay.graph(this.data.tree, (attempt, act) => this.jump(attempt, act))),
         this.partings(), this.files(), table);
       this.bar();

@@ -3,9 +3,9 @@
 
 (() => {
   const { svg, h, format } = Assay;
-  const WIDE = 190;
+  const WIDE = 228;
   const HIGH = 30;
-  const BOX = 164;
+  const BOX = 200;
   const MOST = 300;
 
   /* Acts in a row by which nobody parts or ends are one box. */

@@ -96,8 +96,12 @@
     return box;
   }
 
+  const SAID = { user: "the user", environment: "the environment", other_agent: "another agent" };
+
   function stepBody(line, here, cited) {
+    const named = line.who !== line.actor && line.who !== "agent";
     return [
+      named || SAID[line.actor] ? h("p", { class: "small quiet-text" }, Assay.line(named ? line.who : SAID[line.actor])) : null,
       line.reasoning && line.reasoning.text ? reasoning(line.reasoning, here, cited) : null,
       line.message && line.message.text ? (cited && cited.at === line.message.at
         ? Assay.block(line.message, here, { label: "message", cited }) : Assay.prose(line.message, here, "message")) : null,
