@@ -159,16 +159,22 @@ def ordinary(root: Path, run: str = "demo") -> None:
 
 
 def hostile(root: Path, run: str = "hostile") -> None:
-    """One attempt whose every text is written by an enemy of whoever looks at it."""
-    task, chain = "made/<img src=x onerror=window.pwned=1>", "h@0.0"
+    """Two attempts whose every text is written by an enemy of whoever looks at it; one of them is long too."""
+    with RunStore.create(root, run, {"config": {"agent": HOSTILE}, "note": HOSTILE}) as store:
+        store.append("h@0.0", _hostile(run, 0, HUGE + HOSTILE))
+        store.append("h@1.0", _hostile(run, 1, HOSTILE))
+
+
+def _hostile(run: str, number: int, long: str) -> list[Body]:
+    task = "made/<img src=x onerror=window.pwned=1>"
     call = ToolCall(
         "a", '<b onclick="window.pwned=2">bash</b>', '{"x": "</script><script>window.pwned=3</script>"}', None
     )
     first = Step(0, "agent", HOSTILE, HOSTILE, (call,), (Observation(HOSTILE, "a", 0, stderr=HOSTILE),))
-    second = Step(1, "agent", "a long line follows", None, (), (Observation(HUGE + HOSTILE),))
+    second = Step(1, "agent", "a long line follows", None, (), (Observation(long),))
     evil = "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9InBhcmVudC5wd25lZD0xIi8+"
-    bodies: list[Body] = [
-        AttemptStarted(run, "h@0", task, "d", f"agent {HOSTILE}", f"model {BIDI}", 0, 0, at=1.0),
+    return [
+        AttemptStarted(run, f"h@{number}", task, "d", f"agent {HOSTILE}", f"model {BIDI}", 0, number, at=1.0),
         StepTaken(first),
         StepTaken(second),
         EvidenceAdded(
@@ -177,8 +183,6 @@ def hostile(root: Path, run: str = "hostile") -> None:
         VerdictGiven(Verdict(HOSTILE, "outcome", "fail", 0.0, HOSTILE, ("<i>v1</i>",), marks=(BIDI,))),
         AttemptEnded(HOSTILE, at=2.0, error=HOSTILE),
     ]
-    with RunStore.create(root, run, {"config": {"agent": HOSTILE}, "note": HOSTILE}) as store:
-        store.append(chain, bodies)
 
 
 def admission(root: Path, run: str = "sound") -> None:
