@@ -316,7 +316,7 @@
       const shown = [...newest.values()].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
       const rest = shown.slice(8);
       if (!shown.length) return h("p", { class: "quiet-text" }, "Nobody has judged this attempt.");
-      return [h("div", { class: "verdicts" }, shown.slice(0, 8).map((given) => this.verdict(given))),
+      return [h("h2", { class: "unseen" }, "Verdicts"), h("div", { class: "verdicts" }, shown.slice(0, 8).map((given) => this.verdict(given))),
         rest.length ? h("details", { class: "more" }, h("summary", null, `${format.count(rest.length)} more verdicts`), h("div", { class: "verdicts" }, rest.map((given) => this.verdict(given)))) : null];
     }
 
@@ -446,13 +446,13 @@
       this.bar = h("div", { class: "attempt-bar" });
       this.treeBox = h("div", { class: "tree-box" });
       this.empty = h("p", { class: "empty", hidden: true }, "No line is left. ", h("button", { type: "button", class: "button", onclick: () => this.showAll() }, "Show all lines"));
-      const scroller = h("div", { class: "outline-list", tabindex: "0", role: "region", "aria-label": "Outline" });
+      const scroller = h("div", { class: "outline-list", tabindex: "0", role: "group", "aria-label": "Outline" });
       this.aside = h("aside", { id: "attempt-side", class: "attempt-side", "aria-label": "Outline" }, this.treeBox, scroller);
       this.outline = Assay.virtual({ count: 0, scroller, estimate: 24, row: (at) => this.outlineRow(at) });
       this.list = Assay.virtual({ count: 0, estimate: 180, role: "feed", label: "Lines of the attempt", row: (at) => this.row(at), inset: () => this.bar.offsetHeight + 6 });
       scroller.append(this.outline.element);
       this.summary = h("div", { class: "summary" }, this.top(), this.others(), this.verdicts(), this.findings(), this.about());
-      Assay.fill(this.page.root, this.summary, h("div", { class: "attempt-body" }, this.aside, h("div", { class: "attempt-lines" }, this.bar, this.empty, this.list.element)));
+      Assay.fill(this.page.root, this.summary, h("div", { class: "attempt-body" }, this.aside, h("div", { class: "attempt-lines" }, h("h2", { class: "unseen" }, "Lines"), this.bar, this.empty, this.list.element)));
       this.page.root.classList.add("attempt");
       this.toolbar();
       this.tree();

@@ -79,7 +79,7 @@
           h("td", null, h("button", { type: "button", class: "quiet", "aria-label": `differences of ${file.path.slice(0, 200)}`, onclick: () => this.difference(box, file) }, "Diff"))), box];
       };
       return h("details", { class: "panel findings", open: paths.length > 0 && paths.length <= 12 }, h("summary", null, `Files at the end: ${many}`),
-        paths.length ? h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Files at the end" }, h("table", { class: "ends" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "path"), this.data.attempts.map((one, at) => h("th", { scope: "col" }, this.called(at))), h("th", { scope: "col" }, h("span", { class: "unseen" }, "difference")))),
+        paths.length ? h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Files at the end" }, h("table", { class: "ends" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "path"), this.data.attempts.map((one, at) => h("th", { scope: "col" }, this.called(at))), h("th", { scope: "col" }, h("span", { class: "unseen" }, "difference")))),
           h("tbody", null, paths.map(row)))) : null,
         left ? h("p", { class: "small quiet-text" }, `${format.count(left)} more`) : null);
     }
@@ -95,7 +95,7 @@
       const made = [];
       texts.forEach((text, at) => {
         if (at === first || first < 0 || text === texts[first]) return;
-        made.push(h("h4", null, `${this.called(first)} → ${this.called(at)}`));
+        made.push(h("h3", null, `${this.called(first)} → ${this.called(at)}`));
         const drawn = typeof text === "string" ? Assay.diff(texts[first], text, `difference of ${file.path.slice(0, 200)}`) : null;
         made.push(drawn || h("p", { class: "small quiet-text" }, text && text.problem ? text.problem : "they differ too much to be shown line by line, or one of them is as it was at first"));
       });
@@ -150,7 +150,7 @@
         if (cell === null) return;
         const one = this.data.attempts[at];
         const body = h("div", null, h("p", { class: "small quiet-text" }, "being loaded"));
-        box.append(h("section", null, h("h4", null, `${this.called(at)}, step ${cell[1]}`), body));
+        box.append(h("section", null, h("h3", null, `${this.called(at)}, step ${cell[1]}`), body));
         if (cell[2] < 0) {
           Assay.fill(body, h("p", { class: "small quiet-text" }, "this step cannot be shown"));
           return;
@@ -204,12 +204,12 @@
       this.page.title(`${tasks[0]}: ${this.width} attempts`);
       this.count = h("span", { class: "small quiet-text count" });
       this.toolbar = h("div", { class: "attempt-bar" });
-      this.list = Assay.virtual({ count: 0, estimate: 40, row: (at) => this.row(at), inset: () => this.sticky.offsetHeight + 6 });
+      this.list = Assay.virtual({ count: 0, estimate: 40, row: (at) => this.row(at), inset: () => this.toolbar.offsetHeight + this.heads.offsetHeight + 6 });
       const heads = h("div", { class: "compare-row compare-heads", role: "row" }, h("div", { class: "compare-told", role: "columnheader" }, "act"),
         this.data.attempts.map((one, at) => h("div", { class: "cell", role: "columnheader" }, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, this.called(at)), " ", Assay.status(one.outcome))));
       Assay.size(heads, { "--attempts": this.width });
-      this.sticky = h("div", { class: "compare-sticky" }, this.toolbar, heads);
-      const table = h("div", { class: "compare-table", role: "table", "aria-label": "Acts of the attempts, aligned", "aria-rowcount": this.data.rows.length + 1 }, this.sticky, this.list.element);
+      this.heads = heads;
+      const table = h("div", { class: "compare-table", role: "table", "aria-label": "Acts of the attempts, aligned", "aria-rowcount": this.data.rows.length + 1 }, heads, this.list.element);
       Assay.size(table, { "--attempts": this.width });
       this.page.root.classList.add("compare");
       Assay.fill(this.page.root,
@@ -217,7 +217,7 @@
         this.data.same_task ? null : h("p", { class: "note" }, "These attempts are not at the same task, or not at the same version of it."),
         h("div", { class: "compare-cards" }, this.data.attempts.map((one, at) => this.card(one, at))),
         h("section", { class: "panel ways-panel" }, h("h2", null, "Their ways"), Assay.graph(this.data.tree, (attempt, act) => this.jump(attempt, act))),
-        this.partings(), this.files(), table);
+        this.partings(), this.files(), h("h2", { class: "unseen" }, "Acts"), this.toolbar, table);
       this.bar();
       this.refilter();
     }

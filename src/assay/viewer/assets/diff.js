@@ -86,7 +86,7 @@
   }
 
   function block(rows, label) {
-    return h("pre", { class: "block diff", tabindex: "0", role: "region", "aria-label": label }, rows);
+    return h("pre", { class: "block diff", tabindex: "0", role: "group", "aria-label": label }, rows);
   }
 
   /* Assay.diff(before, after, label): an element; null where the texts are too long or too different. */

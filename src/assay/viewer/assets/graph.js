@@ -108,7 +108,7 @@
       svg("text", { x: 7, y: 15 }, Assay.line(cut)), svg("text", { x: BOX - 7, y: 15, "text-anchor": "end", class: "way-count" }, `${mark} ${tree.attempts[box.last]}`)));
     }
     const left = tree.parents.length > 0 && boxes.length >= MOST;
-    return h("div", { class: "ways-box", tabindex: "0", role: "region", "aria-label": "Prefix graph" }, drawing,
+    return h("div", { class: "ways-box", tabindex: "0", role: "group", "aria-label": "Prefix graph" }, drawing,
       left ? h("p", { class: "small quiet-text" }, `Only the first ${MOST} boxes are drawn.`) : null);
   };
 })();

@@ -195,7 +195,7 @@
     const wanted = cited && cited.at === "/evidence/data/tests" ? cited.text : null;
     const row = ([id, status]) => h("li", { class: wanted && id.startsWith(wanted) ? "cited" : null },
       h("span", { class: "exit", "data-failed": status === "passed" || status === "skipped" || status === "xfailed" ? "no" : "yes" }, Assay.line(status)), " ", h("code", null, Assay.line(id)));
-    return h("div", { class: "tests block", tabindex: "0", role: "region", "aria-label": "tests" }, h("ul", null, found.shown.map(row)),
+    return h("div", { class: "tests block", tabindex: "0", role: "group", "aria-label": "tests" }, h("ul", null, found.shown.map(row)),
       found.left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.left_out)} more`) : null);
   }
 

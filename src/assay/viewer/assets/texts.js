@@ -60,7 +60,7 @@
     const first = cut.text.split("\n").length;
     const hidden = at && cut.tail !== undefined && at.row > first && at.row < cut.line;
     const long = cut.tail !== undefined;
-    const box = h("pre", { class: "block", tabindex: "0", role: "region", "aria-label": label },
+    const box = h("pre", { class: "block", tabindex: "0", role: "group", "aria-label": label },
       lines(cut.text, 1, options), hidden ? middle(cut, here, at) : null, long ? gap(cut, here, label) : null,
       long ? lines(cut.tail, cut.line, options) : null);
     return box;
@@ -129,7 +129,7 @@
   /* Assay.reader({title, told, load(part), part, row}): a dialog with a text of any length, of which what is seen is
      loaded. `load` gives {text, parts, line}. */
   Assay.reader = ({ title, told = "", load, part = 0, row = 0 }) => {
-    const scroller = h("div", { class: "reader-text", tabindex: "0", role: "region", "aria-label": title });
+    const scroller = h("div", { class: "reader-text", tabindex: "0", role: "group", "aria-label": title });
     const ends = h("span", { class: "small quiet-text" }, told);
     const dialog = h("dialog", { class: "reader", "aria-label": title },
       h("header", null, h("h2", null, Assay.line(title)), ends, h("span", { class: "space" }),

@@ -41,7 +41,7 @@
   }
 
   function shown(found) {
-    const box = h("div", { class: "tokens", tabindex: "0", role: "region", "aria-label": "sampled tokens" });
+    const box = h("div", { class: "tokens", tabindex: "0", role: "group", "aria-label": "sampled tokens" });
     const count = (found.ids || found.logprobs || []).length;
     for (let at = 0; at < count; at += 1) {
       const id = found.ids ? found.ids[at] : undefined;
