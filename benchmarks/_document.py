@@ -115,6 +115,16 @@ TABLES = {
             "median width": "width",
         },
     ),
+    "credit": Table(
+        "credit",
+        {
+            "": "method",
+            "CPU s": "cpu_s",
+            "times a copy": "times_copy",
+            "peak MiB beside the batch": "peak_mib",
+            "MiB left": "left_mib",
+        },
+    ),
     "store": Table(
         "store",
         {

@@ -16,11 +16,13 @@ IN_A_SANDBOX = {"first_run.py"}
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
+    "curate_a_run.py": "{'instances': 13, 'pairs': 13, 'salvage': 13}",
     "csv_format.py": "unreadable: conversation 1 who is it?",
     "import_runs.py": "0 read, 1 there already, 1 unreadable",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "first_run.py": "pass reward 1",
     "judge_a_run.py": "standing: fail",
+    "own_credit.py": "brevity aware   +0.50 +0.17",
     "prove_a_record.py": "its first 8 events are not those of the receipt",
     "read_a_run.py": "problems: ()",
     "record_a_command.py": "exit code 0",

@@ -46,7 +46,8 @@ def evidence_aware(
     def aware(batch: Batch, /, **options: Any) -> Credit:
         out = judged(batch, dishonest=dishonest, need_integrity=need_integrity)
         cheated = (batch.integrity == FAIL) & (out == "")
-        used, turns = subset(_discredited(batch, cheated, failed_reward), out == "")
+        believed = _discredited(batch, cheated, failed_reward) if cheated.any() else batch
+        used, turns = subset(believed, out == "")
         given = method(used, **options)
         advantage = np.zeros(len(batch.attempt), dtype=np.float32)
         mask = np.zeros(len(batch.attempt), dtype=bool)
@@ -95,6 +96,8 @@ def subset(batch: Batch, kept: Bools) -> tuple[Batch, Ints]:
 
     A sub-agent whose caller is left out loses its parent.
     """
+    if kept.all():
+        return batch, np.arange(len(batch.attempt))
     number = np.where(kept, np.cumsum(kept) - 1, -1)
     turns = np.flatnonzero(kept[batch.attempt])
     parent = np.where(batch.parent >= 0, number[batch.parent], -1)[kept]
