@@ -100,7 +100,7 @@ class Viewer:
             await self._cached(name)
 
     async def _cached(self, name: str) -> Kept | None:
-        makers = self._slow if name.endswith(_SLOW) else self._makers
+        makers = self._slow if name.endswith(_SLOW) or "/find/" in name else self._makers
         return await asyncio.get_running_loop().run_in_executor(makers, self._cache.get, name)
 
     async def _view(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
@@ -157,7 +157,9 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
     viewer = Viewer(root, token or secrets.token_urlsafe(24))
-    runner = web.ServerRunner(web.Server(viewer.answer, access_log=None, max_line_size=LONGEST_LINE), shutdown_timeout=1.0)
+    runner = web.ServerRunner(
+        web.Server(viewer.answer, access_log=None, max_line_size=LONGEST_LINE), shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, HOST, port)

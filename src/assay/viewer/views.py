@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import attempt, card, compare, figures, rows, runs, soundness
+from . import attempt, card, compare, figures, find, rows, runs, soundness
 from .interface import View, matched
 
 __all__ = ["VIEWS", "names", "view"]
@@ -14,6 +14,7 @@ VIEWS: tuple[View, ...] = (
     *runs.VIEWS,
     *rows.VIEWS,
     *card.VIEWS,
+    *find.VIEWS,
     *figures.VIEWS,
     *soundness.VIEWS,
     *attempt.VIEWS,

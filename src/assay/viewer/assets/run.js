@@ -3,6 +3,7 @@
 
 (() => {
   const { h, fill, format, line } = Assay;
+  const left = new Map(); /* run to the attempt that was opened last, to come back to */
   const CARDS = [["outcome", "Outcome"], ["integrity", "Integrity"], ["process", "Process"], ["safety", "Safety"],
     ["again", "Judged again"]];
   const AGAIN = { agree: "pass", disagree: "fail", flaky: "doubt", cannot: "unknown" };
@@ -26,6 +27,7 @@
       adopt(state, query);
       return true;
     };
+    comeBack(state);
     keys(state);
     follow(state, view.seq);
     summary(state);
@@ -59,6 +61,8 @@
       activate(state, 0);
     });
     state.told = h("p", { class: "small told", role: "status" });
+    state.inside = h("button", { type: "button", class: "button", hidden: true, onclick: () => inside(state) }, "Search in steps");
+    state.hits = h("div", { class: "hits" });
     state.clear = h("button", { type: "button", class: "button", onclick: () => change(state, { chosen: {}, words: "" }) },
       "Clear filters");
     state.tries = h("label", { class: "check small" },
@@ -75,8 +79,8 @@
     fill(page.root, state.head, tabs, copied, state.cards, note, state.groups,
       h("div", { class: "work" }, state.side,
         h("section", { class: "found", "aria-label": "Attempts" },
-          h("div", { class: "tools" }, state.search, state.told, state.tries, state.compare, state.clear), state.pills,
-          state.grid)));
+          h("div", { class: "tools" }, state.search, state.inside, state.told, state.tries, state.compare, state.clear), state.pills,
+          state.hits, state.grid)));
   }
 
   const COLUMNS = [
@@ -121,6 +125,10 @@
         "aria-colcount": String(COLUMNS.length + 1) }, h("div", { role: "rowgroup", class: "heads-group" }, state.top), state.list.element),
       state.none);
     state.list.element.addEventListener("keydown", (event) => inGrid(state, event));
+    state.list.element.addEventListener("click", (event) => {
+      const row = event.target.closest("a") && event.target.closest("[data-index]");
+      if (row) left.set(state.run, state.table.value("chain", state.rows[Number(row.dataset.index)]));
+    });
   }
 
   function attemptRow(state, place) {
@@ -279,6 +287,8 @@
       : `${format.count(found.rows.length)} of ${format.count(all)} attempts`;
     const filtered = words.length > 0 || Object.values(state.chosen).some((values) => values.size);
     state.clear.hidden = !filtered;
+    state.inside.hidden = Assay.exported || !words.length;
+    if (state.hitsOf !== state.words) fill(state.hits);
   }
 
   function drawCards(state, facets) {
@@ -363,6 +373,40 @@
     }
   }
 
+  /* ---- texts of steps ------------------------------------------------------------------------------------------ */
+
+  async function inside(state) {
+    const words = state.words.trim();
+    if (!words) return;
+    state.hitsOf = state.words;
+    fill(state.hits, h("p", { class: "small quiet-text", role: "status" }, "Searching…"));
+    let found;
+    try {
+      found = await Assay.load(Assay.path("run", state.run, "find", words), { fresh: true });
+    } catch (error) {
+      if (!(error instanceof Assay.Failure)) throw error;
+      fill(state.hits, h("p", { class: "note", role: "alert" }, error.message));
+      return;
+    }
+    if (state.page.signal.aborted || state.words.trim() !== words) return;
+    const many = `${found.cut ? "The first " : ""}${format.count(found.hits.length)} ${found.hits.length === 1 ? "place" : "places"} in steps`;
+    fill(state.hits, h("section", { class: "panel", "aria-label": "Places in steps" },
+      h("div", { class: "hits-head" }, h("h2", { role: "status" }, many),
+        h("button", { type: "button", class: "quiet", onclick: () => { state.hitsOf = null; fill(state.hits); state.search.focus(); } }, "Close")),
+      found.hits.length ? h("ol", null, found.hits.map((hit) => hitRow(state, hit, words))) : null));
+  }
+
+  function hitRow(state, hit, words) {
+    const at = hit.excerpt.toLowerCase().indexOf(words.toLowerCase());
+    const marked = at < 0 ? line(hit.excerpt) : [line(hit.excerpt.slice(0, at)),
+      h("mark", null, line(hit.excerpt.slice(at, at + words.length))), line(hit.excerpt.slice(at + words.length))];
+    const name = hit.attempt.startsWith(state.prefix) ? hit.attempt.slice(state.prefix.length) : hit.attempt;
+    return h("li", null,
+      h("a", { href: Assay.href("run", state.run, "attempt", hit.chain, "step", hit.step), title: plainName(hit.attempt) }, line(name),
+        ` · step ${hit.step} · ${hit.place}`),
+      h("samp", null, marked));
+  }
+
   /* ---- keys ---------------------------------------------------------------------------------------------------- */
 
   function setActive(state, place) {
@@ -389,7 +433,15 @@
 
   function open(state) {
     const chain = state.table.value("chain", state.rows[state.active]);
+    left.set(state.run, chain);
     Assay.go(Assay.href("run", state.run, "attempt", chain));
+  }
+
+  function comeBack(state) {
+    const chain = left.get(state.run);
+    const place = chain === undefined ? -1 : state.rows.indexOf(state.table.row(chain));
+    left.delete(state.run);
+    if (place > 0) requestAnimationFrame(() => activate(state, place));
   }
 
   function inGrid(state, event) {
