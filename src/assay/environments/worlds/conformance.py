@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from assay.environments.conformance import Finding
 from assay.environments.hooks import DoesNothing, Perturbs, Shortcuts, SolvesItself
 from assay.environments.interface import World
-from assay.errors import TaskError, boundary
+from assay.errors import AssayError, TaskError, boundary
 from assay.records import Observation, canonical_bytes, require_finite
 
 from .interface import Act, Gives, TextWorld, Turn
@@ -64,9 +64,10 @@ def _problems(trial: Property, make: Make, seeds: Sequence[int]) -> Iterator[str
         try:
             with boundary(TaskError, trial.__name__):
                 trial(make, seed)
-        except TaskError as exc:
-            said = exc.__cause__ if isinstance(exc.__cause__, _BrokenError) else exc.__cause__ or exc
-            yield f"seed {seed}: {said if isinstance(said, _BrokenError) else f'{type(said).__name__}: {said}'}"[:500]
+        except AssayError as exc:
+            said = exc.__cause__ if isinstance(exc, TaskError) and exc.__cause__ is not None else exc
+            kind = "" if isinstance(said, _BrokenError) else f"{type(said).__name__}: "
+            yield f"seed {seed}: {kind}{said}"[:500]
 
 
 class _BrokenError(Exception):
@@ -378,7 +379,7 @@ async def check_in_process(make: Callable[[], World]) -> tuple[Finding, ...]:
             with boundary(TaskError, trial.__name__):
                 async with asyncio.timeout(60):
                     await trial(make)
-        except TaskError as exc:
+        except AssayError as exc:
             problem = str(exc.__cause__) if isinstance(exc.__cause__, _BrokenError) else str(exc)
         findings.append(Finding(trial.__name__, problem))
     return tuple(findings)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
+import msgspec
 from blake3 import blake3
 
+from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 
 from .opening import WRAP, text_world, world_kind
@@ -20,11 +22,14 @@ __all__ = [
     "ConstraintsTasks",
     "GraphPathTasks",
     "GridTasks",
+    "GymnasiumTasks",
     "KeyValueTasks",
     "MazeTasks",
+    "ReasoningGymTasks",
     "SokobanTasks",
     "SubsetSumTasks",
     "TablesTasks",
+    "TextArenaTasks",
     "WorldTasks",
 ]
 
@@ -47,6 +52,8 @@ class WorldTasks:
 
     kind: ClassVar[str]
     """Short name of the world."""
+    tables: ClassVar[frozenset[str]] = frozenset()
+    """Knobs that are tables; as an option they are written `key:value+key:value`."""
     naive: ClassVar[dict[str, Any] | None] = None
     """What the naive check expects; None where there is none."""
 
@@ -56,12 +63,16 @@ class WorldTasks:
         if check not in ("true", "naive", True) or (check == "naive" and self.naive is None):
             known = "true" if self.naive is None else "true or naive"
             message = f"check={check} of the family {self.kind!r}: expected {known}"
-            raise ValueError(message)
+            raise UserError(message)
         if part not in ("all", "train", "test"):
             message = f"part={part} of the family {self.kind!r}: expected all, train or test"
-            raise ValueError(message)
+            raise UserError(message)
         self._naive, self._part, self._twins = check == "naive", part, twins
-        self._knobs, self._wrap = knobs, _wrappers(wrap, twins=twins)
+        try:
+            self._knobs = {name: _pairs(value) if name in self.tables else value for name, value in knobs.items()}
+            self._wrap = _wrappers(wrap, twins=twins)
+        except ValueError as exc:
+            raise UserError(str(exc)) from exc
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         """See `TaskFamily.tasks`."""
@@ -86,9 +97,15 @@ class WorldTasks:
             else:
                 missed += 1
 
+    def _world(self, parameters: dict[str, Any], seed: int) -> Any:
+        try:
+            return text_world(world_kind(self.kind), parameters, seed)
+        except ValueError as exc:
+            raise UserError(str(exc)) from exc
+
     def _likeness(self, seed: int) -> str:
         knobs = {name: value for name, value in self._knobs.items() if name != "turns"}
-        world = text_world(world_kind(self.kind), knobs, seed)
+        world = self._world(knobs, seed)
         likeness = getattr(world, "likeness", world.state)
         return str(likeness())
 
@@ -98,7 +115,7 @@ class WorldTasks:
             parameters["solvable"] = False
         if self._wrap:
             parameters[WRAP] = self._wrap
-        world = text_world(world_kind(self.kind), parameters, world_seed)
+        world = self._world(parameters, world_seed)
         instruction = f"{brief_of(world)}\n{world.reset()}"
         expected = self.naive if self._naive else {"solved": True}
         name = "reported" if self._naive else "solved"
@@ -124,6 +141,23 @@ def brief_of(world: Any) -> str:
 
 def _part_of(likeness: str) -> str:
     return "test" if blake3(likeness.encode()).digest()[0] % 4 == 0 else "train"
+
+
+def _pairs(text: Any) -> Any:
+    """The table that an option says; raises `ValueError` where it says none."""
+    if not isinstance(text, str):
+        return text
+    found: dict[str, Any] = {}
+    for pair in text.split("+"):
+        key, sep, value = pair.partition(":")
+        if not sep or not key:
+            message = f"{pair!r} in {text!r} is not of the form key:value: write min_terms:4+max_terms:6"
+            raise ValueError(message)
+        try:
+            found[key] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            found[key] = value
+    return found
 
 
 def _wrappers(text: str, *, twins: bool) -> list[dict[str, Any]]:
@@ -188,3 +222,23 @@ class AdventureTasks(WorldTasks):
     """Tasks of `adventure`."""
 
     kind = "adventure"
+
+
+class GymnasiumTasks(WorldTasks):
+    """Tasks in a Gymnasium environment: `id=MiniGrid-Empty-5x5-v0,search=2000`."""
+
+    kind = "gymnasium"
+    tables: ClassVar[frozenset[str]] = frozenset({"options"})
+
+
+class ReasoningGymTasks(WorldTasks):
+    """Problems of reasoning-gym: `dataset=chain_sum,config=min_terms:4+max_terms:6`."""
+
+    kind = "reasoning-gym"
+    tables: ClassVar[frozenset[str]] = frozenset({"config"})
+
+
+class TextArenaTasks(WorldTasks):
+    """Games of TextArena for one player: `id=TowerOfHanoi-v0`."""
+
+    kind = "textarena"

@@ -194,8 +194,21 @@ class Rules(Generic[K, N]):
         if kept.seed != self.seed:
             self.reset(kept.seed)
         self.check(now)
-        self.now = now
+        was, self.now = self.now, now
+        try:
+            self.resume()
+        except ValueError:
+            self.now = was
+            self.resume()
+            raise
         self.used, self.ended, self.cut = kept.used, kept.ended, kept.cut
+
+    def resume(self) -> None:
+        """What else must follow `now`, once that was restored or forked; for a world that holds somebody else's."""
+
+    def place(self) -> bytes:
+        """Where the world is, as bytes that are equal for equal places."""
+        return _ENCODER.encode(self.now)
 
     def check(self, now: N) -> None:
         """Raises `ValueError` where a restored state could not be one of this world."""
@@ -205,6 +218,7 @@ class Rules(Generic[K, N]):
         other = copy(self)
         other.now = msgspec.json.decode(_ENCODER.encode(self.now), type=self.Now)
         other._doers = {name: (kind, getattr(other, f"do_{name}")) for name, (kind, _) in self._doers.items()}
+        other.resume()
         return other
 
     def state(self) -> str:
@@ -213,8 +227,7 @@ class Rules(Generic[K, N]):
         if key is None:
             knobs = {k: v for k, v in msgspec.to_builtins(self.knobs).items() if k not in {"turns", "solvable"}}
             key = self._key = blake3(canonical_bytes([self.name, knobs, self.fixed()])).digest()
-        held = b"1" if self.ended else b"0"
-        digest: str = blake3(key + held + _ENCODER.encode(self.now)).hexdigest()
+        digest: str = blake3(key + (b"1" if self.ended else b"0") + self.place()).hexdigest()
         return DIGEST_PREFIX + digest
 
     def facts(self) -> dict[str, Any]:

@@ -1,0 +1,312 @@
+"""Any Gymnasium environment with a plain action space as a text world; MiniGrid and BabyAI are shown in words.
+
+Needs the extra `assay[gymnasium]`. A snapshot is the seed and the acts that were done: restoring does them again, so
+that nothing of the environment's own objects is kept, and an environment that is not the same twice shows at once.
+What stands for its state is MiniGrid's whole grid, or else the last observation. Environments are named by their
+registered id alone; an id that names a module to import is refused, because tasks may come from anybody.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from assay.errors import UserError
+from assay.records import canonical_bytes
+
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["GymnasiumKnobs", "GymnasiumWorld"]
+
+_MOST_SHOWN = 4_000
+_BACK = 2**31
+"""Seeds that Gymnasium takes are smaller than this."""
+
+
+class GymnasiumKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `gymnasium`. `turns` 0: the environment's own limit, or a thousand."""
+
+    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_./-]{1,100}$")]
+    """As registered, for example MiniGrid-Empty-5x5-v0."""
+    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
+    """What the environment is made with."""
+    view: Literal["map", "own"] = "map"
+    """Of MiniGrid: the whole grid, or what the agent itself sees."""
+    success: float | None = None
+    """Sum of rewards from which on it is solved; default: it ended, and its last reward was above 0."""
+    search: Annotated[int, Meta(ge=0, le=200_000)] = 0
+    """States that may be looked at for a shortest solution; 0: none is looked for, and nobody advises."""
+
+
+class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Do an action."""
+
+    action: str | int | list[float]
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    done: list[str | int | list[float]]
+
+
+class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "gymnasium"
+    Knobs = GymnasiumKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"step": _Step}
+    way: ClassVar[frozenset[str]] = frozenset({"turns", "reward"})
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        if not self.knobs.solvable:
+            message = "a Gymnasium environment has no unsolvable twin"
+            raise ValueError(message)
+        self._env = _made(self.knobs)
+        self._bare: Any = self._env.unwrapped
+        self._space: Any = self._env.action_space
+        self._names = _names_of(self._bare, self._space)
+        self.limit = self.knobs.turns or _limit_of(self._env)
+        self.now = _Now([])
+        self._plan: dict[bytes, str | int] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._last, _ = self._env.reset(seed=self.seed % _BACK)
+        self._paid, self._reward, self._done = 0.0, 0.0, False
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        mission = getattr(self._bare, "mission", None)
+        return f"{mission}." if isinstance(mission, str) else f"Solve {self.knobs.id}."
+
+    def tools(self) -> tuple[Any, ...]:
+        """See `TextWorld.tools`: the names of the actions, where they have names."""
+        (spec,) = super().tools()
+        schema: dict[str, Any] = {"enum": list(self._names)} if self._names else {"type": "array", "items": {}}
+        parameters = {**spec.parameters, "properties": {"action": schema}}
+        return (msgspec.structs.replace(spec, parameters=parameters),)
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        if hasattr(self._bare, "agent_pos") and hasattr(self._bare, "grid"):
+            return _map_of(self._bare) if self.knobs.view == "map" else _view_of(self._last)
+        return _plain(self._last)
+
+    def do_step(self, given: _Step) -> Turn:
+        """One step of the environment."""
+        action = self._action(given.action)
+        if action is None:
+            known = f"one of {', '.join(map(str, self._names))}" if self._names else f"what {self._space} holds"
+            return Turn(f"{str(given.action)[:80]!r} is no action: give {known}", error=True)
+        self.now.done.append(given.action)
+        terminated, truncated = self._stepped(action)
+        # What the environment itself cuts decides nothing either; the budget of turns says so by itself.
+        seen = self.looks() + (" (time is up)" if truncated and not terminated else "")
+        return Turn(seen, self._reward, terminated, truncated and not terminated)
+
+    def _stepped(self, action: Any) -> tuple[bool, bool]:
+        self._last, reward, terminated, truncated, _ = self._env.step(action)
+        self._reward = float(reward)
+        self._paid += self._reward
+        self._done = bool(terminated)
+        return bool(terminated), bool(truncated)
+
+    def _action(self, given: str | int | list[float]) -> Any:
+        """What the environment takes; None where it is no action."""
+        if self._names:
+            start = int(getattr(self._space, "start", 0))
+            return start + self._names.index(given) if given in self._names and type(given) is not bool else None
+        import numpy as np
+
+        if isinstance(given, str):
+            return None
+        try:
+            action = np.asarray(given, dtype=self._space.dtype).reshape(self._space.shape)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return action if self._space.contains(action) else None
+
+    def resume(self) -> None:
+        """See `Rules.resume`: another environment of the same seed, in which the same is done again."""
+        self._env = _made(self.knobs)
+        self._bare, self._space = self._env.unwrapped, self._env.action_space
+        self._begin()
+        for given in self.now.done:
+            action = self._action(given)
+            if action is None:
+                message = f"the snapshot holds {str(given)[:80]!r}, which is no action of {self.knobs.id}"
+                raise ValueError(message)
+            self._stepped(action)
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return []  # what there is of it is in its place
+
+    def place(self) -> bytes:
+        """See `Rules.place`."""
+        bare = self._bare
+        if hasattr(bare, "grid") and hasattr(bare.grid, "encode"):
+            held = getattr(bare, "carrying", None)
+            held = held.encode() if held is not None else ()
+            at = [*map(int, bare.agent_pos), int(bare.agent_dir), *map(int, held)]
+            return canonical_bytes([at, str(getattr(bare, "mission", ""))]) + bytes(bare.grid.encode().tobytes())
+        return _plain(self._last).encode()
+
+    def solved(self) -> bool:
+        """See `Rules.solved`."""
+        if self.knobs.success is not None:
+            return self._paid >= self.knobs.success
+        return self._done and self._reward > 0
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"reward": self._paid, "at": self.state()}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`: a search over states, where the knob `search` allows it."""
+        if self.over or not self.knobs.search or not self._names:
+            return None
+        here = self.place()
+        if self._plan is None or here not in self._plan:
+            self._plan = _searched(self)
+        action = self._plan.get(here)
+        return None if action is None else ("step", {"action": action})
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`."""
+        return [] if self.over else [("step", {"action": name}) for name in self._names[:100]]
+
+
+def _made(knobs: GymnasiumKnobs) -> Any:
+    """The environment. Raises `UserError` where Gymnasium is not installed, `ValueError` where it refuses."""
+    try:
+        import gymnasium
+
+        if knobs.id.startswith(("MiniGrid-", "BabyAI-")):
+            import minigrid
+
+            minigrid.register_minigrid_envs() if knobs.id not in gymnasium.registry else None
+    except ImportError as exc:
+        message = f"the world 'gymnasium' needs {exc.name}: pip install 'assay[gymnasium]'"
+        raise UserError(message) from exc
+    try:
+        return gymnasium.make(knobs.id, disable_env_checker=True, **knobs.options)
+    except (gymnasium.error.Error, TypeError, ModuleNotFoundError) as exc:
+        message = f"Gymnasium does not make {knobs.id!r} with {knobs.options}: {exc}"
+        raise ValueError(message) from exc
+
+
+def _names_of(bare: Any, space: Any) -> tuple[str | int, ...]:
+    """The actions of a space that has a number of them: the environment's own names, or numbers."""
+    count = getattr(space, "n", None)
+    if count is None:
+        return ()
+    named = getattr(bare, "actions", None)
+    try:
+        names = tuple(str(action.name) for action in named)  # type: ignore[union-attr]
+    except (TypeError, AttributeError):
+        names = ()
+    return names if len(names) == int(count) else tuple(range(int(count)))
+
+
+def _limit_of(env: Any) -> int:
+    spec = getattr(env, "spec", None)
+    own = getattr(spec, "max_episode_steps", None) or getattr(env.unwrapped, "max_steps", None)
+    return min(int(own), 100_000) if own else 1_000
+
+
+def _plain(observation: Any) -> str:
+    """An observation as JSON, numbers rounded; cut where it is long."""
+    text = canonical_bytes(_rounded(observation)).decode()
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ... ({len(text)} characters)"
+
+
+def _rounded(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return round(value, 4) if isinstance(value, float) else value if isinstance(value, int | str | None) else str(value)
+
+
+_LETTERS = {"wall": "#", "goal": "G", "key": "K", "ball": "A", "box": "B", "lava": "~", "floor": "."}
+_SIDES = ("right", "down", "left", "up")
+
+
+def _map_of(bare: Any) -> str:
+    """MiniGrid's own map, a character a cell: the agent is ^ > v <."""
+    rows = []
+    for row in range(bare.grid.height):
+        line = ""
+        for column in range(bare.grid.width):
+            here = bare.grid.get(column, row)
+            at = (column, row) == tuple(map(int, bare.agent_pos))
+            line += ">v<^"[int(bare.agent_dir)] if at else _letter(here)
+        rows.append(line)
+    held = f"\nyou carry a {bare.carrying.color} {bare.carrying.type}" if getattr(bare, "carrying", None) else ""
+    return "\n".join(rows) + held
+
+
+def _letter(thing: Any) -> str:
+    if thing is None:
+        return "."
+    if thing.type == "door":
+        return "_" if thing.is_open else "L" if thing.is_locked else "D"
+    return _LETTERS.get(thing.type, "?")
+
+
+def _view_of(observation: Any) -> str:
+    """What the agent sees, thing by thing: it stands in the middle of the nearest row, and looks ahead."""
+    from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
+
+    image = observation["image"]
+    size, seen = image.shape[0], []
+    for across in range(size):
+        for ahead in range(size):
+            thing, color, state = map(int, image[across, size - 1 - ahead])
+            kind, side = IDX_TO_OBJECT[thing], across - size // 2
+            beside = kind == "wall" and ahead + abs(side) == 1
+            if kind in {"unseen", "empty", "wall", "floor", "agent"} and not beside:
+                continue
+            how = ("open ", "closed ", "locked ")[state] if kind == "door" else ""
+            where = f"{ahead} ahead" if ahead else ""
+            where += f" {abs(side)} {'right' if side > 0 else 'left'}" if side else ""
+            seen.append(f"{how}{IDX_TO_COLOR[color]} {kind} {where.strip() or 'here'}")
+    return f"you face {_SIDES[int(observation['direction'])]}; {'; '.join(seen) or 'nothing is near'}"
+
+
+def _searched(world: GymnasiumWorld) -> dict[bytes, str | int]:
+    """From each state of a shortest solution the action that goes on; empty where none was found within `search`."""
+    start = world.fork()
+    came: dict[bytes, tuple[bytes, str | int] | None] = {start.place(): None}
+    edge = deque([start])
+    while edge and len(came) < world.knobs.search:
+        here = edge.popleft()
+        for action in here._names:
+            there = here.fork()
+            turn = there.act("step", {"action": action})
+            place = there.place()
+            if place in came:
+                continue
+            came[place] = (here.place(), action)
+            if there.solved():
+                return _traced(came, place)
+            if not (turn.terminated or turn.truncated):
+                edge.append(there)
+    return {}
+
+
+def _traced(came: dict[bytes, tuple[bytes, str | int] | None], place: bytes) -> dict[bytes, str | int]:
+    plan = {}
+    while (before := came[place]) is not None:
+        place = before[0]
+        plan[place] = before[1]
+    return plan

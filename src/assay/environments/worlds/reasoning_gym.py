@@ -1,0 +1,109 @@
+"""The procedural problems of reasoning-gym as text worlds: one question, an answer, and its own verifier's score.
+
+Needs the extra `assay[reasoning-gym]`. The seed makes the problem; `config` are the options of its data set, by which
+it is made harder. The scorer is theirs: what it pays is told as the fact `score`, and `solved` asks for the whole.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from assay.errors import UserError
+
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["ReasoningGymKnobs", "ReasoningGymWorld"]
+
+
+class ReasoningGymKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `reasoning-gym`. `turns` 0: one answer."""
+
+    dataset: Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,80}$")]
+    """Its name there, for example chain_sum."""
+    config: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
+    """Options of the data set, for example `{"min_terms": 4}`."""
+
+
+class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Give the answer, and nothing else, as the question asks for it."""
+
+    text: Annotated[str, Meta(max_length=20_000)]
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    score: float | None = None
+    """Of the last answer."""
+
+
+class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "reasoning-gym"
+    Knobs = ReasoningGymKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"answer": _Answer}
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        try:
+            import reasoning_gym
+        except ImportError as exc:
+            message = f"the world 'reasoning-gym' needs {exc.name}: pip install 'assay[reasoning-gym]'"
+            raise UserError(message) from exc
+        if not self.knobs.solvable:
+            message = "problems of reasoning-gym have no unsolvable twins"
+            raise ValueError(message)
+        name, given = self.knobs.dataset, self.knobs.config
+        try:
+            self._dataset = reasoning_gym.create_dataset(name, seed=self.seed % 2**31, size=1, **given)
+            self._entry: dict[str, Any] = self._dataset[0]
+        except (ValueError, TypeError, AssertionError, KeyError) as exc:
+            message = f"reasoning-gym does not make {name!r} with {given}: {exc}"
+            raise ValueError(message) from exc
+        answer = self._entry.get("answer")
+        self._known = str(answer) if answer is not None and self._score(str(answer)) >= 1 else None
+        self.limit = self.knobs.turns or 1
+        self.now = _Now()
+
+    def _score(self, text: str) -> float:
+        return min(1.0, max(0.0, float(self._dataset.score_answer(text, self._entry))))
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        return "Answer the question."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        return str(self._entry["question"])
+
+    def do_answer(self, given: _Answer) -> Turn:
+        """Scored by the data set's own scorer; the end where it is right, or was the last."""
+        self.now.score = score = self._score(given.text)
+        if score >= 1:
+            return Turn("right", score, True)
+        return Turn("wrong", score, self.used >= self.limit)
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return [self._entry["question"], str(self._entry.get("answer"))]
+
+    def solved(self) -> bool:
+        """See `Rules.solved`."""
+        return self.now.score is not None and self.now.score >= 1
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"score": self.now.score, **({"shortest": 1} if self._known is not None else {})}
+
+    def oracle(self) -> Act | None:
+        """See `TextWorld.oracle`: the data set's own answer, where its own scorer takes it."""
+        return None if self.over or self._known is None else ("answer", {"text": self._known})
+
+    def choices(self) -> list[Act]:
+        """See `Gives.choices`: the usual guesses."""
+        return [] if self.over else [("answer", {"text": text}) for text in ("0", "1", "yes", "no", "A", "")]

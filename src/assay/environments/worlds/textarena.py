@@ -1,0 +1,174 @@
+"""TextArena's games for one player as text worlds: one tool says what a player would type.
+
+Needs the extra `assay[textarena]`. A snapshot is the seed and what was said: restoring says it again. The games draw
+from Python's global random numbers; each world keeps a state of its own and puts the others' back, so that games do not
+disturb one another. Games that fetch word lists when they are made need those installed before.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from assay.errors import UserError
+from assay.records import canonical_bytes
+
+from .interface import Act, Turn
+from .rules import Knobs, Rules
+
+__all__ = ["TextArenaKnobs", "TextArenaWorld"]
+
+
+class TextArenaKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Knobs of `textarena`. `turns` 0: 200; the games have limits of their own."""
+
+    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,100}$")]
+    """As registered, for example TowerOfHanoi-v0."""
+
+
+class _Say(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Say something to the game, in the form that it asks for."""
+
+    text: Annotated[str, Meta(max_length=20_000)]
+
+
+class _Now(msgspec.Struct, forbid_unknown_fields=True):
+    said: list[str]
+
+
+class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
+    """See the module."""
+
+    name: ClassVar[str] = "textarena"
+    Knobs = TextArenaKnobs
+    Now = _Now
+    acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"say": _Say}
+    way: ClassVar[frozenset[str]] = frozenset({"turns"})
+
+    def lay_out(self, draw: random.Random) -> None:
+        """See `Rules.lay_out`."""
+        if not self.knobs.solvable:
+            message = "games of TextArena have no unsolvable twins"
+            raise ValueError(message)
+        self._chance: Any = None
+        self.limit = self.knobs.turns or 200
+        self.now = _Now([])
+        self._begin()
+
+    def _begin(self) -> None:
+        with self._own_chance():
+            random.seed(self.seed)
+            self._game = _made(self.knobs.id)
+            try:
+                self._game.reset(num_players=1, seed=self.seed % 2**31)
+            except (AssertionError, ValueError, TypeError) as exc:
+                message = f"{self.knobs.id} is no game for one player: {exc}"
+                raise ValueError(message) from exc
+            self._bare: Any = self._game
+            while hasattr(self._bare, "env"):
+                self._bare = self._bare.env
+            self._text = self._observed()
+        self._shown, self._reward = self._text, 0.0
+
+    @contextmanager
+    def _own_chance(self) -> Iterator[None]:
+        """Python's global random numbers, as this game left them."""
+        others = random.getstate()
+        if self._chance is not None:
+            random.setstate(self._chance)
+        try:
+            yield
+        finally:
+            self._chance = random.getstate()
+            random.setstate(others)
+
+    def _observed(self) -> str:
+        _, seen = self._game.get_observation()
+        return seen if isinstance(seen, str) else "\n".join(str(part[1]) for part in seen)
+
+    def brief(self) -> str:
+        """See `Rules.brief`."""
+        return "Play the game; what is in square brackets counts."
+
+    def looks(self) -> str:
+        """See `Rules.looks`."""
+        return self._shown.strip()
+
+    def do_say(self, given: _Say) -> Turn:
+        """One move."""
+        self.now.said.append(given.text)
+        done = self._said(given.text)
+        if done:
+            return Turn(self.looks(), self._reward, True)
+        return Turn(self.looks())
+
+    def _said(self, text: str) -> bool:
+        with self._own_chance():
+            done, _ = self._game.step(action=text)
+            if done:
+                rewards, info = self._game.close()
+                self._reward = float((rewards or {}).get(0, 0.0))
+                self._shown = str((info or {}).get(0, {}).get("reason", "the game is over"))
+                return True
+            seen = self._observed()
+        # The game repeats all that was said before.
+        self._shown = seen[len(self._text) :] if seen.startswith(self._text) else seen
+        self._text = seen
+        return False
+
+    def resume(self) -> None:
+        """See `Rules.resume`: the same is said again in another game of the same seed."""
+        self._chance = None
+        self._begin()
+        for text in self.now.said:
+            self._said(text)
+
+    def fixed(self) -> Any:
+        """See `Rules.fixed`."""
+        return []
+
+    def place(self) -> bytes:
+        """See `Rules.place`: what the game itself keeps."""
+        return canonical_bytes(_plain(getattr(self._bare.state, "game_state", None)))
+
+    def solved(self) -> bool:
+        """See `Rules.solved`: the whole reward."""
+        return self._reward >= 1
+
+    def told(self) -> dict[str, Any]:
+        """See `Rules.told`."""
+        return {"reward": self._reward}
+
+    def oracle(self) -> Act | None:
+        """Nobody advises."""
+        return None
+
+
+def _made(name: str) -> Any:
+    """The game. Raises `UserError` where TextArena is not installed, `ValueError` where it refuses."""
+    try:
+        import textarena
+    except ImportError as exc:
+        message = f"the world 'textarena' needs {exc.name}: pip install 'assay[textarena]'"
+        raise UserError(message) from exc
+    try:
+        return textarena.make(name)
+    except (ValueError, KeyError, LookupError, ImportError) as exc:
+        message = f"TextArena does not make {name!r}: {' '.join(str(exc).split())[:300]}"
+        raise ValueError(message) from exc
+
+
+def _plain(value: Any) -> Any:
+    """What a game keeps as plain data; what is none as its text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    return value if isinstance(value, str | int | float | bool | None) else type(value).__name__
