@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.records import Body, Observation, Step, StepTaken
+from assay.records import AttemptStarted, Body, Observation, Step, StepTaken
 from assay.store import RunStore, seal
+from assay.store.same_task import attempts_at
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -55,4 +56,19 @@ def test_the_row_of_one_chain_is_the_one_of_all(tmp_path: Path, fill: Fill) -> N
             rows = {row.chain: row for row in store.attempts()}
             assert {chain: store.row(chain) for chain in rows} == rows
             assert store.row("absent") is None
+        seal(tmp_path, "r")
+
+
+def test_attempts_at_a_task_are_those_of_all(tmp_path: Path, chain: Chain) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        for number in range(3):
+            store.append(f"c{number}", chain(store.blobs.put(b"x"), number))
+        other = AttemptStarted("r", "o", 'wants "t"', "blake3:" + "2" * 64, "t", None, 0, 0, at=9.0)
+        store.append("other", [other])
+    for _ in range(2):
+        with RunStore.open(tmp_path, "r") as store:
+            every = [row for row in store.attempts() if row.task == "t"]
+            assert attempts_at(store, "t", every[0].task_digest) == every
+            assert attempts_at(store, "t", "blake3:" + "2" * 64) == []
+            assert [row.chain for row in attempts_at(store, other.task, other.task_digest)] == ["other"]
         seal(tmp_path, "r")

@@ -202,6 +202,13 @@ class SealedRun:
         groups = self._groups_of("trajectories", chain)
         return next(iter(self._chosen(groups, lambda table: pc.equal(table["chain"], chain))), None)
 
+    def of_task(self, task: str) -> list[AttemptRow]:
+        """The rows of a task."""
+        import pyarrow.compute as pc
+
+        groups = self._within("trajectories", "task", task)
+        return self._chosen(groups, lambda table: pc.equal(table["task"], task), ("task",))
+
     def near(self, attempt: str) -> list[AttemptRow]:
         """The rows whose chain or attempt is called so; where there is none, whose attempt's name begins so.
 
@@ -328,18 +335,20 @@ class SealedRun:
             known = [metadata.row_group(number).column(at).statistics for number in range(metadata.num_row_groups)]
         return [n for n, k in enumerate(known) if k is None or not k.has_min_max or k.min <= value <= k.max]
 
-    def _chosen(self, groups: Sequence[int], which: Callable[[Any], Any]) -> list[AttemptRow]:
-        """The rows of some row groups of `trajectories` that a mask over chain and attempt chooses."""
+    def _chosen(
+        self, groups: Sequence[int], which: Callable[[Any], Any], by: Sequence[str] = ("chain", "attempt")
+    ) -> list[AttemptRow]:
+        """The rows of some row groups of `trajectories` that a mask over some columns chooses."""
         import numpy as np
         import pyarrow.compute as pc
 
         if not groups:
             return []
         found: list[AttemptRow] = []
-        self._require("trajectories", ["chain", "attempt", "row"])
+        self._require("trajectories", [*by, "row"])
         with _readable(self.folder / "trajectories.parquet"):
             file = self._file("trajectories")
-            table = file.read_row_groups(list(groups), columns=["chain", "attempt"], use_threads=False)
+            table = file.read_row_groups(list(groups), columns=list(by), use_threads=False)
             at = np.flatnonzero(pc.fill_null(which(table), False).to_numpy())
             ends = np.cumsum([file.metadata.row_group(group).num_rows for group in groups])
             for number in np.unique(np.searchsorted(ends, at, side="right")):

@@ -15,9 +15,10 @@ from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted
 from assay.store import ADMISSION, RunStore, standing_of
 from assay.store.chain import event_of
+from assay.store.same_task import attempts_at
 
 from . import attempt_names as names
-from .chains import Chain, opened
+from .chains import Chain, chain_of, opened
 from .cited import findings_of, verdicts_of
 from .exchanges import call_of, exchange, tokens_part
 from .interface import Fields, View, json_bytes
@@ -143,9 +144,8 @@ def _tokens(root: Path, fields: Fields) -> bytes:
 def _siblings(root: Path, fields: Fields) -> bytes:
     """The attempts at the same task in the same run, this one among them."""
     with RunStore.open(root, fields["run"]) as store, store.snapshot():
-        own = store.row(fields["chain"])
-        rows = [row for row in store.attempts() if own is not None and row.task_digest == own.task_digest]
-        rows = [row for row in rows if row.task == own.task and row.agent != ADMISSION] if own is not None else []
+        own = chain_of(store, fields["chain"]).row
+        rows = [row for row in attempts_at(store, own.task, own.task_digest) if row.agent != ADMISSION]
         shown = rows[:MOST_SIBLINGS]
         stands = standing_of(store, shown)
     told = [

@@ -24,6 +24,9 @@ __all__ = ["blobs", "calls", "lines", "outlines", "pictures", "shown", "siblings
 PARTS: Final = 8
 """Pieces of a text, and parts of a call's tokens, that an export holds."""
 
+NEIGHBOURS: Final = 2000
+"""Attempts of an export that know of those beside them."""
+
 
 def _chains(root: Path, run: str) -> list[str]:
     with RunStore.open(root, run) as store:
@@ -44,8 +47,8 @@ def outlines(root: Path, run: str) -> Iterator[str]:
 
 
 def siblings(root: Path, run: str) -> Iterator[str]:
-    """What else was tried at each attempt's task."""
-    for chain in _chains(root, run):
+    """What else was tried at the tasks of the first attempts."""
+    for chain in _chains(root, run)[:NEIGHBOURS]:
         yield named("run", run, "attempt", chain, "siblings")
 
 
