@@ -6,7 +6,7 @@ from .shared import JsonOption
 
 __all__ = ["plugins"]
 
-KINDS = ("agents", "environments", "checks", "tasks", "formats", "signals")
+KINDS = ("agents", "environments", "checks", "tasks", "formats", "signals", "advantages")
 
 
 def plugins(as_json: JsonOption = False) -> None:

@@ -241,11 +241,11 @@ class _Writing:
             new_file(out / "instances.jsonl") as instances,
         ):
             for one in found:
-                told.write(msgspec.json.encode(recovered_line(one)) + b"\n")
+                opening = openings.get((one.failed.run, one.failed.chain))
+                told.write(msgspec.json.encode(recovered_line(one, written=opening is not None)) + b"\n")
                 if one.instance is not None:
                     instances.write(msgspec.json.encode(one.instance) + b"\n")
                     self.lessons["instances"] += 1
-                opening = openings.get((one.failed.run, one.failed.chain))
                 if opening is None:
                     continue
                 for lesson in one.lessons:

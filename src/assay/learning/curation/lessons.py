@@ -50,17 +50,18 @@ def pair_line(contrast: Contrast, failed: Trajectory, opening: Opening) -> dict[
     }  # fmt: skip
 
 
-def recovered_line(found: Recovered) -> dict[str, Any]:
-    """What `recovered.jsonl` says of a failed attempt."""
+def recovered_line(found: Recovered, *, written: bool = True) -> dict[str, Any]:
+    """What `recovered.jsonl` says of a failed attempt, and whether its lessons could be written."""
     one = found.failed
+    why = found.why if written or not found.lessons else f"{found.why}; nobody knows what its agent was told first"
     return {
         "run": one.run,
         "attempt": one.attempt,
         "chain": one.chain,
         "head": one.head,
-        "lessons": [lesson.kind for lesson in found.lessons],
-        "pair": found.contrast is not None,
-        "why": found.why,
+        "lessons": [lesson.kind for lesson in found.lessons if written],
+        "pair": found.contrast is not None and written,
+        "why": why,
     }
 
 
