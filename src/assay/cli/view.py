@@ -107,7 +107,6 @@ def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings)
 
 def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
     import asyncio
-    import gc
 
     from assay.errors import UserError
     from assay.store import list_runs
@@ -115,7 +114,6 @@ def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
     if not list_runs(chosen.root):
         message = f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store"
         raise UserError(message)
-    gc.set_threshold(100_000, 50, 100)  # views are many small objects without cycles
     try:
         asyncio.run(_serving(chosen, port, no_open=no_open))
     except KeyboardInterrupt:

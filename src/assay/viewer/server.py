@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import hmac
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -156,6 +157,8 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
     from aiohttp import web
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)  # views are many small objects without cycles
     viewer = Viewer(root, token or secrets.token_urlsafe(24))
     runner = web.ServerRunner(
         web.Server(viewer.answer, access_log=None, max_line_size=LONGEST_LINE), shutdown_timeout=1.0
@@ -173,6 +176,7 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
     finally:
         await runner.cleanup()
         viewer.close()
+        gc.set_threshold(*before)
 
 
 def _file(name: str) -> web.Response:

@@ -17,6 +17,7 @@ Assay.columns = (view) => {
   let haystack = null;
   let searched = { words: null, mask: null };
   let orders = new Map();
+  let lacks = new Map();
   let sorting = { name: null, down: false };
   columns.chain.forEach((chain, row) => places.set(chain, row));
 
@@ -91,9 +92,15 @@ Assay.columns = (view) => {
     FACETS.forEach((name, at) => {
       facets[name] = new Map();
       names[name].forEach((value, code) => facets[name].set(value, tallies[at][code + 1]));
-      if (tallies[at][0] || columns[name].includes(-1)) facets[name].set(NONE, tallies[at][0]);
+      if (lacking(name)) facets[name].set(NONE, tallies[at][0]);
     });
     return facets;
+  }
+
+  /* Whether some attempt has no text in a column. */
+  function lacking(name) {
+    if (!lacks.has(name)) lacks.set(name, columns[name].includes(-1));
+    return lacks.get(name);
   }
 
   function arranged(inside, found) {
@@ -171,7 +178,7 @@ Assay.columns = (view) => {
         columns[name][row] = names[name] ? (given < 0 ? -1 : code(name, other.names[name][given])) : given;
       }
     }
-    [haystack, orders, searched] = [null, new Map(), { words: null, mask: null }];
+    [haystack, orders, lacks, searched] = [null, new Map(), new Map(), { words: null, mask: null }];
   }
 
   return {

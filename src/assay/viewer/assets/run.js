@@ -295,7 +295,7 @@
     const focused = focusKey(state.cards);
     fill(state.cards, CARDS.map(([name, title]) => {
       const counts = facets[name];
-      const known = [...counts].filter(([value, number]) => value !== state.table.none && (number || has(state, name, value)));
+      const known = [...counts].filter(([value]) => value !== state.table.none);
       if (!known.length && name !== "outcome") return null;
       const kind = (value) => (name === "again" ? AGAIN[value] || "unknown" : value);
       const order = name === "outcome" ? Assay.outcomes : ["pass", "fail", "unknown", "error", "agree", "disagree", "flaky", "cannot"];
@@ -307,7 +307,7 @@
       if (missing) share.none = missing;
       return h("div", { class: "card panel" }, h("h2", null, title), Assay.bar(share, { label: title }),
         h("ul", null, known.map(([value, number]) => valueButton(state, name, value, number, total, kind(value))),
-          missing && name !== "outcome" ? valueButton(state, name, state.table.none, missing, total, "none") : null));
+          counts.has(state.table.none) && name !== "outcome" ? valueButton(state, name, state.table.none, missing, total, "none") : null));
     }));
     refocus(state.cards, focused);
   }
@@ -315,7 +315,7 @@
   function valueButton(state, name, value, number, total, kind) {
     const words = value === state.table.none ? "none given" : name === "outcome" ? Assay.outcomeWord(value) : value;
     return h("li", null, h("button", { type: "button", class: "value", "aria-pressed": has(state, name, value) ? "true" : "false",
-      "data-key": `${name} ${value}`, onclick: () => toggle(state, name, value) },
+      "data-key": `${name} ${value}`, "data-count": number ? null : "0", onclick: () => toggle(state, name, value) },
     h("span", { class: "dot", "data-status": kind }), h("span", { class: "value-name" }, line(words)),
     h("span", { class: "value-count" }, format.count(number)),
     h("span", { class: "value-share" }, format.share(number, total))));
@@ -325,8 +325,8 @@
     const focused = focusKey(state.side);
     const lists = state.side.querySelector(".facet-lists");
     fill(lists, SIDE.map(([name, title]) => {
-      const every = [...facets[name]].filter(([value, number]) => number || has(state, name, value));
-      if (every.length < 2 && !(state.chosen[name] || { size: 0 }).size) return null;
+      const every = [...facets[name]];
+      if (every.length < 2) return null;
       every.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
       const most = Math.max(1, ...every.map(([, number]) => number));
       const all = state[`all-${name}`];
@@ -335,7 +335,7 @@
       return h("div", { class: "facet", role: "group", "aria-label": title }, h("h3", null, title),
         h("ul", null, shown.map(([value, number]) => h("li", null,
           Assay.size(h("button", { type: "button", class: "value", "aria-pressed": has(state, name, value) ? "true" : "false",
-            "data-key": `${name} ${value}`, title: plainName(value), onclick: () => toggle(state, name, value) },
+            "data-key": `${name} ${value}`, "data-count": number ? null : "0", title: plainName(value), onclick: () => toggle(state, name, value) },
           h("span", { class: "value-name" }, line(value)), h("span", { class: "value-count" }, format.count(number))),
           { "--share": number / most })))),
         more > 0 ? h("button", { type: "button", class: "quiet", onclick: () => { state[`all-${name}`] = true; draw(state, { keep: true }); } },

@@ -34,7 +34,8 @@
       data.runs.length ? [
         h("div", { class: "tools" }, search, told),
         h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Runs" },
-          h("table", { class: "plain" }, h("thead", null, h("tr", null, heads.map((name) => h("th", { scope: "col" }, name)))), body)),
+          h("table", { class: "plain all-runs" }, h("thead", null, h("tr", null,
+            heads.map((name) => h("th", { scope: "col", class: name === "Attempts" || name === "Tasks" ? "number" : null }, name)))), body)),
         h("p", null, more),
       ] : h("div", { class: "panel empty" }, "There are no runs in this store. ", h("code", null, "assay run"), " makes one, ",
         h("code", null, "assay demo"), " shows the whole."));
