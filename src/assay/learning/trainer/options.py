@@ -74,7 +74,7 @@ class Optimise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """AdamW's memory of squared gradients; its memory of gradients is 0.9."""
     clip: Positive = 1.0
     """Largest norm of the gradient; a larger one is scaled down to it."""
-    tokens_at_once: Count = 16384
+    tokens_at_once: Count = 4096
     """Tokens, padding included, of one pass forward and back; a step of more is accumulated over several passes, to the
     same gradient."""
 

@@ -1,0 +1,123 @@
+"""What a policy gradient must not be taken over is refused or dropped, and said."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from assay.errors import UserError
+from assay.learning.trainer.dpo import pairs_of
+from assay.learning.trainer.optimise import Optimiser
+from assay.learning.trainer.options import Optimise, PolicyGradientOptions
+from assay.learning.trainer.policy_gradient import fresh, require_unbent, update
+from assay.learning.trainer.rollouts import kept, longest_loss, lost
+from assay.learning.trainer.sft import drawn
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.quick
+ONE = {"temperature": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "told"),
+    [
+        ({**ONE, "top_p": 0.9}, "top_p=0.9"),
+        ({**ONE, "top_k": 20}, "top_k=20"),
+        ({**ONE, "min_p": 0.05}, "min_p=0.05"),
+        ({"temperature": 0.7}, "temperature=0.7"),
+        ({}, "does not say its temperature"),
+    ],
+)
+def test_a_cut_or_bent_distribution_is_refused(row: Any, sampling: Any, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        require_unbent([row("a", [1, 2], [(1, 2)], sampling=sampling)])
+
+
+def test_the_whole_distribution_is_taken_however_it_was_said(row: Any) -> None:
+    require_unbent(
+        [row("a", [1, 2], [(1, 2)], sampling={**ONE, "top_k": -1}), row("b", [1, 2], [(1, 2)], sampling=ONE)]
+    )
+
+
+def test_an_engine_that_runs_another_model_stops_the_training(policy: Any, row: Any) -> None:
+    optimiser = Optimiser(policy.model, Optimise(), 1)
+    before = policy.model.table.detach().clone()
+    with pytest.raises(UserError, match="do not run the same model"):
+        update(policy, optimiser, [row("a", [1, 2, 3], [(1, 3)], off=0.1)], PolicyGradientOptions())
+    assert (policy.model.table == before).all()
+
+
+def test_the_gap_is_measured_over_what_the_present_weights_sampled(policy: Any, row: Any) -> None:
+    rows = [row("a", [1, 2, 3], [(1, 3)], off=0.001), row("b", [1, 2], [(1, 2)], off=5.0, version="v0")]
+    measured = update(policy, Optimiser(policy.model, Optimise(), 1), rows, PolicyGradientOptions())
+    assert measured["gap_most"] == pytest.approx(0.001, abs=1e-5)
+    assert measured["gap_tokens"] == 2
+
+
+@pytest.mark.parametrize("how", [{"advantage": None}, {"origin": "rendered"}])
+def test_credit_on_sampled_tokens_is_needed(policy: Any, row: Any, how: dict[str, Any]) -> None:
+    import msgspec
+
+    given = row("a", [1, 2], [(1, 2)], **{k: v for k, v in how.items() if k == "advantage"})
+    if "origin" in how:
+        given = msgspec.structs.replace(given, origin="rendered")
+    with pytest.raises(UserError, match=r"no advantages|rendered"):
+        update(policy, Optimiser(policy.model, Optimise(), 1), [given], PolicyGradientOptions())
+
+
+def test_attempts_of_old_and_of_unknown_weights_are_dropped_with_their_reason(row: Any) -> None:
+    rows = [row(name, [1, 2], [(1, 2)], version=name) for name in ("v0", "v1", "v2", "vx")]
+    found, reasons = fresh(rows, ["v0", "v1", "v2"], 1)
+    assert [one.chain for one in found] == ["v1", "v2"]
+    assert reasons == {"stale": 1, "unknown version": 1}
+
+
+def test_a_correction_weighs_what_the_sampler_found_likelier_less(policy: Any, row: Any) -> None:
+    rows = [row("a", [1, 2, 3], [(1, 3)], off=0.5, version="v0"), row("b", [1, 2], [(1, 2)])]
+    options = PolicyGradientOptions(correction="token", most_lag=1)
+    plain = update(policy, Optimiser(policy.model, Optimise(), 9), rows, PolicyGradientOptions())
+    weighed = update(policy, Optimiser(policy.model, Optimise(), 9), rows, options)
+    assert plain["loss"] == pytest.approx(-1.0, abs=1e-5)
+    assert abs(weighed["loss"]) < abs(plain["loss"])
+
+
+def ended(attempt: str, at: float, **how: Any) -> Any:
+    return SimpleNamespace(attempt=attempt, finished=at, **({"broke": None, "stopped": None} | how))
+
+
+def test_lost_attempts_are_named_and_a_line_of_them_is_seen() -> None:
+    rows = [ended("a", 1.0, stopped="wall_s"), ended("b", 3.0, broke="provider"), ended("c", 2.0, stopped="turns"),
+            ended("d", 4.0, stopped="wall_s")]  # fmt: skip
+    assert [(one.attempt, one.reason) for one in lost(rows)] == [
+        ("a", "hung"), ("b", "broke: provider"), ("d", "hung")]  # fmt: skip
+    assert [one.attempt for one in longest_loss(rows)] == ["b", "d"]
+
+
+def test_what_is_kept_follows_the_verdicts(row: Any) -> None:
+    import msgspec
+
+    doubted = msgspec.structs.replace(row("b", [1, 2], [(1, 2)]), doubt="integrity failed")
+    rows = [row("a", [1, 2], [(1, 2)]), doubted, row("c", [1, 2], [(1, 2)], outcome="fail"),
+            row("d", [1, 2], [(1, 2)], outcome="unknown")]  # fmt: skip
+    names = {keep: "".join(one.chain for one in kept(rows, keep)) for keep in ("all", "passed", "card")}  # type: ignore[arg-type]
+    assert names == {"all": "abc", "passed": "ab", "card": "a"}
+
+
+def test_pairs_are_two_answers_to_one_prompt_and_no_answer_that_also_won(row: Any) -> None:
+    rows = [
+        row("a", [1, 2, 6, 3], [(1, 2), (3, 4)]),
+        row("b", [1, 4, 6, 3], [(1, 2), (3, 4)], outcome="fail"),
+        row("c", [1, 2, 6, 5], [(1, 2), (3, 4)], outcome="fail"),
+        row("d", [1, 5], [(1, 2)], outcome="fail", group="other"),
+    ]
+    found = [(p.prompt.tolist(), p.chosen.tolist(), p.rejected.tolist()) for p in pairs_of(rows)]
+    assert found == [([1], [2], [4]), ([1, 2, 6], [3], [5])]
+
+
+def test_everything_is_drawn_once_before_anything_twice_whatever_was_drawn_before() -> None:
+    steps = [drawn(5, 2, step, 7) for step in range(5)]
+    assert sorted(steps[0] + steps[1] + steps[2][:1]) == list(range(5))
+    assert drawn(5, 2, 3, 7) == steps[3]
+    assert sorted(drawn(3, 7, 0, 1)[:6]) == [0, 0, 1, 1, 2, 2]
