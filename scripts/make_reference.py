@@ -674,6 +674,13 @@ def llms_page() -> str:
     return made
 
 
+def worlds_page() -> str:
+    """docs/reference/worlds.md."""
+    made = importlib.import_module(f"{__package__}.worlds_page" if __package__ else "worlds_page")
+    page: str = made.worlds_page(field_table)
+    return page
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "configuration.md": configuration_page,
@@ -689,6 +696,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules_page,
     "volatile.md": volatile_page,
     "covered.md": covered_page,
+    "worlds.md": worlds_page,
     "formats.md": formats_page,
 }
 

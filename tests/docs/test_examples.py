@@ -21,6 +21,7 @@ SAYS = {
     "import_runs.py": "0 read, 1 there already, 1 unreadable",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "first_run.py": "pass reward 1",
+    "jugs_world.py": "jugs-1-2 pass in 4 acts",
     "judge_a_run.py": "standing: fail",
     "own_credit.py": "brevity aware   +0.50 +0.17",
     "prove_a_record.py": "its first 8 events are not those of the receipt",

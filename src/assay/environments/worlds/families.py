@@ -7,6 +7,7 @@ tasks are the same whatever `n` is.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -51,7 +52,9 @@ class WorldTasks:
     """
 
     kind: ClassVar[str]
-    """Short name of the world."""
+    """The world: its short name, `module:Class`, or `path/file.py:Class`."""
+    short: ClassVar[str] = ""
+    """What its tasks are called after; default: the kind, which has to be short then."""
     tables: ClassVar[frozenset[str]] = frozenset()
     """Knobs that are tables; as an option they are written `key:value+key:value`."""
     naive: ClassVar[dict[str, Any] | None] = None
@@ -62,11 +65,12 @@ class WorldTasks:
     ) -> None:
         if check not in ("true", "naive", True) or (check == "naive" and self.naive is None):
             known = "true" if self.naive is None else "true or naive"
-            message = f"check={check} of the family {self.kind!r}: expected {known}"
+            message = f"check={check} of the family {self.short or self.kind!r}: expected {known}"
             raise UserError(message)
         if part not in ("all", "train", "test"):
-            message = f"part={part} of the family {self.kind!r}: expected all, train or test"
+            message = f"part={part} of the family {self.short or self.kind!r}: expected all, train or test"
             raise UserError(message)
+        self._short = self.short or self.kind
         self._naive, self._part, self._twins = check == "naive", part, twins
         try:
             self._knobs = {name: _pairs(value) if name in self.tables else value for name, value in knobs.items()}
@@ -89,7 +93,7 @@ class WorldTasks:
         """Seeds of worlds of this part, until none is found."""
         number = missed = 0
         while missed < _SEARCH:
-            found = int.from_bytes(blake3(f"{self.kind}/{seed}/{number}".encode()).digest()[:6], "big")
+            found = int.from_bytes(blake3(f"{self._short}/{seed}/{number}".encode()).digest()[:6], "big")
             number += 1
             if self._part == "all" or self._part == _part_of(self._likeness(found)):
                 missed = 0
@@ -97,9 +101,13 @@ class WorldTasks:
             else:
                 missed += 1
 
+    @cached_property
+    def _kind(self) -> Any:
+        return world_kind(self.kind)  # once: a class in a file is read anew each time
+
     def _world(self, parameters: dict[str, Any], seed: int) -> Any:
         try:
-            return text_world(world_kind(self.kind), parameters, seed)
+            return text_world(self._kind, parameters, seed)
         except ValueError as exc:
             raise UserError(str(exc)) from exc
 
@@ -122,14 +130,14 @@ class WorldTasks:
         checks = (Check(name, "facts", {"expected": expected}),)
         spec = EnvironmentSpec(self.kind, parameters, world_seed)
         return Task(
-            id=f"{self.kind}-{seed}-{number}" + ("" if solvable else "-twin"),
+            id=f"{self._short}-{seed}-{number}" + ("" if solvable else "-twin"),
             instruction=instruction,
             environment=spec,
             checks=checks,
             digest=digest_record([instruction, spec, checks]),
             split=None if self._part == "all" else self._part,
-            tags=(self.kind,),
-            source=f"family {self.kind}, seed {seed}",
+            tags=(self._short,),
+            source=f"family {self._short}, seed {seed}",
         )
 
 
