@@ -40,7 +40,7 @@ class Ablated(msgspec.Struct, frozen=True):
     replays: str
     """The run that the replays are."""
     rewards: dict[int, float]
-    """`Step.index` to 1 for a pass and 0 for a fail of what is left; a step whose replay was not judged is not in it."""
+    """`Step.index` to 1 for a pass and 0 for a fail of what is left; without steps whose replay was not judged."""
 
 
 async def left_out(

@@ -31,7 +31,7 @@ from .config import CurateConfig, CurateReport
 from .interface import Candidate, Stage
 from .lessons import lesson_line, opening_for, pair_line, recovered_line
 from .measures import Measured, finished, measure
-from .recover import Recovered, recover
+from .recover import recover
 from .select import Selected, counts, parse_stage, select
 from .similar import HeldOut
 from .teacher import Student, rank_and_surprisal
@@ -39,6 +39,7 @@ from .teacher import Student, rank_and_surprisal
 __all__ = ["CurateConfig", "CurateReport", "curate", "kept_chains"]
 
 DECISIONS, MANIFEST, ROWS, CONVERSATIONS = "decisions.jsonl", "manifest.json", "rows.parquet", "conversations.jsonl"
+UNTOLD = "it asked no model, and nobody knows what its agent was told"
 STUDENT = "assay.learning.curation.student:TransformersStudent"
 
 
@@ -218,8 +219,8 @@ class _Writing:
         try:
             opening = reader.opening(trajectory)
             found = list(conversations(trajectory, opening))
-        except UserError as exc:
-            self.missing[f"no conversation: {exc}"] += 1
+        except UserError:
+            self.missing[f"no conversation: {UNTOLD}"] += 1
             return
         for told in found:
             source = {"run": one.run, "attempt": one.attempt, "chain": one.chain, "head": one.head, "task": one.task,
@@ -229,11 +230,10 @@ class _Writing:
 
     async def recover(self, out: Path) -> None:
         """Lessons from the failed attempts that were kept, and what came of each."""
-        failed = [t for _, t in self._trajectories() if t.outcome == "fail"]
-        if not failed:
+        openings = self._failed()
+        if not openings:
             self.missing["no failed attempt was kept: --where verdicts:outcome=fail keeps them"] += 1
-        found = await recover(failed, self._config, self._settings)
-        openings = self._openings(found)
+        found = await recover([one for one, _ in openings.values()], self._config, self._settings)
         with (
             new_file(out / "recovered.jsonl") as told,
             new_file(out / "lessons.jsonl") as lessons,
@@ -241,7 +241,7 @@ class _Writing:
             new_file(out / "instances.jsonl") as instances,
         ):
             for one in found:
-                opening = openings.get((one.failed.run, one.failed.chain))
+                _, opening = openings[one.failed.run, one.failed.chain]
                 told.write(msgspec.json.encode(recovered_line(one, written=opening is not None)) + b"\n")
                 if one.instance is not None:
                     instances.write(msgspec.json.encode(one.instance) + b"\n")
@@ -255,17 +255,19 @@ class _Writing:
                     pairs.write(msgspec.json.encode(pair_line(one.contrast, one.failed, opening)) + b"\n")
                     self.lessons["pairs"] += 1
 
-    def _openings(self, found: Sequence[Recovered]) -> dict[tuple[str, str], Opening]:
-        """What the agents of those that teach anything were told first."""
-        wanted = {(one.failed.run, one.failed.chain) for one in found if one.lessons}
-        openings: dict[tuple[str, str], Opening] = {}
+    def _failed(self) -> dict[tuple[str, str], tuple[Trajectory, Opening | None]]:
+        """The failed attempts that were kept, each with what its agent was told first, where anybody knows."""
+        found: dict[tuple[str, str], tuple[Trajectory, Opening | None]] = {}
         for reader, trajectory in self._trajectories():
-            if (trajectory.run, trajectory.chain) in wanted:
-                try:
-                    openings[trajectory.run, trajectory.chain] = opening_for(reader, trajectory)
-                except UserError as exc:
-                    self.missing[f"no lesson: {exc}"] += 1
-        return openings
+            if trajectory.outcome != "fail":
+                continue
+            opening = None
+            try:
+                opening = opening_for(reader, trajectory)
+            except UserError:
+                self.missing[f"no lesson: {UNTOLD}"] += 1
+            found[trajectory.run, trajectory.chain] = trajectory, opening
+        return found
 
 
 def _report(
