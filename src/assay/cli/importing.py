@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from assay.rollout.exporting import ExportConfig
+from assay.learning.export.config import WriteConfig
 from assay.rollout.importing import ImportConfig
 
 from .options import takes_config
@@ -79,28 +79,38 @@ def _sum_up(report: ImportReport) -> None:
         say(f"next: assay stats {report.run}; assay audit {report.run}")
 
 
-@takes_config(ExportConfig, arguments=())
+@takes_config(WriteConfig, arguments=())
 def export(
-    config: ExportConfig, run: RunArgument = None, store: StoreOption = None, as_json: JsonOption = False
+    config: WriteConfig, run: RunArgument = None, store: StoreOption = None, as_json: JsonOption = False
 ) -> None:
-    """Writes a run in another format; what that cannot hold is listed in OUT.losses.json, never dropped in silence.
+    """Writes a run in another format, or for a trainer; what the target cannot hold is listed in OUT.losses.json.
 
     The last try of each attempt is written, with what was learnt about it since. A pass that something speaks against
-    is marked in the target's own field where it has one, and in the list.
+    is marked in the target's own field where it has one, left out of what trainers take, and named in the list.
+    Nothing is written for a trainer out of a run whose chain does not hold, or out of tokens that are not certified.
 
     Examples:
 
       assay export RUN --to atif --out trajectories/
 
       assay export RUN --to chat --out rows.jsonl
+
+      assay export RUN --to trl-sft --out sft.parquet --model checkpoints/base --rendered
+
+      assay export RUN --to prime-rl --out step/ --credit gigpo
     """
+    from assay.learning.export.exporting import TARGETS, export_for_training
     from assay.rollout.exporting import export_run
 
     from .output import emit_json
 
     settings = settings_with(store)
     with _Line() as line:
-        report = export_run(pick_run(run, settings), config, settings, lambda n: line.show(f"{n:,} written"))
+        name, told = pick_run(run, settings), lambda n: line.show(f"{n:,} written")
+        if config.to in TARGETS:
+            report = export_for_training(name, config, settings, told)
+        else:
+            report = export_run(name, config.as_format(), settings, told)
     if as_json:
         emit_json(report)
     else:
@@ -108,9 +118,12 @@ def export(
 
 
 def _told(report: ExportReport) -> None:
+    from assay.learning.export.exporting import TARGETS
+
     from .output import plain, say
 
-    typer.echo(plain(f"{report.written:,} trajectories of {report.run} as {report.format}: {report.out}"))
+    what = "examples" if report.format in TARGETS else "trajectories"
+    typer.echo(plain(f"{report.written:,} {what} of {report.run} as {report.format}: {report.out}"))
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
     say(f"not held: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
     if report.doubted:

@@ -32,6 +32,7 @@ _SINGULAR = {
     "allocate_options": "--allocate-option",
     "agents": "--agent",
     "contracts": "--contract",
+    "credit_options": "--credit-option",
     "families": "--family",
     "kinds": "--kind",
     "policies": "--policy",
@@ -225,6 +226,9 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, help_text: str) -> Any:
     option = typer.Option(flag, help=help_text + shown, show_default=False)
     if hint is bool:
         return Annotated[bool | None, option]
+    if hint == bool | None:  # three answers: yes, no, and nothing said
+        both = typer.Option(f"{flag}/--no-{flag[2:]}", help=help_text + shown, show_default=False)
+        return Annotated[bool | None, both]
     if origin is tuple:
         return Annotated[list[str] | None, option]
     return Annotated[_plain(hint) | None, option]

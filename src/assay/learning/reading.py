@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.gateway.tokens import Attributes
+from assay.gateway.tokens import Attributes, Refusal
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Trajectory, digest_bytes
 from assay.rollout.exporting import whole
@@ -92,7 +92,7 @@ class Reader:
     def __init__(self, store: RunStore, config: RowsConfig, tell: Tell, past: PastTasks) -> None:
         self._store = store
         self._config = config
-        self._tell = tell
+        self.tell = tell
         self._past = past
         self._learnt = learnt(store.layout.root, store.run)
         self._theirs = store.manifest().get("kind") == "import"
@@ -123,19 +123,26 @@ class Reader:
             if row.chain in decided:
                 yield self._whole(row)
             elif row.retried:
-                self._tell(row.attempt, "attempt", f"try {row.retry} broke and was made again")
+                self.tell(row.attempt, "attempt", f"try {row.retry} broke and was made again")
             else:
-                self._tell(row.attempt, "attempt", "it is not decided: it did not end, or is a certificate")
+                self.tell(row.attempt, "attempt", "it is not decided: it did not end, or is a certificate")
 
     def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
         """Its rows. Raises `UserError` as `rows_of_run`."""
-        refused = self._config.uncertified
-        found = sampled_rows(trajectory, renderer=self.renderer, tokenizer=self.tokenizer, uncertified=refused)
-        for turn in (turn for row in found for turn in row.turns if not turn.certified):
-            self._tell(trajectory.attempt, "span", f"call {turn.call} has no certificate and is not trained")
+
+        def refused(one: Refusal) -> None:
+            self.tell(trajectory.attempt, "span", f"call {one.call} is not trained: {one.reason}")
+
+        found = sampled_rows(
+            trajectory,
+            renderer=self.renderer,
+            tokenizer=self.tokenizer,
+            uncertified=self._config.uncertified,
+            tell=refused,
+        )
         if found or not self._config.rendered or self.renderer is None:
             if not found:
-                self._tell(trajectory.attempt, "tokens", "no tokens are known of it")
+                self.tell(trajectory.attempt, "tokens", "no tokens are known of it")
             return found
         opening = self._opening(trajectory)
         return rendered_rows(trajectory, self.renderer, tokenizer=self.tokenizer, opening=opening)

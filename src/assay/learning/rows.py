@@ -40,7 +40,8 @@ class TurnSpan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     step: int | None = None
     """Index of the step that came of it; None where the agent made none of it."""
     state: str | None = None
-    """Digest of the world before the turn: equal digests, equal states. None where it was not observed."""
+    """Digest of the world before the turn, or the name of its task's beginning: equal ones, equal states. None where it
+    was not observed."""
     weight_version: str | None = None
     certified: bool = False
     trained: bool = True

@@ -8,14 +8,14 @@ it hands a trajectory here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from assay.formats._writing import doubt, outcome_verdict
-from assay.gateway.tokens import Attributes, Row, Span, rows_of
+from assay.gateway.tokens import Attributes, Refusal, Row, Span, rows_of
 from assay.gateway.tokens.rows import Uncertified
 from assay.records import Certificate, ModelCall, Trajectory, VerdictKind, VerdictStatus
 from assay.store.calls import shared_prefix
@@ -36,6 +36,7 @@ def sampled_rows(
     renderer: Attributes | None = None,
     tokenizer: str | None = None,
     uncertified: Uncertified = "refuse",
+    tell: Callable[[Refusal], None] | None = None,
 ) -> list[TrainingRow]:
     """The rows of an attempt, in the order in which its lines of calls end; none where no tokens are known.
 
@@ -45,12 +46,16 @@ def sampled_rows(
         tokenizer: Content address of its tokenizer.
         uncertified: What becomes of spans without a certificate: `refuse` raises; `mask` keeps them as context;
             `keep` trains them all the same, with `TurnSpan.certified` False. The last two are logged.
+        tell: Is told of each of them.
 
     Raises:
         UserError: A span is not certified and `uncertified` is `refuse`.
     """
     calls = _calls(trajectory)
-    found = rows_of(calls.values(), uncertified=uncertified).rows
+    found, refused = rows_of(calls.values(), uncertified=uncertified)
+    if tell is not None:
+        for one in refused:
+            tell(one)
     if not found:
         return []
     known = _Known(trajectory, calls, renderer)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from assay.records import Step, Trajectory
 
-__all__ = ["TurnFacts", "imported"]
+__all__ = ["TurnFacts", "beginning", "imported"]
 
 
 class _Paid(NamedTuple):
@@ -25,7 +25,7 @@ class TurnFacts:
         self._by_index = {step.index: step for step in trajectory.steps}
         self._paid = _paid(trajectory)
         self._before: dict[int, str] = {}
-        state: str | None = None
+        state: str | None = beginning(trajectory)
         for step in trajectory.steps:
             if state is not None:
                 self._before[step.index] = state
@@ -46,6 +46,13 @@ class TurnFacts:
         wrong = any(call.error for call in step.tool_calls) or any(seen.error for seen in step.observations)
         found = {"step": step.index, "state": self._before.get(step.index), "reward": paid.reward}
         return found | {"progress": paid.progress, "error": wrong or paid.error}
+
+
+def beginning(trajectory: Trajectory) -> str:
+    """Names the state that an attempt began in: the kept one that it went on from, else that of its task."""
+    fork = trajectory.started.config.get("fork")
+    state = fork.get("state") if isinstance(fork, dict) else None
+    return str(state) if state is not None else f"beginning of {trajectory.task_digest}"
 
 
 def imported(trajectory: Trajectory) -> bool:

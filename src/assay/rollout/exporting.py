@@ -21,7 +21,7 @@ from assay.records import Body, EvidenceAdded, Trajectory, VerdictGiven, Verdict
 from assay.settings import Settings
 from assay.store import RunStore, Standing, learnt, standing
 
-__all__ = ["ExportConfig", "ExportReport", "Stands", "export_run", "sidecar_of", "whole"]
+__all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "whole"]
 
 
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ def export_run(
     with RunStore.open(settings.store, run) as store:
         exporting = _Export(store, settings.store, config.attempts, progress)
         with new_file(sidecar_of(out)) as stream:
-            losses = _Losses(stream, {"run": run, "format": format.name, "out": out.name})
+            losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
             format.write(exporting.trajectories(losses.lost), out, Writing(store.blobs.get, losses.lost))
             losses.close(exporting.stands)
     passes = [stands for stands in exporting.stands if stands.outcome == "pass"]
@@ -154,7 +154,7 @@ def _is_wanted(attempt: str, wanted: tuple[str, ...]) -> bool:
     return not wanted or any(attempt.startswith(start) for start in wanted)
 
 
-class _Losses:
+class LossFile:
     """The sidecar, written while the export goes on, because a run of many attempts has many losses."""
 
     def __init__(self, stream: BinaryIO, about: dict[str, str]) -> None:

@@ -30,6 +30,11 @@ def without_tokens(made: Trajectory) -> Trajectory:
     return msgspec.structs.replace(made, calls=calls)
 
 
+def without_tokens_in(events: list[Body]) -> list[Body]:
+    gone: dict[str, Any] = {"prompt_token_ids": None, "completion_token_ids": None, "certificate": None}
+    return [ModelCalled(msgspec.structs.replace(e.call, **gone)) if isinstance(e, ModelCalled) else e for e in events]
+
+
 def test_a_rendered_row_trains_what_the_model_would_have_said(trajectory: Make, renderer: Any) -> None:
     made = trajectory("a", "up", "right")
     (sampled,) = sampled_rows(made, renderer=renderer)
@@ -52,7 +57,7 @@ def test_steps_without_a_model_are_told_as_a_model_would_be(trajectory: Make, re
     (sampled,) = sampled_rows(made, renderer=renderer)
     assert np.array_equal(row.token_ids, sampled.token_ids)
     assert np.array_equal(row.roles, sampled.roles)
-    assert [(turn.step, turn.state) for turn in row.turns] == [(0, None), (1, "state-0")]
+    assert [(turn.step, turn.state) for turn in row.turns] == [(0, "beginning of blake3:" + "1" * 64), (1, "state-0")]
 
 
 def test_a_turn_that_follows_a_turn_begins_a_row(trajectory: Make, renderer: Any) -> None:
@@ -91,10 +96,7 @@ def test_the_opening_is_what_the_loop_tells() -> None:
 def test_a_run_without_tokens_gives_rows_only_where_it_is_asked_to_render(
     attempt: Callable[..., list[Body]], tmp_path: Path, model_folder: Path
 ) -> None:
-    events = attempt("a", "up")
-    gone: dict[str, Any] = {"prompt_token_ids": None, "completion_token_ids": None, "certificate": None}
-    plain = [ModelCalled(msgspec.structs.replace(e.call, **gone)) if isinstance(e, ModelCalled) else e for e in events]
-    root, told = store_run(tmp_path, [plain]), list[str]()
+    root, told = store_run(tmp_path, [without_tokens_in(attempt("a", "up"))]), list[str]()
     assert list(rows_of_run(root, "r", tell=lambda _, what, __: told.append(what))) == []
     assert told == ["tokens"]
     (row,) = rows_of_run(root, "r", RowsConfig(model=str(model_folder), rendered=True))

@@ -1,0 +1,73 @@
+"""Parquet tables, written in bounded memory.
+
+Messages and tools are written as JSON columns (`arrow.json`): as structs Arrow would give every call the arguments of
+all others, filled with nulls, and prompts would change without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.learning.rows import TrainingRow
+
+__all__ = ["INTS", "JSON", "NUMBERS", "TEXT", "first_trained", "sampled_logprobs", "write_table"]
+
+_GROUP = 1024
+INTS, NUMBERS, TEXT, JSON = "ints", "numbers", "text", "json"
+
+
+def write_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], out: Path) -> int:
+    """Writes rows under typed columns; how many.
+
+    Args:
+        rows: Values by column; a missing one is null. Those of JSON columns are plain data.
+        columns: Name to `INTS`, `NUMBERS`, `TEXT`, `JSON`, or a pyarrow type.
+        out: The file, which must not exist.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stored = pa.json_(pa.string())
+    kinds = {INTS: pa.list_(pa.int64()), NUMBERS: pa.list_(pa.float32()), TEXT: pa.string(), JSON: stored}
+    schema = pa.schema([(name, kinds.get(kind, kind)) for name, kind in columns.items()])
+    written, group = 0, list[Mapping[str, Any]]()
+
+    def flush() -> None:
+        arrays = []
+        for name, kind in columns.items():
+            values = [row.get(name) for row in group]
+            if kind == JSON:
+                texts = [None if value is None else msgspec.json.encode(value).decode() for value in values]
+                arrays.append(pa.array(texts, pa.string()).cast(stored))
+            else:
+                arrays.append(pa.array(values, schema.field(name).type))
+        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        for row in rows:
+            group.append(row)
+            written += 1
+            if len(group) == _GROUP:
+                flush()
+                group.clear()
+        flush()
+    return written
+
+
+def first_trained(row: TrainingRow) -> int:
+    """Where the first trained token stands: what comes before is prompt."""
+    return int(row.loss_mask.argmax())
+
+
+def sampled_logprobs(row: TrainingRow) -> list[float] | None:
+    """Log-probabilities, 0 where nothing was sampled; None where that of a trained token is not known."""
+    import numpy as np
+
+    if bool(np.isnan(row.logprobs[row.loss_mask]).any()):
+        return None
+    known: list[float] = np.nan_to_num(row.logprobs, nan=0.0).tolist()
+    return known

@@ -1,0 +1,51 @@
+"""What to export, as what, and how: for other formats and for trainers alike."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from assay.errors import UserError
+from assay.learning.reading import RowsConfig
+from assay.rollout.exporting import ExportConfig
+
+__all__ = ["Include", "WriteConfig"]
+
+Include = Literal["default", "passes", "judged", "all"]
+_OF_FORMATS = ("to", "out", "attempts")
+
+
+class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to write. Beside `to`, `out` and `attempts` the options are those of targets for trainers."""
+
+    to: str
+    """What to write: a format out of `assay formats`, or a target for trainers: trl-sft, trl-chat, trl-dpo, trl-grpo,
+    verl, prime-rl, tinker, skyrl, openai, openai-dpo, hf-dataset, rows."""
+    out: str
+    """File or folder to make; what the target cannot hold is listed in OUT.losses.json."""
+    include: Include = "default"
+    """Which attempts: `passes` that nothing speaks against, `judged` ones (plain passes and failures), or `all`;
+    `default` is what the target is for."""
+    credit: str | None = None
+    """How turns are credited, for targets that take advantages: a method out of `assay plugins`; default: grpo."""
+    credit_options: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Options of the method, as key=value."""
+    length: int = 0
+    """Tokens of a packed sequence, for targets that take such; 0: as long as the longest row."""
+    split: str = "train"
+    """Name of the split that a data set is."""
+    licence: str | None = None
+    """Licence of a data set, for its card: an identifier such as `apache-2.0`."""
+
+    def as_format(self) -> ExportConfig:
+        """The same for a format. Raises `UserError` where something was asked for that formats do not know."""
+        told = msgspec.structs.asdict(self)
+        defaults = {field.name: field.default for field in msgspec.structs.fields(type(self)) if not field.required}
+        unknown = sorted(n for n, value in told.items() if n not in _OF_FORMATS and value and value != defaults[n])
+        if unknown:
+            message = (
+                f"--{unknown[0].replace('_', '-')} is for trainers' targets, and {self.to} is a format: leave it out"
+            )
+            raise UserError(message)
+        return ExportConfig(to=self.to, out=self.out, attempts=self.attempts)

@@ -1,0 +1,111 @@
+"""A Hugging Face dataset: conversations with how each attempt stands, training rows where tokens are known, and a card.
+
+A pass that something speaks against has no `outcome` here: what it claims is in `claimed_outcome`, and why it is not
+taken for a pass in `doubt`. Names of tasks, agents and models are strangers' words: the card shows them as code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from assay.errors import UserError
+from assay.formats._writing import doubt, integrity_of, outcome_verdict
+from assay.learning.row_files import write_rows
+from assay.learning.rows import TrainingRow
+from assay.records import Trajectory
+
+from ._card import Card, Shown, card
+from ._messages import for_templates
+from ._tables import JSON, TEXT, write_table
+from .interface import Include, Source
+
+__all__ = ["HfDataset"]
+
+_SPLIT = re.compile(r"\w+(\.\w+)*", re.ASCII)
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
+_TEXTS = ("run", "chain", "head", "attempt", "task", "task_digest", "agent", "model", "outcome", "claimed_outcome",
+          "integrity", "doubt", "ended", "stopped", "broke", "branch")  # fmt: skip
+
+
+class HfDataset:
+    """See the module."""
+
+    name: ClassVar[str] = "hf-dataset"
+    title: ClassVar[str] = "Hugging Face dataset with a card (a folder)"
+    include: ClassVar[Include] = "all"
+    credit: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
+    holds: ClassVar[frozenset[str]] = frozenset(TrainingRow.__struct_fields__)
+
+    def write(self, source: Source, out: Path) -> int:
+        """See `Target.write`."""
+        split, licence = source.config.split, source.config.licence
+        _require(_SPLIT, split, "--split", "a word of letters, digits and underscores, as `train`")
+        if licence is not None:
+            _require(_LICENCE, licence, "--licence", "an identifier as Hugging Face has it, as `apache-2.0`")
+        (out / "data").mkdir(parents=True)
+        (out / "rows").mkdir()
+        shown: dict[str, Shown] = {}
+        name = f"{split}-00000-of-00001.parquet"
+        written = write_table(self._conversations(source, shown), _columns(), out / "data" / name)
+        rows = write_rows(source.rows(), out / "rows" / name)
+        if rows == 0:
+            (out / "rows" / name).unlink()
+            (out / "rows").rmdir()
+        text = card(source, Card(list(shown.values()), written, rows, split, licence))
+        (out / "README.md").write_text(text, encoding="utf-8")
+        return written
+
+    def _conversations(self, source: Source, shown: dict[str, Shown]) -> Iterator[dict[str, Any]]:
+        for trajectory, told in source.conversations():
+            about = _about(trajectory)
+            shown[trajectory.chain] = Shown(
+                trajectory.task, trajectory.task_digest, trajectory.agent, trajectory.model, about["outcome"],
+                about["integrity"], about["doubt"] is not None,
+            )  # fmt: skip
+            yield about | {
+                "branch": told.branch,
+                "messages": for_templates(told.messages),
+                "tools": told.tools or None,
+                "trained": told.own,
+            }
+
+
+def _columns() -> dict[str, Any]:
+    import pyarrow as pa
+
+    kinds = {"score": pa.float64(), "number": pa.int64(), "trained": pa.list_(pa.bool_())}
+    return {"messages": JSON, "tools": JSON, **dict.fromkeys(_TEXTS, TEXT), **kinds}
+
+
+def _about(trajectory: Trajectory) -> dict[str, Any]:
+    verdict, finished = outcome_verdict(trajectory), trajectory.finished
+    why = doubt(trajectory) if trajectory.outcome == "pass" else None
+    return {
+        "run": trajectory.run,
+        "chain": trajectory.chain,
+        "head": trajectory.head,
+        "attempt": trajectory.attempt,
+        "number": trajectory.number,
+        "task": trajectory.task,
+        "task_digest": trajectory.task_digest,
+        "agent": trajectory.agent,
+        "model": trajectory.model,
+        "outcome": None if why is not None else trajectory.outcome,
+        "claimed_outcome": trajectory.outcome if why is not None else None,
+        "score": verdict.score if verdict is not None and why is None else None,
+        "integrity": integrity_of(trajectory),
+        "doubt": why,
+        "ended": finished.ended if finished else None,
+        "stopped": finished.stopped if finished else None,
+        "broke": finished.broke if finished else None,
+    }
+
+
+def _require(pattern: re.Pattern[str], given: str, option: str, expected: str) -> None:
+    if not pattern.fullmatch(given):
+        message = f"{option} {given!r}: expected {expected}"
+        raise UserError(message)

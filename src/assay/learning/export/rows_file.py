@@ -1,0 +1,28 @@
+"""Training rows as our own Parquet file: all that a row says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from assay.learning.row_files import write_rows
+from assay.learning.rows import TrainingRow
+
+from .interface import Include, Source
+
+__all__ = ["RowsFile"]
+
+
+class RowsFile:
+    """See the module."""
+
+    name: ClassVar[str] = "rows"
+    title: ClassVar[str] = "Assay's training rows (Parquet)"
+    include: ClassVar[Include] = "all"
+    credit: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
+    holds: ClassVar[frozenset[str]] = frozenset(TrainingRow.__struct_fields__)
+
+    def write(self, source: Source, out: Path) -> int:
+        """See `Target.write`."""
+        return write_rows(source.rows(), out)

@@ -1,0 +1,64 @@
+"""Tinker: one `Datum` a line, as the SDK's own type has it, for `importance_sampling`, `ppo` and the like.
+
+Inputs are all tokens but the last, targets all but the first; what belongs to a token stands at the place of its
+target.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import UserError
+from assay.formats._writing import new_file
+from assay.learning.rows import TrainingRow
+
+from ._tables import sampled_logprobs
+from .interface import Include, Source
+
+__all__ = ["Tinker"]
+
+
+class Tinker:
+    """See the module."""
+
+    name: ClassVar[str] = "tinker"
+    title: ClassVar[str] = "Tinker datums (JSON lines)"
+    include: ClassVar[Include] = "all"
+    credit: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
+    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages"})
+
+    def write(self, source: Source, out: Path) -> int:
+        """See `Target.write`."""
+        written = 0
+        with new_file(out) as stream:
+            for row in source.rows():
+                stream.write(msgspec.json.encode(_datum(row)) + b"\n")
+                written += 1
+        return written
+
+
+def _datum(row: TrainingRow) -> dict[str, Any]:
+    known = sampled_logprobs(row)
+    if known is None or row.advantages is None:
+        missing = "log-probabilities" if known is None else "credit"
+        message = f"attempt {row.attempt} has no {missing}, and Tinker's losses need them: leave it out with --attempts"
+        raise UserError(message)
+    # The service knows no mask: a token that is not trained has the advantage 0.
+    advantages = np.where(row.loss_mask, row.advantages, 0.0)
+    inputs = {
+        "target_tokens": _tensor(row.token_ids[1:].astype(np.int64)),
+        "logprobs": _tensor(np.array(known[1:], dtype=np.float32)),
+        "advantages": _tensor(advantages[1:].astype(np.float32)),
+    }
+    chunk = {"type": "encoded_text", "tokens": row.token_ids[:-1].tolist()}
+    return {"model_input": {"chunks": [chunk]}, "loss_fn_inputs": inputs}
+
+
+def _tensor(values: NDArray[Any]) -> dict[str, Any]:
+    return {"data": values.tolist(), "dtype": str(values.dtype), "shape": [len(values)]}

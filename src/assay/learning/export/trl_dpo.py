@@ -1,0 +1,98 @@
+"""TRL 1.16 DPO: preferences between single messages.
+
+Each row has the conversation (`prompt`, `chosen`, `rejected`, `tools`), which the stock `DPOTrainer` renders; and where
+both attempts know their tokens, the very tokens too (`prompt_ids`, `chosen_ids`, `rejected_ids`), which
+`trl_trainers.dpo_trainer()` and our own trainer take as they are. In both only the one message is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.learning.rows import TrainingRow, TurnSpan
+
+from ._messages import for_templates
+from ._pairs import Pair, Side, pairs
+from ._tables import INTS, JSON, TEXT, write_table
+from .interface import Include, Source
+
+__all__ = ["TrlDpo"]
+
+Ids = NDArray[np.int32]
+
+
+class TrlDpo:
+    """See the module."""
+
+    name: ClassVar[str] = "trl-dpo"
+    title: ClassVar[str] = "TRL DPO, single messages where attempts part (Parquet)"
+    include: ClassVar[Include] = "judged"
+    credit: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
+    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "group"})
+
+    def write(self, source: Source, out: Path) -> int:
+        """See `Target.write`."""
+        messages = {"prompt": JSON, "chosen": JSON, "rejected": JSON, "tools": JSON}
+        ids = {"prompt_ids": INTS, "chosen_ids": INTS, "rejected_ids": INTS}
+        texts = {"group": TEXT, "chosen_attempt": TEXT, "rejected_attempt": TEXT}
+        return write_table(self._rows(source), messages | ids | texts, out)
+
+    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
+        found = list(pairs(source))
+        spans = _spans(source, {side.attempt for pair in found for side in (pair.chosen, pair.rejected)})
+        for pair in found:
+            ids = _tokens(pair, spans)
+            if ids is None:
+                why = "the two attempts were not told the same tokens, or none are known: only their messages are given"
+                source.lost(pair.chosen.attempt, "token_ids", why)
+            yield _messages(pair) | (ids or {})
+
+
+def _messages(pair: Pair) -> dict[str, Any]:
+    (good, at), (bad, other) = ((side.conversation, side.place) for side in (pair.chosen, pair.rejected))
+    return {
+        "prompt": for_templates(good.messages[:at]),
+        "chosen": for_templates(good.messages[: at + 1])[at:],
+        "rejected": for_templates(bad.messages[: other + 1])[other:],
+        "tools": good.tools or None,
+        "group": pair.group,
+        "chosen_attempt": pair.chosen.attempt,
+        "rejected_attempt": pair.rejected.attempt,
+    }
+
+
+Spans = dict[tuple[str, str | int], tuple[TrainingRow, TurnSpan]]
+
+
+def _spans(source: Source, attempts: set[str]) -> Spans:
+    """Where each turn of these attempts is trained, by its call, or by its step where no model was asked."""
+    found: Spans = {}
+    for row in source.rows():
+        for turn in row.turns if row.attempt in attempts else ():
+            name = turn.call or turn.step
+            if turn.trained and name is not None:
+                found[row.attempt, name] = (row, turn)
+    return found
+
+
+def _tokens(pair: Pair, spans: Spans) -> dict[str, Ids] | None:
+    """The tokens of a pair; None where the two sides were not told the same."""
+    chosen, rejected = _side(pair.chosen, spans), _side(pair.rejected, spans)
+    if chosen is None or rejected is None or not np.array_equal(chosen[0], rejected[0]):
+        return None
+    return {"prompt_ids": chosen[0], "chosen_ids": chosen[1], "rejected_ids": rejected[1]}
+
+
+def _side(side: Side, spans: Spans) -> tuple[Ids, Ids] | None:
+    name = side.conversation.calls[side.place] or side.conversation.steps[side.place]
+    known = spans.get((side.attempt, name)) if name is not None else None
+    if known is None:
+        return None
+    row, turn = known
+    return row.token_ids[: turn.start], row.token_ids[turn.start : turn.end]

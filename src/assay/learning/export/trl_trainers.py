@@ -1,0 +1,109 @@
+"""TRL trainers that take our tokens as they are. Needs `trl`; nothing here is imported without being asked for.
+
+`grpo_trainer()` gives a `GRPOTrainer` that samples nothing: rows of the file that `trl-grpo` wrote are what is trained,
+with their advantages per token and the log-probabilities of whoever sampled them. `dpo_trainer()` gives a `DPOTrainer`
+that does not render `prompt`, `chosen` and `rejected` again where the file has their tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.errors import UserError
+
+__all__ = ["dpo_trainer", "grpo_trainer", "no_reward"]
+
+_MISSING = "this needs TRL ({}): pip install 'trl>=1.16,<2' datasets accelerate"
+
+
+def no_reward(completions: list[Any], **_: Any) -> list[float]:
+    """What to give as `reward_funcs`: nothing is scored here, credit was given before."""
+    return [0.0] * len(completions)
+
+
+def grpo_trainer() -> type[Any]:
+    """The class. Its data set has the columns of a `trl-grpo` export; `num_generations` and prompts mean nothing to it.
+
+    A row's loss is weighed by `row_weight`, so that each attempt counts as much as any other.
+    """
+    try:
+        import torch
+        from torch.utils.data import RandomSampler
+        from trl import GRPOTrainer  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as exc:
+        raise UserError(_MISSING.format(exc)) from exc
+
+    class RowsGRPOTrainer(GRPOTrainer):  # type: ignore[misc, unused-ignore]
+        """See `grpo_trainer`."""
+
+        def get_train_dataloader(self) -> Any:
+            size, taken = self._train_batch_size, self._get_train_sampler
+            return self._get_dataloader(self.train_dataset, "Training", size, sampler_fn=taken, is_training=True)
+
+        def _get_train_sampler(self, dataset: Any = None) -> Any:
+            held = self.train_dataset if dataset is None else dataset
+            return RandomSampler(held, generator=torch.Generator().manual_seed(self.args.seed))
+
+        def _prepare_inputs(self, generation_batch: list[dict[str, Any]]) -> dict[str, Any]:
+            batch = grpo_batch(generation_batch, self.model.generation_config.pad_token_id, self.accelerator.device)
+            # TRL takes this number as that of all batches between two generations.
+            batch["num_items_in_batch"] *= self.args.steps_per_generation
+            return batch
+
+    return RowsGRPOTrainer
+
+
+def grpo_batch(inputs: list[dict[str, Any]], pad: int, device: Any) -> dict[str, Any]:
+    """Rows as GRPO's loss takes them: B prompts padded on the left to P, completions on the right to T."""
+    import torch
+
+    def padded(name: str, fill: float, kind: Any, *, left: bool = False) -> Any:
+        width = max(len(row[name]) for row in inputs)
+        made = torch.full((len(inputs), width), fill, dtype=kind)
+        for place, row in enumerate(inputs):
+            values = torch.tensor(row[name], dtype=kind)
+            begin = width - len(values) if left else 0
+            made[place, begin : begin + len(values)] = values
+        return made.to(device)
+
+    ones = [{"prompt": [1] * len(r["prompt_ids"]), "completion": [1] * len(r["completion_ids"])} for r in inputs]
+    inputs = [{**row, **one} for row, one in zip(inputs, ones, strict=True)]
+    tool_mask = padded("tool_mask", 0, torch.long)
+    weights = torch.tensor([row.get("row_weight") or 1.0 for row in inputs]).unsqueeze(1).to(device)
+    batch = {
+        "prompt_ids": padded("prompt_ids", pad, torch.long, left=True),
+        "prompt_mask": padded("prompt", 0, torch.long, left=True),
+        "completion_ids": padded("completion_ids", pad, torch.long),
+        "completion_mask": padded("completion", 0, torch.long),
+        "tool_mask": tool_mask,
+        "advantages": padded("advantages", 0.0, torch.float32) * weights,
+        "num_items_in_batch": tool_mask.sum(),
+    }
+    if all(row.get("old_per_token_logps") is not None for row in inputs):
+        batch["old_per_token_logps"] = padded("old_per_token_logps", 0.0, torch.float32)
+    return batch
+
+
+def dpo_trainer() -> type[Any]:
+    """The class. Its data set has the columns of a `trl-dpo` export, with tokens in every row."""
+    try:
+        from trl import DPOTrainer  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as exc:
+        raise UserError(_MISSING.format(exc)) from exc
+
+    class RowsDPOTrainer(DPOTrainer):  # type: ignore[misc, unused-ignore]
+        """See `dpo_trainer`."""
+
+        def _prepare_dataset(self, dataset: Any, *rest: Any, **named: Any) -> Any:
+            ids = ("prompt_ids", "chosen_ids", "rejected_ids")
+            if any(name not in dataset.column_names for name in ids):
+                return super()._prepare_dataset(dataset, *rest, **named)
+            empty = sum(row is None for row in dataset["prompt_ids"])
+            if empty:
+                message = (
+                    f"{empty} pairs have no tokens: leave them out, or train on messages with TRL's own DPOTrainer"
+                )
+                raise UserError(message)
+            return dataset.select_columns(list(ids))
+
+    return RowsDPOTrainer
