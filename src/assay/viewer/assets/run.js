@@ -283,7 +283,7 @@
     state.grid.querySelector("[role=grid]").setAttribute("aria-rowcount", String(found.rows.length + 1));
     state.none.hidden = found.rows.length > 0;
     const all = found.all;
-    state.told.textContent = found.rows.length === all ? `${format.count(all)} attempts`
+    state.told.textContent = found.rows.length === all ? `${format.count(all)} ${all === 1 ? "attempt" : "attempts"}`
       : `${format.count(found.rows.length)} of ${format.count(all)} attempts`;
     const filtered = words.length > 0 || Object.values(state.chosen).some((values) => values.size);
     state.clear.hidden = !filtered;
@@ -552,7 +552,7 @@
       const ordered = Object.fromEntries(Assay.outcomes.map((name) => [name, group.counts[name] || 0]));
       const numbers = [ordered.pass, ordered.doubt, ordered.fail, ordered.unknown + ordered.error];
       return h("tr", null, h("th", { scope: "row" }, line(group.agent)), h("td", null, line(group.model || "–")),
-        h("td", { class: "number" }, format.count(group.all)), h("td", { class: "bar-cell narrow" }, Assay.bar(ordered, { label: "Outcomes" })),
+        h("td", { class: "number" }, format.count(group.all)), h("td", { class: "bar-cell slim" }, Assay.bar(ordered, { label: "Outcomes" })),
         numbers.map((number) => h("td", { class: "number" }, format.count(number))),
         h("td", { class: "interval-cell" }, card ? interval(intervals.get(group.key)) : h("span", { class: "quiet-text" }, "…")));
     });
