@@ -39,7 +39,8 @@ ACTIVE = """() => {
 
 
 UNEVEN = """() => [...document.querySelectorAll("table")].filter((table) => table.tHead).flatMap((table) => {
-  const wide = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
+  const seen = (row) => [...row.cells].filter((cell) => cell.checkVisibility());
+  const wide = (row) => seen(row).reduce((sum, cell) => sum + cell.colSpan, 0);
   const heads = wide(table.tHead.rows[0]);
   const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
   return rows.filter((row) => wide(row) !== heads).map((row) => row.innerText);
