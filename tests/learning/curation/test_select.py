@@ -148,6 +148,8 @@ def test_stages_are_read_from_words(words: str, stage: Stage) -> None:
         ("verdicts:x", "'x' is no option"),
         ("density:at_lest=1", "'density' has no option 'at_lest'; it has at_least"),
         ("contrast:at_least=3", "contrast lies in"),
+        ("diversity:most=two", "option 'most' is 'two': Expected `int`"),
+        ("verdicts:outcome=passed", "option 'outcome' is 'passed': expected 'pass' or 'fail' or 'any'"),
         ("diversity:most=0", "most must be 1 or more"),
         ("contrast:everyone=1", "no option 'everyone'"),
         ("difficulty:bands=soft", "difficulty"),

@@ -15,6 +15,7 @@ import msgspec
 
 from assay import plugins
 from assay.errors import UserError
+from assay.learning.options import checked
 
 from .evidence import evidence_aware
 from .interface import Batch, Credit
@@ -53,28 +54,22 @@ def credit_of(batch: Batch, config: CreditConfig) -> Credit:
         UserError: An option does not exist, or the batch lacks what a method needs.
         PluginLoadError: A method is not found or does not import.
     """
-    method = _found(config.method, config.options, mask=False)
+    method, options = _found(config.method, config.options, mask=False)
     if config.evidence == "aware":
         method = evidence_aware(method, dishonest=config.dishonest, need_integrity=config.need_integrity)
-    found = _called(config.method, method, (batch,), config.options)
+    found = _called(config.method, method, (batch,), options)
     for stage in config.masks:
-        found = _called(stage.name, _found(stage.name, stage.options, mask=True), (batch, found), stage.options)
+        mask, options = _found(stage.name, stage.options, mask=True)
+        found = _called(stage.name, mask, (batch, found), options)
     return found
 
 
-def _found(name: str, options: Mapping[str, Any], *, mask: bool) -> Callable[..., Credit]:
+def _found(name: str, options: Mapping[str, Any], *, mask: bool) -> tuple[Callable[..., Credit], dict[str, Any]]:
     method: Callable[..., Credit] = plugins.load("advantages", name)
-    parameters = inspect.signature(method).parameters
-    if ("credit" in parameters) != mask:
+    if ("credit" in inspect.signature(method).parameters) != mask:
         message = f"{name!r} is {'an estimator, not a mask' if mask else 'a mask, not an estimator'} of credit"
         raise UserError(message)
-    taken = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        for option in options:
-            if option not in taken:
-                message = f"{name!r} has no option {option!r}; it has {', '.join(taken) or 'none'}"
-                raise UserError(message)
-    return method
+    return method, checked(f"credit by {name!r}", method, options)
 
 
 def _called(name: str, method: Callable[..., Credit], given: tuple[Any, ...], options: Mapping[str, Any]) -> Credit:

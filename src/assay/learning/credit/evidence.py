@@ -88,13 +88,17 @@ def judged(batch: Batch, *, dishonest: Literal["fail", "mask"] = "fail", need_in
     )
     for holds, reason in rules:
         found[(found == "") & holds] = reason
+    # A sub-agent is nothing without who called it: down the calls, one level a round.
+    called = np.flatnonzero(batch.parent >= 0)
+    while (orphans := called[(found[called] == "") & (found[batch.parent[called]] != "")]).size:
+        found[orphans] = "its caller is left out"
     return found
 
 
 def subset(batch: Batch, kept: Bools) -> tuple[Batch, Ints]:
     """The batch of the attempts kept [A], numbered anew, and the places [t] of its turns in the whole.
 
-    A sub-agent whose caller is left out loses its parent.
+    A sub-agent that is kept without its caller has no parent in it.
     """
     if kept.all():
         return batch, np.arange(len(batch.attempt))

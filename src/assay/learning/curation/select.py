@@ -11,6 +11,7 @@ import msgspec
 
 from assay import plugins
 from assay.errors import UserError
+from assay.learning.options import checked
 
 from .diversity import diversity
 from .filters import density, efficiency, recovery, verdicts
@@ -83,15 +84,10 @@ def labels(stages: Sequence[Stage]) -> list[str]:
 
 def _decided(stage: Stage, candidates: Sequence[Candidate], everyone: Sequence[Candidate]) -> list[Decision]:
     selector: Callable[..., list[Decision]] = SELECTORS.get(stage.name) or _plugin(stage.name)
-    parameters = inspect.signature(selector).parameters.values()
-    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "everyone"]
-    for option in stage.options:
-        if option == "everyone" or (option not in known and not any(p.kind is p.VAR_KEYWORD for p in parameters)):
-            message = f"stage {stage.name!r} has no option {option!r}; it has {', '.join(known) or 'none'}"
-            raise UserError(message)
-    context = {"everyone": everyone} if any(p.name == "everyone" for p in parameters) else {}
+    options = checked(f"stage {stage.name!r}", selector, stage.options, handed=("everyone",))
+    context = {"everyone": everyone} if "everyone" in inspect.signature(selector).parameters else {}
     try:
-        found = selector(candidates, **stage.options, **context)
+        found = selector(candidates, **options, **context)
     except (TypeError, ValueError) as exc:
         message = f"stage {stage.name!r}: {exc}"
         raise UserError(message) from exc

@@ -1,0 +1,63 @@
+"""Options of a function that was named in words: known, and of the type that it says.
+
+For functions whose options are keyword-only. What a recipe or a command line says is checked against the annotations
+before anything is computed, so that a misspelt choice is an error and never a silent default.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from assay.errors import UserError
+
+__all__ = ["checked"]
+
+
+def checked(
+    what: str, function: Callable[..., Any], options: Mapping[str, Any], *, handed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The options as the function takes them.
+
+    Args:
+        what: What the function is called, for messages: `stage 'density'`.
+        function: Its keyword-only parameters are the options.
+        options: As they were said.
+        handed: Parameters that are no options: the caller hands them.
+
+    Raises:
+        UserError: An option does not exist, or is of another type.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in handed]
+    free = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    hints = _hints(function)
+    found = {}
+    for name, value in options.items():
+        if name in handed or (name not in known and not free):
+            message = f"{what} has no option {name!r}; it has {', '.join(known) or 'none'}"
+            raise UserError(message)
+        try:
+            found[name] = msgspec.convert(value, hints[name]) if name in known and name in hints else value
+        except msgspec.ValidationError as exc:
+            message = f"{what}: option {name!r} is {value!r}: {_choices(hints[name]) or exc}"
+            raise UserError(message) from exc
+    return found
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Types by name; of a stranger's function whose annotations cannot be read, none."""
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _choices(hint: Any) -> str:
+    if typing.get_origin(hint) is not typing.Literal:
+        return ""
+    return f"expected {' or '.join(map(repr, typing.get_args(hint)))}"
