@@ -23,6 +23,7 @@ PEERS = {
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
     "credit": (),
+    "worlds": (),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
 
