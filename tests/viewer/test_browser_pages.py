@@ -96,7 +96,7 @@ def test_a_run_in_progress_is_kept_up_to_date(look: Look, store: Path) -> None:
     with RunStore.create(store, "live", {"config": {"agent": "loop"}}) as writer:
         writer.append(*made.attempt("live", "made/first", 0, passed=True))
         page = look.go("#/run/live")
-        expect(told(page)).to_have_text("1 attempts")
+        expect(told(page)).to_have_text("1 attempt")
         for number in range(1, 4):
             writer.append(*made.attempt("live", "made/first", number, passed=False))
         expect(told(page)).to_have_text("4 attempts")
