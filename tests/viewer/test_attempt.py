@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from assay.errors import UserError
-from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven
+from assay.records import Body, Evidence, EvidenceAdded, ModelCall, Noted, Verdict, VerdictGiven
 from assay.store import RunStore, annotate, seal
+from assay.viewer.exchanges import tokens_part
 from assay.viewer.views import names, view
 from tests.viewer.chains_made import LONG, make, png, shown
 
@@ -140,7 +141,7 @@ def test_every_view_that_an_export_holds_is_there(root: Path) -> None:
 
 
 def test_what_is_learnt_later_stands_behind_the_rest(root: Path) -> None:
-    again = [
+    again: list[Body] = [
         EvidenceAdded(Evidence("x", "audit", "execution", {"argv": ["again"], "exit_code": 0})),
         VerdictGiven(Verdict("later", "outcome", "pass", 1.0, "again", ("x",))),
         Noted("audited", {"findings": []}),
@@ -171,3 +172,20 @@ def test_attempts_beside_one_are_told(tmp_path: Path) -> None:
     assert [(one["chain"], one["number"], one["outcome"]) for one in told] == [
         ("t@0.0", 0, "fail"), ("t@1.0", 1, "fail"), ("t@2.0", 2, "fail"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"text": "a→b", "ends": [1, 1, 3]}, ["a", "", "→b"]),
+        ({"text": "ab", "ends": [1, 2]}, None),
+        ({"text": 7}, None),
+        ({"text": "ab", "ends": [2, 1, 2]}, None),
+        ({"text": "ab", "ends": [-1, 1, 2]}, None),
+        ({"text": "ab", "ends": ["x"] * 3}, None),
+        ({"text": "ab", "ends": [0, 1, 9]}, None),
+    ],
+)
+def test_tokens_are_cut_from_the_text_where_it_says_how(told: dict[str, Any], words: list[str] | None) -> None:
+    call = ModelCall("c", "d", "m", {}, {"assay": told}, completion_token_ids=(1, 2, 3))
+    assert tokens_part(call, 0)["words"] == words

@@ -6,7 +6,7 @@ A call holds what its parent does not; the page follows `parent` for the rest: n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from assay.errors import UserError
@@ -123,13 +123,8 @@ def _short(value: Any) -> str | None:
     return value[:200] if isinstance(value, str) else None
 
 
-def tokens_part(call: ModelCall, part: int, words: Sequence[str] | None = None) -> dict[str, Any]:
-    """Some of the tokens that a call sampled.
-
-    Args:
-        call: The call.
-        part: Which `TOKENS_AT_ONCE` of them, from 0.
-        words: What each sampled token says, where it is known from elsewhere.
+def tokens_part(call: ModelCall, part: int) -> dict[str, Any]:
+    """Some of the tokens that a call sampled: those from `part` times `TOKENS_AT_ONCE` on.
 
     Returns:
         `part`, `parts`, `count`, `ids`, `logprobs` (natural; null where unknown) and `words` (null where nobody knows).
@@ -138,7 +133,7 @@ def tokens_part(call: ModelCall, part: int, words: Sequence[str] | None = None) 
         UserError: Its tokens are not known, or it has no such part.
     """
     ids = call.completion_token_ids
-    said = words if words is not None else _words(call)
+    said = _cut_text(call) or _words(call)
     logprobs = call.logprobs
     count = len(ids) if ids is not None else len(logprobs) if logprobs is not None else None
     if count is None:
@@ -162,6 +157,21 @@ def tokens_part(call: ModelCall, part: int, words: Sequence[str] | None = None) 
 
 def _finite(value: float) -> float | None:
     return round(value, 5) if math.isfinite(value) else None
+
+
+def _cut_text(call: ModelCall) -> list[str] | None:
+    """The texts of sampled tokens, where the gateway kept where each ends (`gateway.tokens.ends`)."""
+    told = (call.response or {}).get("assay")
+    text, ends = (told.get("text"), told.get("ends")) if isinstance(told, dict) else (None, None)
+    if not isinstance(text, str) or not isinstance(ends, list) or not ends:
+        return None
+    if (
+        not all(isinstance(end, int) for end in ends)
+        or sorted(ends) != ends
+        or not 0 <= ends[0] <= ends[-1] <= len(text)
+    ):
+        return None
+    return [text[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _words(call: ModelCall) -> list[str] | None:

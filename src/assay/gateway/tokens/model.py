@@ -20,6 +20,7 @@ from assay.gateway.model import Answered
 from assay.records import Usage
 
 from .conversation import Conversation, Prompt
+from .ends import token_ends
 from .interface import Renderer, Said
 from .streaming import Pieces
 
@@ -116,9 +117,11 @@ class TokenModel:
     ) -> ModelReply:
         finish = "tool_calls" if "tool_calls" in message and sampled.finish_reason == "stop" else sampled.finish_reason
         counts = {"prompt_tokens": len(prompt.ids), "completion_tokens": len(sampled.token_ids)}
+        text = self._renderer.text(sampled.token_ids)
         told: dict[str, Any] = {
             "prompt": prompt.how,
-            "text": self._renderer.text(sampled.token_ids),
+            "text": text,
+            "ends": token_ends(sampled.token_ids, text, self._renderer.text),
             "echoes": [{"message": echo.position, "changes": echo.changes} for echo in prompt.echoes],
             "ignored": _ignored(request.sampling, request.tools),
             "sampling": {name: value for name, value in sampling.items() if name != "steered"},
