@@ -18,7 +18,7 @@ from assay.learning.rows import TrainingRow
 from assay.settings import Settings
 
 from .trainer.checkpoint import Checkpoints, Progress
-from .trainer.dpo import pairs_of, reference_of, train_dpo
+from .trainer.dpo import pairs_of, preferences, train_dpo
 from .trainer.metrics import Metrics, Tell
 from .trainer.optimise import Optimiser
 from .trainer.policy import Policy, require_torch
@@ -141,11 +141,11 @@ class _Training:
         """See `train_dpo`. The reference is the model of the recipe, also after a resume."""
         options = self.recipe.dpo
         pairs = pairs_of(rows, verified=self.recipe.keep == "card")
-        reference = reference_of(self.policy, pairs, options.optimise.tokens_at_once)
+        given = preferences(self.policy, pairs, options.optimise.tokens_at_once)
         self.tell(f"{len(pairs)} pairs")
         optimiser = self._begun(Optimiser(self.policy.model, options.optimise, options.steps))
         done = self._keeper(optimiser, options.steps)
-        train_dpo(self.policy, pairs, reference, options, seed=self.recipe.seed, optimiser=optimiser, done=done)
+        train_dpo(self.policy, given, options, seed=self.recipe.seed, optimiser=optimiser, done=done)
 
     def policy_gradient(self, rows: Sequence[TrainingRow]) -> None:
         """One batch of everything; the sampler's weights must be the model's own."""

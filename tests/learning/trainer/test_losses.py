@@ -10,7 +10,7 @@ import pytest
 
 from assay.learning.rows import TrainingRow
 from assay.learning.trainer.batches import passes, token_weights
-from assay.learning.trainer.dpo import Pair, dpo_step, reference_of
+from assay.learning.trainer.dpo import Pair, Preferences, dpo_step, preferences
 from assay.learning.trainer.loss import pull, surrogate
 from assay.learning.trainer.optimise import Optimiser
 from assay.learning.trainer.options import Optimise, PolicyGradientOptions
@@ -110,15 +110,15 @@ def test_a_step_in_many_passes_has_the_same_gradient(policy: Any, row: Any) -> N
 def test_preferences_are_learned_on_the_two_answers_alone(policy: Any) -> None:
     ids = [np.array(i, dtype=np.int32) for i in ([1, 2], [3], [4, 5])]
     pair = Pair(*ids, "a", "b")
-    reference = [(-1.0, -2.5)]
-    measured = dpo_step(policy, watched(policy.model), [pair], reference, 0.5)
+    given = Preferences((pair,), ((-1.0, -2.5),))
+    measured = dpo_step(policy, watched(policy.model), given, 0.5)
     good = math.log(softmax(policy.model, 2)[3])
     bad = math.log(softmax(policy.model, 2)[4]) + math.log(softmax(policy.model, 4)[5])
-    margin = 0.5 * ((good - bad) - (reference[0][0] - reference[0][1]))
+    margin = 0.5 * ((good - bad) - (-1.0 + 2.5))
     assert measured["loss"] == pytest.approx(math.log1p(math.exp(-margin)), abs=1e-6)
     pulls = slope(policy.model, 2, 3) - slope(policy.model, 2, 4) - slope(policy.model, 4, 5)
     assert near(policy.model, -0.5 / (1 + math.exp(margin)) * pulls)
-    assert reference_of(policy, [pair], 64)[0] == pytest.approx((good, bad), abs=1e-6)
+    assert preferences(policy, [pair], 64).reference[0] == pytest.approx((good, bad), abs=1e-6)
 
 
 def test_the_pull_to_a_reference_is_schulmans_estimate() -> None:

@@ -27,7 +27,7 @@ from .sft import drawn
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Pair", "Reference", "dpo_step", "pairs_of", "reference_of", "train_dpo"]
+__all__ = ["Pair", "Preferences", "dpo_step", "pairs_of", "preferences", "train_dpo"]
 
 Ids = NDArray[np.int32]
 Done = Callable[[int, dict[str, float]], None]
@@ -43,62 +43,65 @@ class Pair(NamedTuple):
     rejected_attempt: str
 
 
-def pairs_of(rows: Iterable[TrainingRow], *, verified: bool = False, most: int = 8) -> list[Pair]:
-    """The pairs among rows, in a stable order.
+class _Way:
+    """One answer at one place, and the attempts that gave it."""
+
+    def __init__(self, answer: Ids) -> None:
+        self.answer = answer
+        self.passes: list[str] = []
+        self.failures: list[str] = []
+
+
+def pairs_of(rows: Iterable[TrainingRow], *, verified: bool = False) -> list[Pair]:
+    """The pairs among rows, one a place at most, by the rule of the exports: the answer that most passes went through
+    is chosen, and the one is rejected that most failures and no pass went through.
 
     Args:
         rows: Of any attempts; rows compete within their `group`.
         verified: Whether a pass counts only where nothing speaks against it.
-        most: Pairs of one group and prompt, at most.
     """
-    groups: defaultdict[tuple[str, bytes], list[tuple[TrainingRow, int, int]]] = defaultdict(list)
+    places: defaultdict[tuple[str, bytes], dict[bytes, _Way]] = defaultdict(dict)
     for row in rows:
+        if row.outcome not in ("pass", "fail") or (verified and row.outcome == "pass" and not row.verified_pass):
+            continue
         for turn in row.turns:
-            if turn.trained and row.outcome in ("pass", "fail"):
-                key = (row.group, row.token_ids[: turn.start].tobytes())
-                groups[key].append((row, turn.start, turn.end))
+            if turn.trained:
+                answer = row.token_ids[turn.start : turn.end]
+                ways = places[row.group, row.token_ids[: turn.start].tobytes()]
+                way = ways.setdefault(answer.tobytes(), _Way(answer))
+                (way.passes if row.outcome == "pass" else way.failures).append(row.attempt)
     found: list[Pair] = []
-    for (_, prompt), answers in groups.items():
-        found += list(_pairs(np.frombuffer(prompt, dtype=np.int32), answers, verified=verified))[:most]
+    for (_, prompt), ways in places.items():
+        good = max(ways.values(), key=lambda way: len(way.passes))
+        bad = max((way for way in ways.values() if not way.passes), key=lambda way: len(way.failures), default=None)
+        if good.passes and bad is not None:
+            told = np.frombuffer(prompt, dtype=np.int32)
+            found.append(Pair(told, good.answer, bad.answer, good.passes[0], bad.failures[0]))
     return found
 
 
-def _pairs(prompt: Ids, answers: Sequence[tuple[TrainingRow, int, int]], *, verified: bool) -> Iterator[Pair]:
-    good = [a for a in answers if (a[0].verified_pass if verified else a[0].outcome == "pass")]
-    bad = [a for a in answers if a[0].outcome == "fail"]
-    said_well = {row.token_ids[start:end].tobytes() for row, start, end in good}
-    seen: set[tuple[bytes, bytes]] = set()
-    for row, start, end in good:
-        for other, begin, stop in bad:
-            chosen, rejected = row.token_ids[start:end], other.token_ids[begin:stop]
-            key = (chosen.tobytes(), rejected.tobytes())
-            # An answer that also led to a pass is none to be unlearned.
-            if key[1] in said_well or key in seen:
-                continue
-            seen.add(key)
-            yield Pair(prompt, chosen, rejected, row.attempt, other.attempt)
+class Preferences(NamedTuple):
+    """Pairs, and what the policy that the training began with gave each one's two answers, in nats."""
+
+    pairs: tuple[Pair, ...]
+    reference: tuple[tuple[float, float], ...]
 
 
-Reference = list[tuple[float, float]]
-"""Log-probabilities of each pair's two answers by the policy that the training began with, in nats."""
-
-
-def reference_of(policy: Policy, pairs: Sequence[Pair], most: int) -> Reference:
-    """What the policy as it is now gives the pairs, in passes of at most `most` tokens."""
+def preferences(policy: Policy, pairs: Sequence[Pair], most: int) -> Preferences:
+    """Pairs with the policy as it is now for their reference, in passes of at most `most` tokens."""
     import torch
 
-    found: Reference = [(0.0, 0.0)] * len(pairs)
+    found = [(0.0, 0.0)] * len(pairs)
     with torch.no_grad():
         for places, chosen, rejected in _passes(policy, pairs, most):
             for place, good, bad in zip(places, chosen.tolist(), rejected.tolist(), strict=True):
                 found[place] = (good, bad)
-    return found
+    return Preferences(tuple(pairs), tuple(found))
 
 
 def train_dpo(
     policy: Policy,
-    pairs: Sequence[Pair],
-    reference: Reference,
+    given: Preferences,
     options: DpoOptions,
     *,
     seed: int,
@@ -109,8 +112,7 @@ def train_dpo(
 
     Args:
         policy: Is trained in place.
-        pairs: See `pairs_of`.
-        reference: Of the policy as it was before the first step.
+        given: Their reference is the policy as it was before the first step.
         options: See there.
         seed: Of the order in which pairs are taken.
         optimiser: One that may have taken some of the steps already.
@@ -119,28 +121,28 @@ def train_dpo(
     Raises:
         UserError: There is no pair.
     """
-    if not pairs:
+    if not given.pairs:
         message = (
             "there is no pair to learn from: no two attempts at one task, one passed and one failed, parted at a turn"
         )
         raise UserError(message)
     optimiser = optimiser or Optimiser(policy.model, options.optimise, options.steps)
     while optimiser.taken < options.steps:
-        places = drawn(len(pairs), options.batch, optimiser.taken, seed)
-        measured = dpo_step(
-            policy, optimiser, [pairs[place] for place in places], [reference[place] for place in places], options.beta
+        places = drawn(len(given.pairs), options.batch, optimiser.taken, seed)
+        some = Preferences(
+            tuple(given.pairs[place] for place in places), tuple(given.reference[place] for place in places)
         )
+        measured = dpo_step(policy, optimiser, some, options.beta)
         if done is not None:
             done(optimiser.taken, measured)
 
 
-def dpo_step(
-    policy: Policy, optimiser: Optimiser, pairs: Sequence[Pair], reference: Reference, beta: float
-) -> dict[str, float]:
+def dpo_step(policy: Policy, optimiser: Optimiser, given: Preferences, beta: float) -> dict[str, float]:
     """One step on these pairs. What was measured: the mean loss, and the share of pairs that are told apart rightly."""
     import torch
 
     total, right = 0.0, 0
+    pairs, reference = given
 
     def losses() -> Iterator[torch.Tensor]:
         nonlocal total, right
