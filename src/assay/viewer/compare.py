@@ -29,7 +29,7 @@ from assay.store.chain import event_of
 
 from ._light import one_line
 from .chains import Chain, chain_of
-from .files import end_files
+from .files import Ends, end_files, ends_of
 from .interface import Fields, View, json_bytes, named, several
 from .outline import outline_of
 from .runs import outcome_class
@@ -64,6 +64,7 @@ class _Way(NamedTuple):
     """State of the environment by step."""
     lines: dict[int, int]
     """Line of the outline by step."""
+    ends: Ends | None
     left_out: int
 
 
@@ -86,7 +87,6 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
         held = [chain_of(store, chain) for chain in chosen]
         stands = standing_of(store, [chain.row for chain in held])
         ways = [_way(chain, stands[chain.row.chain]) for chain in held]
-        files = end_files(held)
     outcomes = [{"pass": True, "fail": False}.get(way.row.outcome or "") for way in ways]
     graph = quotient_graph([way.actions for way in ways], outcomes, [way.states for way in ways])
     tree = prefix_tree([way.states for way in ways], outcomes)
@@ -104,15 +104,17 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
         "tree": _tree(tree, graph),
         "forks": _forks(tree),
         "partings": _partings(graph),
-        "files": files,
+        "files": end_files([way.ends for way in ways]),
     }
 
 
 def _way(chain: Chain, stand: Standing) -> _Way:
     steps, left_out = _steps(chain)
+    outline = outline_of(chain)
     actions = tuple(_actions(steps))
     digests = {step.index: step.state for step in steps if step.state is not None}
-    return _Way(chain.row, stand, actions, states_of(actions), digests, outline_of(chain).steps, left_out)
+    ends = ends_of(chain, outline)
+    return _Way(chain.row, stand, actions, states_of(actions), digests, outline.steps, ends, left_out)
 
 
 def _steps(chain: Chain) -> tuple[list[Step], int]:

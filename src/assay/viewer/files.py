@@ -16,15 +16,17 @@ from assay.store import BlobStore
 from assay.store.chain import event_of
 
 from .chains import Chain
-from .outline import outline_of
+from .outline import Outline
 
-__all__ = ["end_files"]
+__all__ = ["EndPath", "Ends", "end_files", "ends_of"]
 
 MOST_BYTES: Final = 16 << 20
 MOST_PATHS: Final = 400
 
 
-class _Path(msgspec.Struct):
+class EndPath(msgspec.Struct):
+    """A path as a sealed state has it."""
+
     path: str
     kind: str = "changed"
     type: str = "file"
@@ -32,55 +34,58 @@ class _Path(msgspec.Struct):
     size: int | None = None
 
 
-_MANIFEST = msgspec.json.Decoder(list[_Path])
+Ends = dict[str, EndPath]
+_MANIFEST = msgspec.json.Decoder(list[EndPath])
 
 
-def end_files(chains: Sequence[Chain]) -> dict[str, Any]:
+def end_files(ends: Sequence[Ends | None]) -> dict[str, Any]:
     """Paths that are not the same at the end of all attempts.
+
+    Args:
+        ends: Of each attempt; see `ends_of`.
 
     Returns:
         `known` (for each attempt, whether its last state is in the store), `paths` (each with `path` and, an attempt,
-        null where it is as it was at first, else `kind`, `digest`, `size`), `left_out`.
+        null where it is as it was at first, else `kind`, `digest`, `size`), `left_out`, and how many are the `same`.
     """
-    held = [_end(chain) for chain in chains]
-    every = sorted({path for found in held if found is not None for path in found})
-    differ = [path for path in every if len({_mark(found, path) for found in held if found is not None}) > 1]
+    every = sorted({path for found in ends if found is not None for path in found})
+    differ = [path for path in every if len({_mark(found, path) for found in ends if found is not None}) > 1]
     shown = [
-        {"path": path, "ends": [_told(found.get(path)) if found is not None else None for found in held]}
+        {"path": path, "ends": [_told(found.get(path)) if found is not None else None for found in ends]}
         for path in differ[:MOST_PATHS]
     ]
     return {
-        "known": [found is not None for found in held],
+        "known": [found is not None for found in ends],
         "paths": shown,
         "left_out": len(differ) - len(shown),
         "same": len(every) - len(differ),
     }
 
 
-def _mark(found: dict[str, _Path], path: str) -> tuple[str, str | None, str] | None:
+def _mark(found: Ends, path: str) -> tuple[str, str | None, str] | None:
     entry = found.get(path)
     return None if entry is None else (entry.kind, entry.digest, entry.type)
 
 
-def _told(entry: _Path | None) -> dict[str, Any] | None:
+def _told(entry: EndPath | None) -> dict[str, Any] | None:
     return None if entry is None else {"kind": entry.kind, "digest": entry.digest, "size": entry.size}
 
 
-def _end(chain: Chain) -> dict[str, _Path] | None:
-    outline = outline_of(chain)
+def ends_of(chain: Chain, outline: Outline) -> Ends | None:
+    """What an attempt changed, by path, from its last sealed state; None where that is not in the store."""
     lines = [
         line for line, kind in enumerate(outline.kinds) if kind == "e" and outline.heads[line].startswith("snapshot")
     ]
     return _manifest(chain, outline.events[lines[-1]]) if lines else None
 
 
-def _manifest(chain: Chain, event: int) -> dict[str, _Path] | None:
+def _manifest(chain: Chain, event: int) -> Ends | None:
     body = event_of(chain.link(event)).body
     digest = body.evidence.data.get("manifest") if isinstance(body, EvidenceAdded) else None
     return _read(chain.store.blobs, digest) if isinstance(digest, str) else None
 
 
-def _read(blobs: BlobStore, digest: str) -> dict[str, _Path] | None:
+def _read(blobs: BlobStore, digest: str) -> Ends | None:
     """None where it is missing, too large, or no manifest."""
     try:
         data = blobs.get(digest, limit=MOST_BYTES)

@@ -18,7 +18,7 @@ from .chains import Chain
 
 __all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
 
-MOST_LINES: Final = 200_000
+MOST_LINES: Final = 100_000
 """Events that are listed; the rest is said to be left out."""
 FLAGS: Final = {"error": 1, "cut": 2, "tokens": 4, "uncertified": 8, "late": 16, "thought": 32, "beside": 64}
 """What a line is marked with: it failed, is longer than is held in the record, has tokens, has some without a
@@ -110,7 +110,7 @@ class _Asked:
         return hash(self.mark)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=6)
 def _kept(asked: _Asked) -> Outline:
     chain, asked.chain = asked.chain, None  # what is kept holds no open run
     assert chain is not None, "it is asked once"
