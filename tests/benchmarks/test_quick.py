@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import analysis, attempt, gateway, overhead, sandbox
+from benchmarks import analysis, attempt, gateway, overhead, sandbox, viewer
 
 pytestmark = pytest.mark.slow
 
@@ -70,3 +70,24 @@ def test_analysis_reports_every_part_and_names_the_missing_peer(tmp_path: Path) 
     assert all(row["measured"] > 0 for row in found["rows"] if row["part"] == "import")
     assert any("read_eval_log" in name for name in found["not_measured"])
     assert {target["verdict"] for target in found["targets"]} == {"not measured"}
+
+
+def test_viewer_reports_live_and_sealed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+    if viewer.chromium() is None:
+        pytest.skip("no Chromium here: `sh scripts/system-packages.sh` installs Debian's")
+    monkeypatch.setattr(viewer, "QUICK_ATTEMPTS", 60)
+    monkeypatch.setattr(viewer, "QUICK_STEPS", 12)
+    monkeypatch.setattr(viewer, "OPENED", 2)
+    viewer.main(["--quick", "--into", str(tmp_path)])
+    found = written(tmp_path, "viewer")
+    assert [row["what"] for row in found["rows"]] == [viewer.OURS, viewer.SEALED]
+    assert all(row[name] > 0 for row in found["rows"] for name in viewer.COLUMNS[1:])
+    assert viewer.INSPECT in found["not_measured"]
+
+
+def test_viewer_without_a_browser_measures_nothing_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewer, "chromium", lambda: None)
+    viewer.main(["--into", str(tmp_path)])
+    found = written(tmp_path, "viewer")
+    assert (found["rows"], list(found["not_measured"])) == ([], ["everything"])

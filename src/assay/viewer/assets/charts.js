@@ -153,7 +153,7 @@ Assay.charts = (() => {
     const known = item.value !== null && item.value !== undefined;
     const hasEnds = known && item.low !== null && item.low !== undefined;
     return svg("g", null,
-      words(item.more ? `${item.name}  ${item.more}` : item.name, { class: "name", x: 8, y: top + 10 }, width - 80),
+      words(item.more ? `${item.name} · ${item.more}` : item.name, { class: "name", x: 8, y: top + 10 }, width - 80),
       known ? svg("rect", { class: "bar-fill", x: x(0), y: middle - 6, width: Math.max(0, x(item.value) - x(0)), height: 12, rx: 2 }) : null,
       hasEnds ? svg("path", { class: "whisker",
         d: `M${x(item.low)} ${middle}H${x(item.high)}M${x(item.low)} ${middle - 4}v8M${x(item.high)} ${middle - 4}v8` }) : null,

@@ -26,9 +26,9 @@
     const heads = ["configuration", "pass@1", "from", "to", "passed", "doubtful", "failed", "not judged", "broke"];
     const rows = data.rates.map((one) => [one.name, ...["value", "low", "high"].map((name) => share(one.pass_at_1[name])),
       one.passed, one.doubtful, one.failed, one.unknown, one.error]);
-    const made = [h("h2", null, "How often it passes"), C.bars({ title: "pass@1", items, heads, rows,
+    const made = [h("h2", null, "How often it passes"), h("div", { class: "whole" }, C.bars({ title: "pass@1", items, heads, rows,
       note: "Mean over tasks; the whiskers hold the truth in 95% of cases and know that attempts at one task resemble each other. " +
-        "Attempts that were not judged are in no rate." })];
+        "Attempts that were not judged are in no rate." }))];
     const several = data.rates.filter((one) => one.at_k.length);
     if (several.length) {
       made.push(reach(several, "pass_at_k", "pass@k", "At least one of k attempts passes."));
