@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from assay.environments.interface import ExecResult, Tools, ToolSpec, Workspace
+from assay.environments.interface import Episodic, ExecResult, Tools, ToolSpec, Workspace
 from assay.errors import LimitReached, ProviderError, UserError
 from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
 from assay.records import EnvironmentSpec, Evidence, ModelCall, Observation, Step, Task, ToolCall, canonical_bytes
@@ -91,7 +91,7 @@ class FakeAttempt(Attempt):
     served: Endpoint | None = None
     """What `endpoint` gives; whoever builds the attempt serves it."""
     ended: str | None = None
-    """What the agent said at `finish`."""
+    """What the agent said at `finish`, or that its world came to an end."""
 
     def __post_init__(self) -> None:
         """Nothing is used up yet."""
@@ -146,6 +146,11 @@ class FakeAttempt(Attempt):
             call=call,
             state=await self.tools.digest(),
         )
+        if isinstance(self.tools, Episodic):
+            if self.tools.truncated:
+                _hold("turns", len(self.steps), len(self.steps))
+            if self.tools.terminated and self.ended is None:
+                self.ended = "the world came to its end"
         return seen
 
     async def _observe(self, call: ToolCall) -> Observation:

@@ -29,8 +29,8 @@ class ConstraintsKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=T
 class _Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Give a variable a value."""
 
-    variable: str
-    value: int
+    variable: Annotated[str, Meta(max_length=1)]
+    value: Annotated[int, Meta(ge=1, le=9)]
 
 
 class _Now(msgspec.Struct, forbid_unknown_fields=True):

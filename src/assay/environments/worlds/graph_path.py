@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -43,6 +43,8 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     cost: int | None = None
     """Of the path that was given; None where none was, or it was no path."""
+    looked: list[int] = []
+    """Nodes of a hidden graph that were looked at, sorted: what an agent can know."""
 
 
 class GraphPath(Rules[GraphPathKnobs, _Now]):
@@ -96,7 +98,10 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
         """The edges of a node."""
         if given.node not in self._names:
             return Turn(f"there is no node {given.node[:40]!r}", error=True)
-        near = self._edges[self._names.index(given.node)]
+        node = self._names.index(given.node)
+        if self.knobs.hidden and node not in self.now.looked:
+            self.now.looked = sorted([*self.now.looked, node])
+        near = self._edges[node]
         found = ", ".join(f"{self._names[other]} {weight}" for other, weight in sorted(near.items()))
         return Turn(f"{given.node}: {found or 'no edges'}")
 
@@ -124,17 +129,33 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
 
     def solved(self) -> bool:
         """See `Rules.solved`."""
-        return self._best is not None and self.now.cost == self._best[0]
+        return self._best is not None and self.now.cost == self._best.cost
 
     def told(self) -> dict[str, Any]:
         """See `Rules.told`."""
-        return {"cost": self.now.cost, "cheapest": self._best[0] if self._best else None, "shortest": 1}
+        cheapest, needed = (self._best.cost, self._needed()) if self._best is not None else (None, [])
+        return {"cost": self.now.cost, "cheapest": cheapest, "shortest": len(needed) + 1}
+
+    def _needed(self) -> list[int]:
+        """Nodes that have to be looked at, in order, before a cheapest path is known for sure."""
+        return self._best.looked if self.knobs.hidden and self._best is not None else []
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: it knows the graph, and answers at once."""
+        """See `TextWorld.oracle`: it answers at once; of a hidden graph it looks first where somebody has to who does
+        not know it: from the start outwards, the nearest node first."""
         if self.over or self._best is None:
             return None
-        return "answer", {"path": [self._names[node] for node in self._best[1]]}
+        unknown = next((node for node in self._needed() if node not in self.now.looked), None)
+        if unknown is not None:
+            return "look", {"node": self._names[unknown]}
+        return "answer", {"path": [self._names[node] for node in self._best.path]}
+
+    def progress(self) -> float | None:
+        """See `TextWorld.progress`: the share of the looks and the answer that are done."""
+        if self._best is None:
+            return None
+        needed = self._needed()
+        return (sum(node in self.now.looked for node in needed) + self.solved()) / (len(needed) + 1)
 
     def choices(self) -> list[Act]:
         """See `Gives.choices`: to look at any node, and to answer the two ends."""
@@ -144,16 +165,23 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
         return [*looks, ("answer", {"path": [self._names[self._start], self._names[self._goal]]})]
 
 
-def _cheapest(edges: dict[int, dict[int, int]], start: int, goal: int) -> tuple[int, list[int]] | None:
-    """Dijkstra's search: cost and nodes; None where nothing leads there."""
-    heap, done = [(0, start, [start])], set[int]()
+class _Found(NamedTuple):
+    cost: int
+    path: list[int]
+    looked: list[int]
+    """Nodes whose edges the search had to know, in its order."""
+
+
+def _cheapest(edges: dict[int, dict[int, int]], start: int, goal: int) -> _Found | None:
+    """Dijkstra's search; None where nothing leads there."""
+    heap, done = [(0, start, [start])], list[int]()
     while heap:
         cost, node, path = heapq.heappop(heap)
         if node == goal:
-            return cost, path
+            return _Found(cost, path, done)
         if node in done:
             continue
-        done.add(node)
+        done.append(node)
         for other, weight in edges[node].items():
             if other not in done:
                 heapq.heappush(heap, (cost + weight, other, [*path, other]))
