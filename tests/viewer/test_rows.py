@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.records import Noted
-from assay.store import annotate, seal
+from assay.store import RunStore, annotate, seal, standing_of
 from assay.viewer.card import card
 from assay.viewer.rows import rows_of_run
 from assay.viewer.runs import run_line
@@ -68,8 +68,6 @@ def test_what_is_learnt_after_sealing_is_in_the_rows(store: Path) -> None:
 
 
 def with_end(store: Path) -> None:
-    from assay.store import RunStore
-
     with RunStore.open(store, "r", write=True) as run:
         run.append("pkg/t@4.0", [Noted("interrupted")])
 
@@ -95,3 +93,15 @@ def test_the_card_counts_doubtful_passes_apart(store: Path) -> None:
     assert (group.attempts, group.passed, group.doubtful, group.failed) == (3, 1, 1, 1)
     assert '"asked": "for this"' in found["manifest"]
     assert ("tried again", "1") in found["facts"]
+
+
+@pytest.mark.parametrize("form", ["live", "sealed"])
+def test_a_few_chains_stand_as_among_all(store: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_end(store)
+    if form == "sealed":
+        seal(store, "r")
+    with RunStore.open(store, "r") as run:
+        rows = run.attempts()
+        alone = {row.chain: stand for row in rows for stand in standing_of(run, [row]).values()}
+        monkeypatch.setattr("assay.store.annotate.FEW", 0)
+        assert standing_of(run, rows) == alone

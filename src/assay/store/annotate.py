@@ -45,7 +45,7 @@ Reverified = Literal["agree", "disagree", "flaky", "cannot"]
 _WORST_FIRST: tuple[Reverified, ...] = ("disagree", "flaky", "cannot", "agree")
 SEGMENT_BYTES = 4 << 20
 FEW = 200
-"""Chains whose verdicts are looked up one by one."""
+"""Chains whose verdicts are looked up, instead of all being read."""
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -154,11 +154,7 @@ def standing_of(store: RunStore, rows: Sequence[AttemptRow]) -> dict[str, Standi
 
 
 def _given(store: RunStore, rows: Sequence[AttemptRow]) -> Iterator[Judged]:
-    if len(rows) > FEW:
-        yield from store.judged()
-        return
-    for row in rows:
-        yield from store.judged(row.chain)
+    return store.judged({row.chain for row in rows} if len(rows) <= FEW else None)
 
 
 def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -260,16 +260,18 @@ class RunStore:
             query = "SELECT chain, min(idx) FROM events WHERE type = 'attempt_ended' GROUP BY chain"
             return dict(self._open().execute(query).fetchall())
 
-    def judged(self, chain: str | None = None) -> Iterator[Judged]:
-        """What every verdict says, of one chain or chain by chain, in the order in which they were given."""
+    def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]:
+        """What every verdict says, of some chains or of all, chain by chain in the order in which they were given."""
         if self._sealed is not None:
-            yield from self._sealed.judged(chain)
+            yield from self._sealed.judged(chains)
             return
-        one, arguments = ("", ()) if chain is None else ("AND chain = ?", (chain,))
+        one = "" if chains is None else "AND chain = ?"
+        asked: list[tuple[str, ...]] = [()] if chains is None else [(chain,) for chain in sorted(set(chains))]
         query = f"SELECT chain, body FROM events WHERE type = 'verdict' {one} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
-            for of, body in self._open().execute(query, arguments):
-                yield judged_of(str(of), body if isinstance(body, bytes) else str(body).encode())
+            for arguments in asked:
+                for of, body in self._open().execute(query, arguments):
+                    yield judged_of(str(of), body if isinstance(body, bytes) else str(body).encode())
 
     def mistyped(self) -> tuple[str, int | None] | None:
         """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""

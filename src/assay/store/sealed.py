@@ -10,7 +10,7 @@ Invariant: reading takes the memory of one row group, and damage is a `StoreErro
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -163,16 +163,22 @@ class SealedRun:
             ends = found.filter(pc.equal(found.column("type"), "attempt_ended")).to_pylist()
         return {row["chain"]: row["index"] for row in reversed(ends)}
 
-    def judged(self, chain: str | None = None) -> Iterator[Judged]:
-        """What every verdict says, of one chain or chain by chain, in the order in which they were given."""
-        every = range(self.group_count("verdicts")) if chain is None else self._groups_of("verdicts", chain)
-        for group in every:
+    def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]:
+        """What every verdict says, of some chains or of all, chain by chain in the order in which they were given."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        groups: Iterable[int] = range(self.group_count("verdicts"))
+        if chains is not None:
+            groups = sorted({group for chain in chains for group in self._groups_of("verdicts", chain)})
+        for group in groups:
             table = self.columns("verdicts", group, _JUDGED)
             with _readable(self.folder / "verdicts.parquet"):
+                if chains is not None:
+                    table = table.filter(pc.is_in(table.column("chain"), pa.array(list(chains), pa.string())))
                 lists = [table.column(name).to_pylist() for name in _JUDGED]
             for of, check, kind, status, marks, score in zip(*lists, strict=True):
-                if chain is None or of == chain:
-                    yield Judged(of, check, kind, status, tuple(marks or ()), score)
+                yield Judged(of, check, kind, status, tuple(marks or ()), score)
 
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""
