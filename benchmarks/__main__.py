@@ -22,6 +22,7 @@ PEERS = {
     "sandbox": (),
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
+    "viewer": ("inspect",),
     "credit": (),
     "worlds": (),
 }

@@ -103,6 +103,21 @@ TABLES = {
         "analysis",
         {"part": "part", "what": "what", "measured": "measured", "": "unit"},
     ),
+    "viewer": Table(
+        "viewer",
+        {
+            "": "what",
+            "run opens, first": "open_first_ms",
+            "again": "open_ms",
+            "filter": "filter_ms",
+            "attempt opens, first": "long_first_ms",
+            "again ": "long_ms",
+            "its last step": "long_end_ms",
+            "MB loaded for it": "long_loaded_mb",
+            "MiB held by the page": "long_heap_mib",
+            "server's peak MiB": "server_mib",
+        },
+    ),
     "coverage": Table(
         "coverage",
         {

@@ -98,9 +98,7 @@ def _attempt(run: str, number: int, steps: int, size: int, draw: random.Random) 
     bodies: list[Body] = [AttemptStarted(run, name, task, task, "loop", "m/m", number, number % 20, at=float(number))]
     for step in range(steps):
         call = ToolCall(f"call_{step}", "bash", f'{{"command": "sed -n {step}p notes.txt"}}')
-        lines = [f"part {step}"]
-        while sum(map(len, lines)) < size:
-            lines.append(draw.randbytes(38).hex())
+        lines = [f"part {step}", *(draw.randbytes(38).hex() for _ in range(size // 77 + 1))]
         seen = Observation("\n".join(lines)[:size], call.id, 0)
         bodies.append(StepTaken(Step(step, "agent", f"I read part {step}.", None, (call,), (seen,))))
     bodies.append(VerdictGiven(Verdict("tests", "outcome", "pass" if good else "fail", float(good), "said")))
@@ -239,7 +237,7 @@ def _filtered(visit: Visit, name: str, size: Size) -> float:
         return visit.until(("body", f"{size.failed} rows"))
     button = page.locator(".cards button", has_text="fail").first
     visit.mark()
-    button.click()
+    button.evaluate("(each) => each.click()")
     return visit.until(("[role=status]", f"{size.failed:,} of {size.attempts:,} attempts"))
 
 

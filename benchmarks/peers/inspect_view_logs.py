@@ -28,9 +28,7 @@ def messages(steps: int, size: int, draw: random.Random) -> list[ChatMessageAssi
 
 def text(step: int, size: int, draw: random.Random) -> str:
     """Lines of hexadecimal digits; the same generator writes Assay's record."""
-    lines = [f"part {step}"]
-    while sum(map(len, lines)) < size:
-        lines.append(draw.randbytes(38).hex())
+    lines = [f"part {step}", *(draw.randbytes(38).hex() for _ in range(size // 77 + 1))]
     return "\n".join(lines)[:size]
 
 
