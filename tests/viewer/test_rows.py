@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,5 +104,5 @@ def test_a_few_chains_stand_as_among_all(store: Path, form: str, monkeypatch: py
     with RunStore.open(store, "r") as run:
         rows = run.attempts()
         alone = {row.chain: stand for row in rows for stand in standing_of(run, [row]).values()}
-        monkeypatch.setattr("assay.store.annotate.FEW", 0)
+        monkeypatch.setattr(sys.modules["assay.store.annotate"], "FEW", 0)
         assert standing_of(run, rows) == alone
