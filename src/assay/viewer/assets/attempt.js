@@ -359,9 +359,10 @@
           href: Assay.href("run", this.run, "attempt", each.chain), title: `${each.agent}${each.model ? `, ${each.model}` : ""}, ${each.steps} steps` },
         h("span", { class: "unseen" }, `attempt ${each.number}: ${Assay.outcomeWord(each.outcome)}`), h("span", { "aria-hidden": "true" }, `${each.number}${each.retry ? `.${each.retry}` : ""}`));
         const near = attempts.slice(Math.max(0, at - 12), Math.max(0, at - 12) + 24);
-        const first = attempts.filter((each) => each.chain !== this.chain).slice(0, 7).map((each) => each.chain);
+        const chosen = new Set([this.chain, ...attempts.filter((each) => each.chain !== this.chain).slice(0, 7).map((each) => each.chain)]);
+        const compared = attempts.filter((each) => chosen.has(each.chain)).map((each) => each.chain); /* in the order of an export */
         Assay.fill(box, h("span", { class: "small quiet-text" }, `${format.count(attempts.length + left)} attempts at this task: `), near.map(chip), " ",
-          h("a", { class: "button", href: Assay.href("run", this.run, "compare", [this.chain, ...first]) }, "Compare"));
+          h("a", { class: "button", href: Assay.href("run", this.run, "compare", compared) }, "Compare"));
         this.siblings = attempts.map((each) => each.chain);
       }, () => {});
       return box;
