@@ -60,13 +60,14 @@ class Script:
     Args:
         renderer: Between messages and tokens.
         moves: What its turns do: a direction, `key:K` for the other tool, or `free` for what it samples by itself.
+        backend: Samples; default: one whose log-probabilities are digests of the context.
     """
 
-    def __init__(self, renderer: Any, moves: Sequence[str]) -> None:
+    def __init__(self, renderer: Any, moves: Sequence[str], backend: Any = None) -> None:
         self._renderer = renderer
         self._left = list(moves)
         plain = [token for token in range(400) if renderer.is_plain(token)]
-        self.talk = Talk(TokenModel(Echoing(plain), renderer, {"temperature": 1.0}, steer=self._steer))
+        self.talk = Talk(TokenModel(backend or Echoing(plain), renderer, {"temperature": 1.0}, steer=self._steer))
         self.steps: list[Step] = []
 
     async def _steer(self, _: ModelRequest) -> Sequence[int] | None:
@@ -140,3 +141,10 @@ def store_run(root: Path, attempts: Sequence[list[Body]], run: str = "r", **mani
             assert isinstance(first, AttemptStarted)
             store.append(f"{first.attempt}.0", events)
     return root
+
+
+def asked_again(events: Sequence[Body]) -> list[Body]:
+    """The same attempt, whose last question was asked a second time: two lines of calls."""
+    last = next(e.call for e in reversed(events) if isinstance(e, ModelCalled))
+    again = ModelCalled(replace(last, id="again", branch="again", cause="resample"))
+    return [*events[:-1], again, events[-1]]

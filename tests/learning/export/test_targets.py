@@ -21,7 +21,7 @@ from assay.learning.rows import TrainingRow
 from assay.records import Body, Certificate, ModelCalled, StepTaken
 from assay.rollout.exporting import ExportReport
 from assay.settings import Settings
-from tests.learning.recorded import store_run
+from tests.learning.recorded import asked_again, store_run
 from tests.learning.rows.test_rendered import without_tokens_in
 
 pytestmark = pytest.mark.quick
@@ -221,16 +221,14 @@ def test_our_own_rows_hold_all(export: Export, small_run: Path) -> None:
 def test_a_turn_of_two_lines_is_trained_in_one(
     attempt: Callable[..., list[Body]], tmp_path: Path, export: Export
 ) -> None:
-    events = attempt("a0", "up", "right")
-    last = next(e.call for e in reversed(events) if isinstance(e, ModelCalled))
-    again = ModelCalled(msgspec.structs.replace(last, id="again", branch="again", cause="resample"))
-    root = store_run(tmp_path / "s", [[*events[:-1], again, events[-1]]])
+    events = asked_again(attempt("a0", "up", "right"))
+    root = store_run(tmp_path / "s", [events])
     lines = [json.loads(line) for line in export("openai", store=root).read_text().splitlines()]
     weights = [[m.get("weight", 1) for m in line["messages"] if m["role"] == "assistant"] for line in lines]
     assert weights == [[1, 1], [0, 1]]
     output = json.loads(export("skyrl", store=root).read_text())
     assert output["is_last_step"] == [False, True]
-    sampled = [len(e.call.completion_token_ids or ()) for e in (*events, again) if isinstance(e, ModelCalled)]
+    sampled = [len(e.call.completion_token_ids or ()) for e in events if isinstance(e, ModelCalled)]
     assert sum(map(sum, output["loss_masks"])) == sum(sampled)
 
 

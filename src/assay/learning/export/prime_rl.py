@@ -6,6 +6,8 @@ array of the fields in the order below; fields after the last one given are at t
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,7 +49,7 @@ class MicroBatch(msgspec.Struct, array_like=True, omit_defaults=True):
     trace_ids: list[str] | None = None
     """[S]"""
     branch_indices: list[int] | None = None
-    """[S]"""
+    """[S] which of its attempt's rows each is."""
 
 
 class PrimeRl:
@@ -68,7 +70,12 @@ class PrimeRl:
         if not rows:
             return 0
         length = source.config.length or max(map(len, rows))
-        batches = [_micro_batch(one) for one in pack(rows, length)]
+        numbers: dict[tuple[str, str], int] = {}
+        met: Counter[str] = Counter()
+        for row in rows:
+            numbers[row.chain, row.branch] = met[row.chain]
+            met[row.chain] += 1
+        batches = [_micro_batch(one, numbers) for one in pack(rows, length)]
         folder = out / "rollouts" / "step_0"
         folder.mkdir(parents=True)
         (folder / "rank_0.bin").write_bytes(msgspec.msgpack.encode(batches))
@@ -83,7 +90,7 @@ def _weighted(row: TrainingRow) -> TrainingRow:
     return msgspec.structs.replace(row, weights={**row.weights, "rl": stream.astype(np.float32)})
 
 
-def _micro_batch(packed: Pack) -> MicroBatch:
+def _micro_batch(packed: Pack, numbers: Mapping[tuple[str, str], int]) -> MicroBatch:
     end = packed.starts[-1]
     lengths = [len(row) for row in packed.rows]
     return MicroBatch(
@@ -100,7 +107,7 @@ def _micro_batch(packed: Pack) -> MicroBatch:
         ce_weights=_stream(packed, "ce"),
         ref_kl_weights=_stream(packed, "ref_kl"),
         trace_ids=[row.chain for row in packed.rows],
-        branch_indices=list(range(len(packed.rows))),
+        branch_indices=[numbers[row.chain, row.branch] for row in packed.rows],
     )
 
 

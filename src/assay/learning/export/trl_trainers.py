@@ -29,7 +29,7 @@ def grpo_trainer() -> type[Any]:
     try:
         import torch
         from torch.utils.data import RandomSampler
-        from trl import GRPOTrainer  # type: ignore[import-not-found, unused-ignore]
+        from trl import GRPOTrainer  # type: ignore[import-not-found, attr-defined, unused-ignore]
     except ImportError as exc:
         raise UserError(_MISSING.format(exc)) from exc
 
@@ -87,7 +87,7 @@ def grpo_batch(inputs: list[dict[str, Any]], pad: int, device: Any) -> dict[str,
 def dpo_trainer() -> type[Any]:
     """The class. Its data set has the columns of a `trl-dpo` export, with tokens in every row."""
     try:
-        from trl import DPOTrainer  # type: ignore[import-not-found, unused-ignore]
+        from trl import DPOTrainer  # type: ignore[import-not-found, attr-defined, unused-ignore]
     except ImportError as exc:
         raise UserError(_MISSING.format(exc)) from exc
 
