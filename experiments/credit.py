@@ -36,7 +36,7 @@ WORLD = "family:grid,size=6,walls=4"
 HELD_OUT = f"{WORLD},part=test,n=200,seed=78"
 TRIES = 2
 NOISE = 0.7
-STEPS = 25
+STEPS = 20
 GROUPS, ATTEMPTS = 16, 8
 LOST = f"{Path(__file__).with_name('lost_verdicts.py')}:lost"
 
