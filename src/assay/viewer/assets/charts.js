@@ -117,7 +117,7 @@ Assay.charts = (() => {
   }
 
   function legend(series, line) {
-    return h("ul", { class: "legend" }, series.map((each, place) => {
+    return h("ul", { class: "chart-legend" }, series.map((each, place) => {
       const sample = svg("svg", { viewBox: "0 0 28 14", width: 28, height: 14, "aria-hidden": "true" },
         line ? svg("line", { class: `series-${place % 8} curve`, x1: 1, x2: 27, y1: 7, y2: 7, "stroke-dasharray": DASHES[place % 8] }) : null,
         marker(place, 14, 7, 4));

@@ -86,7 +86,7 @@
 
   function findings(found) {
     if (!found.length) return h("p", null, "Nothing was found against this verifier.");
-    return h("div", { class: "panel" }, found.map((one) => h("article", { class: "finding" },
+    return h("div", { class: "panel" }, found.map((one) => h("article", { class: "sound-finding" },
       h("h3", null, Assay.status(KINDS[one.severity], one.severity), " ", line(one.kind), one.probe ? [" ", h("code", null, line(one.probe))] : null,
         one.heuristic ? h("span", { class: "tag" }, "a guess") : null, one.verification ? h("span", { class: "tag" }, line(one.verification)) : null),
       h("p", null, line(one.text)),
@@ -107,12 +107,12 @@
       ["One verification", `${format.seconds(cost.verification_s)}${cost.peak_mib ? `, ${Math.round(cost.peak_mib)} MiB` : ""}`],
       ["The whole battery", `${format.seconds(cost.battery_s)}, ${format.count(cost.attempts || 0)} attempts`],
       ...report.difficulty.map((one) => [`${one.agent}${one.model ? ` · ${one.model}` : ""} passes`, `${one.passed} of ${one.judged}`])];
-    return h("dl", { class: "facts-list" }, facts.map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))]));
+    return h("dl", { class: "sound-facts" }, facts.map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))]));
   }
 
   function survivors(run, seen) {
     if (!seen || !seen.survivors.length) return null;
-    return h("div", { class: "panel" }, seen.survivors.map((one) => h("details", { class: "finding" },
+    return h("div", { class: "panel" }, seen.survivors.map((one) => h("details", { class: "sound-finding" },
       h("summary", null, Assay.status(one.judgement === "changed" ? "doubt" : "unknown", one.judgement), " ", h("code", null, line(one.name)), " ", line(one.operator)),
       one.witness ? h("p", null, line(one.by ? `${one.by}: ` : ""), line(one.witness)) : null, h("pre", { tabindex: "0" }, one.diff))));
   }
