@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
-
 from assay.store import RunStore
 
-from .chains import opened
+from .chains import Chain, chain_of
 from .interface import named
 from .outline import FLAGS, Outline, outline_of
 from .steps import AT_ONCE, shown_lines
@@ -33,11 +31,12 @@ def _chains(root: Path, run: str) -> list[str]:
         return [row.chain for row in store.attempts()]
 
 
-def _outlines(root: Path, run: str) -> Iterator[tuple[str, Outline]]:
-    for chain in _chains(root, run):
-        with opened(root, run, chain) as found:
-            outline = outline_of(found)
-        yield chain, outline
+def _outlines(root: Path, run: str) -> Iterator[tuple[Chain, Outline]]:
+    """Each attempt, open while it is looked at."""
+    with RunStore.open(root, run) as store:
+        for row in store.attempts():
+            chain = chain_of(store, row.chain)
+            yield chain, outline_of(chain)
 
 
 def outlines(root: Path, run: str) -> Iterator[str]:
@@ -56,7 +55,7 @@ def lines(root: Path, run: str) -> Iterator[str]:
     """All lines."""
     for chain, outline in _outlines(root, run):
         for start in _starts(outline):
-            yield named("run", run, "attempt", chain, "lines", str(start))
+            yield named("run", run, "attempt", chain.row.chain, "lines", str(start))
 
 
 def _starts(outline: Outline) -> range:
@@ -67,7 +66,7 @@ def calls(root: Path, run: str) -> Iterator[str]:
     """All model calls."""
     for chain, outline in _outlines(root, run):
         for event in outline.calls.values():
-            yield named("run", run, "attempt", chain, "call", str(event))
+            yield named("run", run, "attempt", chain.row.chain, "call", str(event))
 
 
 def tokens(root: Path, run: str) -> Iterator[str]:
@@ -76,7 +75,7 @@ def tokens(root: Path, run: str) -> Iterator[str]:
         for line in outline.call_lines.values():
             if outline.flags[line] & FLAGS["tokens"]:
                 event = outline.calls_of[line] if outline.calls_of[line] >= 0 else outline.events[line]
-                yield named("run", run, "attempt", chain, "tokens", str(event), "0")
+                yield named("run", run, "attempt", chain.row.chain, "tokens", str(event), "0")
 
 
 class _Long(NamedTuple):
@@ -97,7 +96,7 @@ def _long(value: Any) -> Iterator[_Long]:
             yield _Long("blob", digest, length)
         listed = value.get("pictures")
         yield from (_Long("shown", each) for each in (listed if isinstance(listed, list) else ()))
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list | tuple):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _long(each)
 
@@ -105,13 +104,10 @@ def _long(value: Any) -> Iterator[_Long]:
 def _longs(kind: str, root: Path, run: str) -> Iterator[str]:
     for chain, outline in _outlines(root, run):
         for start in _starts(outline):
-            with opened(root, run, chain) as found:
-                made = msgspec.to_builtins(shown_lines(found, outline, start)["lines"])
-            for line in made:
-                event = line["event"]
+            for line in shown_lines(chain, outline, start)["lines"]:
                 for each in _long(line):
                     if each.kind == kind:
-                        yield from _names(each, run, chain, event)
+                        yield from _names(each, run, chain.row.chain, line["event"])
 
 
 def _names(each: _Long, run: str, chain: str, event: int) -> Iterable[str]:
