@@ -50,6 +50,7 @@ def index_page(*, exported: bool = False) -> bytes:
             tags.append(f'<script src="{name}" defer></script>')
     if exported:
         policy = POLICY.partition("; frame-ancestors")[0].replace("connect-src 'self'", "connect-src 'none'")
+        policy = policy.replace("'self'", "'self' file:")  # what is of one's own folder is not `self` to every browser
         tags.insert(0, f'<meta http-equiv="Content-Security-Policy" content="{policy}">')
         text = text.replace('data-source="server"', 'data-source="files"')
     return text.replace(_MARK, "\n    ".join(tags)).encode()

@@ -5,6 +5,7 @@
      table.count, table.text(name, row), table.value(name, row), table.attempt(row)
      table.select({chosen: {facet: Set of texts}, words, every}) -> {rows: Int32Array in order, facets: {name: Map text -> count}}
      table.order(name, down)     sorts by a column from now on; null: as they began
+     table.known(name)          whether any attempt has something there
      table.merge(view)           rows that are new or not what they were */
 Assay.columns = (view) => {
   const FACETS = ["outcome", "integrity", "process", "safety", "again", "agent", "model", "how", "task"];
@@ -103,6 +104,11 @@ Assay.columns = (view) => {
     return lacks.get(name);
   }
 
+  /* Whether some attempt has a value in a column. */
+  function known(name) {
+    return columns[name].some((value) => value !== null && value !== -1);
+  }
+
   function arranged(inside, found) {
     const rows = new Int32Array(found);
     const order = sorting.name ? sorted(sorting.name) : null;
@@ -188,6 +194,7 @@ Assay.columns = (view) => {
     attempt,
     select,
     merge,
+    known,
     get count() { return count; },
     value: (name, row) => columns[name][row],
     row: (chain) => places.get(chain),

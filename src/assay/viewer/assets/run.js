@@ -99,6 +99,9 @@
     { name: "cost", title: "Cost", number: format.money },
   ];
 
+  /* Columns that are left out where no attempt has anything in them. */
+  const OPTIONAL = ["model", "integrity", "process", "safety", "score", "tokens", "cost"];
+
   function grid(state) {
     state.heads = new Map();
     const cells = COLUMNS.map((column, at) => {
@@ -285,6 +288,10 @@
     const all = found.all;
     state.told.textContent = found.rows.length === all ? `${format.count(all)} ${all === 1 ? "attempt" : "attempts"}`
       : `${format.count(found.rows.length)} of ${format.count(all)} attempts`;
+    if (state.count !== table.count) {
+      state.count = table.count;
+      for (const name of OPTIONAL) state.grid.classList.toggle(`no-${name}`, !table.known(name));
+    }
     const filtered = words.length > 0 || Object.values(state.chosen).some((values) => values.size);
     state.clear.hidden = !filtered;
     state.inside.hidden = Assay.exported || !words.length;
@@ -494,6 +501,7 @@
       if (name !== "rows") return;
       if (data.reload) state.table = Assay.columns(await Assay.load(Assay.path("run", state.run, "rows"), { fresh: true }));
       else state.table.merge(data);
+      state.count = null;
       timer = timer || setTimeout(() => {
         timer = null;
         if (page.signal.aborted) return;
