@@ -55,7 +55,12 @@ from assay.formats.registry import formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing
+from assay.learning.credit.compose import CreditConfig, Stage
+from assay.learning.improve import ImproveReport, Point
 from assay.learning.service import BatchRequest, PolicyAsked, RolloutServiceConfig
+from assay.learning.train import TrainReport
+from assay.learning.trainer.options import DpoOptions, ModelOptions, Optimise, PolicyGradientOptions, SftOptions
+from assay.learning.trainer.recipe import Evaluate, Gate, ImproveRecipe, Rollout, Teach, TrainRecipe
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -307,6 +312,8 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         (),
     ),
     "agents install": ({"installed": "list of Installed"}, (Installed,)),
+    "train": ({"(the whole)": "a TrainReport"}, (TrainReport,)),
+    "improve": ({"(the whole)": "an ImproveReport"}, (ImproveReport, Point)),
     "synth repository": ({"(the whole)": "a SynthesisReport"}, (SynthesisReport, GateRow, ManifestEntry)),
 }
 
@@ -365,6 +372,36 @@ def struct_section(struct: type, title: str | None = None, level: str = "##") ->
     """A heading, the docstring, the fields."""
     head = f"{level} {title or struct.__name__}\n\n{inspect.getdoc(struct)}\n\n"
     return head + (field_table(struct) if msgspec.structs.fields(struct) else "")
+
+
+def recipes_page() -> str:
+    """docs/reference/recipes.md."""
+    made = (
+        "# Recipes\n\nWhat `assay improve` and `assay train` are asked for: one TOML file each, and "
+        "`--set table.field=VALUE` in its place. An unknown field is an error. How to use them: "
+        "[improve an agent](../how-to/improve-an-agent.md).\n\n"
+    )
+    made += struct_section(ImproveRecipe, "`assay improve`")
+    for struct, title in (
+        (Teach, "`[teach]`"),
+        (Rollout, "`[rollout]`"),
+        (Evaluate, "`[evaluate]`"),
+        (Gate, "`[gate]`"),
+    ):
+        made += "\n" + struct_section(struct, title, "###")
+    made += "\n" + struct_section(TrainRecipe, "`assay train`")
+    for options, title in (
+        (ModelOptions, "`[model]`"),
+        (SftOptions, "`[sft]`, `[teach.sft]`"),
+        (DpoOptions, "`[dpo]`"),
+        (PolicyGradientOptions, "`[policy_gradient]`"),
+        (Optimise, "`[... .optimise]`"),
+        (CreditConfig, "`[credit]`"),
+        (Stage, "`[[credit.masks]]`"),
+        (Limits, "`[rollout.limits]`"),
+    ):
+        made += "\n" + struct_section(options, title)
+    return made
 
 
 def commands() -> Iterator[tuple[str, Any, str]]:
@@ -681,9 +718,17 @@ def worlds_page() -> str:
     return page
 
 
+def training_rows_page() -> str:
+    """docs/reference/training-rows.md."""
+    made = importlib.import_module(f"{__package__}.training_page" if __package__ else "training_page")
+    page: str = made.training_rows_page(struct_section, field_table)
+    return page
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "configuration.md": configuration_page,
+    "recipes.md": recipes_page,
     "records.md": records_page,
     "tables.md": tables_page,
     "json.md": json_page,
@@ -697,6 +742,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "volatile.md": volatile_page,
     "covered.md": covered_page,
     "worlds.md": worlds_page,
+    "training-rows.md": training_rows_page,
     "formats.md": formats_page,
 }
 
