@@ -34,6 +34,7 @@ __all__ = [
     "addendum_numbers",
     "append_addenda",
     "append_addendum",
+    "segment_links",
 ]
 
 
@@ -145,7 +146,7 @@ def addenda(root: Path, run: str) -> tuple[Addendum, ...]:
 
 def addendum_links(layout: Layout) -> tuple[SegmentLinks, ...]:
     """All segments with the exact bytes of their events. Raises `StoreError` where one cannot be read."""
-    return tuple(_segment(layout, number) for number in addendum_numbers(layout))
+    return tuple(segment_links(layout, number) for number in addendum_numbers(layout))
 
 
 def addendum_numbers(layout: Layout) -> list[int]:
@@ -174,7 +175,7 @@ def _append(layout: Layout, head: str, bodies: Sequence[Body]) -> Addendum:
         previous = digest
     segment = _Segment(layout.run, number, chain, previous, tuple(events))
     _write(layout, number, canonical_bytes(segment))
-    return _read_as_addendum(_segment(layout, number))
+    return _read_as_addendum(segment_links(layout, number))
 
 
 def _write(layout: Layout, number: int, data: bytes) -> None:
@@ -204,7 +205,8 @@ def _read(layout: Layout, number: int) -> tuple[bytes, _Segment]:
         raise StoreError(message) from exc
 
 
-def _segment(layout: Layout, number: int) -> SegmentLinks:
+def segment_links(layout: Layout, number: int) -> SegmentLinks:
+    """One segment with the exact bytes of its events. Raises `StoreError` where it cannot be read."""
     path, (_, found) = layout.addenda / f"{number}.json", _read(layout, number)
     if found.run != layout.run or found.number != number:
         message = f"{path} belongs to run {found.run!r} as addendum {found.number}"

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from assay.errors import UserError
 from assay.records import Noted
-from assay.store import AttemptRow, RunStore
-from assay.store.addenda import addendum_links
+from assay.store import AttemptRow, Layout, RunStore
+from assay.store.addenda import SegmentLinks, addendum_numbers, segment_links
 from assay.store.chain import Link, event_of
+from assay.store.database import store_errors
 
 __all__ = ["Chain", "chain_of", "opened"]
 
@@ -83,17 +85,35 @@ def chain_of(store: RunStore, chain: str) -> Chain:
 
 
 def _learnt_later(store: RunStore, chain: str) -> Iterator[Link]:
-    """What the addenda of a sealed run say of one chain. Only notes that name a chain are decoded."""
-    for segment in addendum_links(store.layout):
-        about: object = None
-        for link in segment.links:
-            if b'"name":"about"' in link.body:
-                body = event_of(link).body
-                if isinstance(body, Noted) and body.name == "about":
-                    about = body.data.get("chain")
-                    continue
-            if about == chain:
-                yield link
+    """What the addenda of a sealed run say of one chain. Only segments that name it are read."""
+    layout = store.layout
+    with store_errors(layout.addenda):
+        stamp = tuple((n, (layout.addenda / f"{n}.json").stat().st_mtime_ns) for n in addendum_numbers(layout))
+    for number in _segments_about(layout.root, layout.run, stamp).get(chain, ()):
+        yield from (link for about, link in _about(segment_links(layout, number)) if about == chain)
+
+
+@lru_cache(maxsize=2)
+def _segments_about(root: Path, run: str, stamp: tuple[tuple[int, int], ...]) -> dict[object, tuple[int, ...]]:
+    """The segments that say something of each chain."""
+    found: dict[object, dict[int, None]] = {}
+    for number, _ in stamp:
+        for about, _link in _about(segment_links(Layout(root, run), number)):
+            found.setdefault(about, {})[number] = None
+    return {about: tuple(numbers) for about, numbers in found.items()}
+
+
+def _about(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
+    """Each event with the chain that it is about. Only notes that name a chain are decoded."""
+    about: object = None
+    for link in segment.links:
+        if b'"name":"about"' in link.body:
+            body = event_of(link).body
+            if isinstance(body, Noted) and body.name == "about":
+                named = body.data.get("chain")
+                about = named if isinstance(named, str) else None
+                continue
+        yield about, link
 
 
 def _strokes(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
