@@ -31,6 +31,7 @@ def chromium() -> Iterator[Browser]:
     place = os.environ.get("ASSAY_CHROMIUM") or next((found for n in NAMES if (found := shutil.which(n))), None)
     if place is None:
         pytest.skip("no Chromium here: `sh scripts/system-packages.sh` installs Debian's; ASSAY_CHROMIUM names another")
+    sync_api.expect.set_options(timeout=WAIT_MS)
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=place, args=list(OPTIONS))
         yield browser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -66,13 +67,58 @@ def test_an_attempt_shows_what_was_said_done_and_seen(look: Look) -> None:
         expect(main.get_by_text(words, exact=False).first).to_be_attached()
 
 
+def test_colours_differences_pictures_tokens_and_certificates_are_shown(look: Look) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
+    listed, edited = page.get_by_role("article", name="bash: ls"), page.get_by_role("article", name="edit: lib.py")
+    expect(listed.locator("[class*=ansi]", has_text="lib.py").first).to_be_visible()
+    expect(edited.get_by_text("removed:")).to_be_attached()
+    expect(edited.get_by_text("the prompt was rewritten (from token 2)")).to_be_visible()
+    edited.get_by_text("Model call").click()
+    edited.get_by_role("button", name="Tokens").click()
+    sampled = edited.get_by_role("group", name="sampled tokens")
+    expect(sampled.get_by_title(re.compile("log-probability -2.500, probability 8.21%"))).to_be_visible()
+    page.get_by_role("article", name="screenshot").get_by_role("button", name="open evidence").click()
+    picture = page.get_by_role("article", name="screenshot").locator("img[src^='blob:'], img[src^='data:image/png']")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
+
+
+def test_an_attempt_is_searched_and_filtered(look: Look) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-5%40loop-small-0.0")
+    lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")
+    page.get_by_role("checkbox", name="Failed only").check()
+    expect(lines.first).to_contain_text("pytest -q")
+    page.get_by_role("checkbox", name="Failed only").uncheck()
+    page.get_by_role("searchbox", name="Search this attempt").fill("test_sub PASSED")
+    expect(lines).to_have_count(1)
+    expect(lines.first).to_contain_text("execution: pytest")
+
+
+def test_a_link_to_a_step_shows_that_step(look: Look) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-5%40loop-small-0.0/step/2")
+    expect(page.get_by_role("article", name="bash: pytest -q")).to_be_in_viewport()
+    expect(page.get_by_text("E  assert 1 == 2").first).to_be_visible()
+
+
 def test_attempts_are_compared_side_by_side(look: Look) -> None:
     page = look.go("#/run/demo?task=made%2Ftask-2")
-    for box in page.get_by_role("grid", name="Attempts").get_by_role("checkbox").all()[:2]:
-        box.check()
+    rows = page.get_by_role("grid", name="Attempts").get_by_role("row")
+    for words in ("small-0", "small-3"):
+        rows.filter(has=page.get_by_role("link", name=re.compile(words))).get_by_role("checkbox").check()
     look.follow(page.get_by_role("link", name="Compare 2 attempts"))
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-    assert "/compare/" in page.url
+    acts = page.get_by_role("table", name="Acts of the attempts, aligned").get_by_role("rowheader")
+    expect(acts).to_have_count(4)
+    expect(page.get_by_role("group", name=re.compile("^Ways of the attempts"))).to_be_visible()
+    page.get_by_role("checkbox", name="Only what not all did").check()
+    expect(acts).to_have_count(2)
+    look.follow(page.get_by_role("link", name=re.compile("step 2")).first)
+    expect(page.get_by_role("article", name="bash: pytest -q")).to_be_in_viewport()
+
+
+def test_a_task_leads_to_its_attempts(look: Look) -> None:
+    page = look.go("#/run/demo/tasks")
+    look.follow(page.get_by_role("link", name=re.compile("task-3")).first)
+    expect(told(page)).to_have_text("8 of 48 attempts")
 
 
 def test_by_keyboard_alone(look: Look) -> None:
@@ -100,6 +146,18 @@ def test_a_run_in_progress_is_kept_up_to_date(look: Look, store: Path) -> None:
         for number in range(1, 4):
             writer.append(*made.attempt("live", "made/first", number, passed=False))
         expect(told(page)).to_have_text("4 attempts")
+
+
+def test_an_attempt_in_progress_is_kept_up_to_date(look: Look, store: Path) -> None:
+    chain, bodies = made.attempt("under-way", "made/first", 0, passed=True)
+    with RunStore.create(store, "under-way", {"config": {"agent": "loop"}}) as writer:
+        writer.append(chain, bodies[:3])
+        page = look.go(f"#/run/under-way/attempt/{quote(chain, safe='')}")
+        lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")
+        expect(lines.filter(has_text="bash: ls")).to_be_visible()
+        writer.append(chain, bodies[3:])
+        expect(lines.filter(has_text="bash: pytest -q")).to_be_attached()
+        expect(page.get_by_text("both tests pass").first).to_be_attached()
 
 
 def test_the_theme_can_be_chosen_and_stays(look: Look) -> None:
