@@ -246,11 +246,13 @@ async def test_the_loop_has_a_bound_of_its_own() -> None:
 
 
 async def test_options_reach_the_model() -> None:
-    attempt = attempt_with(DONE, seed=2**40 + 7)
+    attempt = attempt_with(calls(ScriptedCall("add", {"x": 1, "y": 2})), DONE, seed=2**40 + 7)
     await LoopAgent(system="be brief", temperature="0.5", seeded="true", sampling={"top_k": 3}).run(attempt)
-    request = attempt.calls[0].request
+    request, later = (attempt.calls[n].request for n in range(2))
     assert request["messages"][0] == {"role": "system", "content": "be brief"}
-    assert (request["temperature"], request["seed"], request["top_k"]) == (0.5, 7, 3)
+    assert (request["temperature"], request["top_k"]) == (0.5, 3)
+    assert request["seed"] != later["seed"]
+    assert all(0 <= one["seed"] < 2**31 for one in (request, later))
     assert [t["function"]["name"] for t in request["tools"]] == ["add", "boom", "finish"]
 
 
