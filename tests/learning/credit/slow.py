@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean, median, stdev
 from typing import Any
 
-from assay.learning.credit.interface import FAIL, PASS, Batch
+from assay.learning.credit.interface import FAIL, NOT_JUDGED, PASS, Batch
 
 EPSILON = 1e-6
 
@@ -241,7 +241,7 @@ def hindsight(batch: Batch) -> list[float]:
     found = [0.0] * len(batch.attempt)
     for a in range(len(batch.group)):
         turns = turns_of(batch, a)
-        honest = batch.integrity[a] not in (1, 3)
+        honest = batch.integrity[a] in (PASS, NOT_JUDGED)
         if batch.outcome[a] != FAIL or not honest or not turns:
             continue
         after = [*(int(batch.state[t]) for t in turns[1:]), int(batch.final_state[a])]

@@ -48,10 +48,12 @@ def test_what_is_left_out_changes_nothing_for_the_rest(name: str, held: Batch) -
 def test_what_a_cheat_earned_moves_no_baseline(name: str, held: Batch) -> None:
     method = evidence_aware(plugins.load("advantages", name))
     cheated = held.integrity == FAIL
-    held = held._replace(outcome=np.where(cheated, FAIL, held.outcome).astype(np.int8))
-    forged = held._replace(reward=np.where(cheated, 1000.0, held.reward))
+    judged_so = np.where(cheated, FAIL, held.outcome).astype(np.int8)
+    forged = held._replace(
+        outcome=np.where(cheated, PASS, held.outcome).astype(np.int8), reward=np.where(cheated, 1000.0, held.reward)
+    )
     honest = ~cheated[held.attempt]
-    lowered = held._replace(reward=np.where(cheated, np.minimum(held.reward, 0.0), held.reward))
+    lowered = held._replace(outcome=judged_so, reward=np.where(cheated, np.minimum(held.reward, 0.0), held.reward))
     np.testing.assert_array_equal(method(forged).advantage[honest], method(lowered).advantage[honest])
 
 
@@ -71,6 +73,12 @@ def test_evidence_by_hand() -> None:
     gone = evidence_aware(plugins.load("advantages", "rloo"), dishonest="mask")(held)
     assert gone.advantage.tolist() == pytest.approx([1, 0, -1, 0, 0])
     assert gone.reasons["integrity failed"] == 1
+
+
+def test_what_a_doubtful_failure_reached_is_no_goal() -> None:
+    held = by_hand(outcome=[0, 1, 1, 0], integrity=[0, 0, 2, 0], state=[1, 1, 1, 1, 1], final_state=[3, 4, 4, 3])
+    found = evidence_aware(plugins.load("advantages", "hindsight"))(held)
+    assert found.mask.tolist() == [False, False, True, False, False]
 
 
 def test_sub_agents_are_left_out_with_who_called_them() -> None:
@@ -146,6 +154,8 @@ def test_an_unknown_method_is_answered_with_the_nearest() -> None:
         ({"parent": [-1, 2]}, "'parent' must name"),
         ({"reward": [1, np.inf]}, "infinite"),
         ({"tokens": [1, -1]}, "negative"),
+        ({"value": [1, NAN]}, "'value' holds what is no number"),
+        ({"progress": [1, np.inf]}, "'progress' holds an infinite number"),
     ],
 )
 def test_a_batch_is_checked(columns: dict[str, object], said: str) -> None:

@@ -4,9 +4,10 @@ Ours; no published method looks at more than a reward. Around any estimator:
 
 - an attempt whose outcome is `unknown`, `error` or `broke`, or was not judged, or has no reward, is left out: its turns
   are masked, and it is no part of any baseline. Zero in its place would teach that what nobody could judge is bad.
-- an attempt whose integrity failed gets no positive credit at any turn, whatever the estimator says. Its reward counts
-  as `failed_reward` and nothing that it earned on the way counts before baselines are formed, so it neither lifts them
-  above honest attempts nor escapes blame. With `dishonest="mask"` it is left out as the unknown ones are.
+- an attempt whose integrity failed gets no positive credit at any turn, whatever the estimator says. Its pass counts as
+  a fail, its reward as `failed_reward`, and nothing that it earned on the way counts before baselines are formed, so it
+  neither lifts them above honest attempts nor escapes blame. With `dishonest="mask"` it is left out as the unknown ones
+  are.
 - a pass whose integrity was looked at and could not be told (`unknown`, `error`) is left out, as everywhere else such a
   pass is not taken for one. A fail stays a fail. Where nobody looked at integrity, passes count;
   `need_integrity=True` leaves those out too.
@@ -68,6 +69,7 @@ def _discredited(batch: Batch, cheated: Bools, failed_reward: float) -> Batch:
     """The batch in which what the attempts marked [A] earned counts for nothing."""
     turns = cheated[batch.attempt]
     return batch._replace(
+        outcome=np.where(cheated & (batch.outcome == PASS), FAIL, batch.outcome).astype(np.int8),
         reward=np.where(cheated, np.minimum(batch.reward, failed_reward), batch.reward),
         turn_reward=np.where(turns, np.minimum(batch.turn_reward, 0.0), batch.turn_reward),
         progress=None if batch.progress is None else np.where(turns, np.nan, batch.progress),

@@ -7,7 +7,8 @@ that goal earns, discounted by the turns that were still to go,
 
     A_t = discount^(turns from t to the goal)        up to the turn that first reached it; later turns are masked
 
-Ours. An attempt whose integrity failed is never relabelled: what it reached it may have reached by cheating.
+Ours. An attempt whose integrity failed, or was looked at and could not be told, is never relabelled: what it reached it
+may have reached by cheating.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._groups import last_turns, needed, numbered
-from .interface import ERROR, FAIL, Batch, Bools, Credit, Ints
+from .interface import FAIL, NOT_JUDGED, PASS, Batch, Bools, Credit, Ints
 
 __all__ = ["Relabelled", "hindsight", "relabelled"]
 
@@ -44,7 +45,7 @@ def relabelled(batch: Batch) -> Relabelled:
     first = np.full(len(batch.group), -1, dtype=np.int64)
     begins = np.flatnonzero(numbered(batch) == 0)
     first[batch.attempt[begins]] = batch.state[begins]
-    honest = (batch.integrity != FAIL) & (batch.integrity != ERROR)
+    honest = (batch.integrity == PASS) | (batch.integrity == NOT_JUDGED)
     fit = (batch.outcome == FAIL) & honest & (final >= 0) & (final != first) & (first >= 0)
     goal = np.where(fit, final, -1)
     turn = np.full(len(batch.group), -1, dtype=np.int64)

@@ -109,6 +109,10 @@ _OF_TURNS: dict[str, tuple[type, Any]] = {
 }
 
 
+_MEASURED = ("logprob", "entropy", "value", "final_value", "progress", "without")
+"""Columns of numbers, which may be NaN where they are not known, but for those of a critic."""
+
+
 def batch(group: Any, reward: Any, attempt: Any, **columns: Any) -> Batch:
     """A checked batch from arrays or sequences; columns that are not given are unknown, and none is copied in vain.
 
@@ -160,6 +164,16 @@ def _check(made: Batch) -> None:
     if np.any(np.isinf(made.reward)) or np.any(~np.isfinite(made.turn_reward)):
         message = "a reward is infinite, or a turn's reward is not a number"
         raise ValueError(message)
+    for name in _MEASURED:
+        column = getattr(made, name)
+        if column is not None and np.any(np.isinf(column)):
+            message = f"column {name!r} holds an infinite number"
+            raise ValueError(message)
+    for name in ("value", "final_value"):
+        column = getattr(made, name)
+        if column is not None and np.any(np.isnan(column)):
+            message = f"column {name!r} holds what is no number; a critic has an estimate of every turn"
+            raise ValueError(message)
     if np.any(made.tokens < 0):
         message = "column 'tokens' holds a negative count"
         raise ValueError(message)
