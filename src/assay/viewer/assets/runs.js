@@ -27,7 +27,7 @@
       more.hidden = found.length <= limit;
     }
 
-    const heads = ["Run", "Made", "Attempts", "Outcomes", "Tasks", "Agents and models"];
+    const heads = ["Run", "State", "Made", "Attempts", "Outcomes", "Tasks", "Agents and models"];
     fill(page.root,
       h("div", { class: "head" }, h("h1", null, "Runs"), h("p", { class: "facts" }, "store ", h("bdi", null, line(data.store)))),
       data.note ? h("p", { class: "note" }, data.note) : null,
@@ -54,9 +54,10 @@
   function runRow(one) {
     const count = one.attempts === undefined || one.attempts === null ? null : one.attempts;
     const state = one.open ? Assay.status("open", `${format.count(one.open)} running`)
-      : one.sealed ? h("span", { class: "tag" }, "sealed") : null;
+      : h("span", { class: "small quiet-text" }, one.sealed ? "sealed" : "live");
     return h("tr", null,
-      h("th", { scope: "row" }, h("a", { href: Assay.href("run", one.run) }, line(one.run)), " ", state),
+      h("th", { scope: "row" }, h("a", { href: Assay.href("run", one.run) }, line(one.run))),
+      h("td", null, state),
       h("td", { class: "nowrap" }, one.created ? h("time", null, format.moment(one.created).slice(0, 16)) : "–"),
       h("td", { class: "number" }, count === null ? "–" : format.count(count)),
       h("td", { class: "bar-cell" }, one.error ? h("span", { class: "bad" }, one.error)
