@@ -79,7 +79,14 @@ def test_an_environment_that_is_not_there_is_told() -> None:
 
 @pytest.mark.quick
 def test_what_is_not_installed_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, family in (("textarena", "textarena,id=X-v0"), ("reasoning_gym", "reasoning-gym,dataset=x")):
+    for module, family in (("textarena", "textarena,id=Bandit-v0"), ("reasoning_gym", "reasoning-gym,dataset=x")):
         monkeypatch.setitem(__import__("sys").modules, module, None)
         with pytest.raises(UserError, match="pip install"):
             find_tasks([f"family:{family},n=1"])
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("game", ["Debate-v0", "Wordle-v0", "Chess-v0"])
+def test_games_that_would_reach_out_are_refused(game: str) -> None:
+    with pytest.raises(UserError, match="TowerOfHanoi"):
+        find_tasks([f"family:textarena,n=1,id={game}"])

@@ -14,6 +14,8 @@ from assay.environments.worlds.conformance import check_in_process, check_world
 from assay.environments.worlds.grid import Grid
 from assay.environments.worlds.interface import Turn
 from assay.environments.worlds.opening import open_world
+from assay.environments.worlds.played import PlayedWorld
+from assay.errors import EnvironmentFailure
 from assay.records import EnvironmentSpec
 from tests.environments.worlds.every import NAMES, WORLDS, made
 from tests.rollout.counting import CountingWorld
@@ -121,3 +123,14 @@ def test_the_command_says_what_holds_and_what_is_wrong(tmp_path: Path) -> None:
 def test_what_cannot_be_checked_is_told_in_a_sentence(told: list[str]) -> None:
     result = CliRunner().invoke(build_app(), ["check", "environment", *told])
     assert result.exit_code == 2
+
+
+class Fragile(Grid):
+    def act(self, name: str, arguments: Any) -> Turn:
+        message = "the world's own bug"
+        raise KeyError(message)
+
+
+async def test_what_a_world_raises_is_the_environments_failure() -> None:
+    with pytest.raises(EnvironmentFailure, match="own bug"):
+        await PlayedWorld(Fragile({}, 1)).call("move", {"direction": "up"})

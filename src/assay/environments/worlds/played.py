@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from assay.environments.interface import ToolSpec
+from assay.errors import EnvironmentFailure, boundary
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from .interface import Act, Gives, TextWorld, Turn
@@ -58,7 +59,8 @@ class PlayedWorld:
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         """See `Tools.call`."""
         over = self._last is not None and (self._last.terminated or self._last.truncated)
-        turn = self.world.act(name, arguments)
+        with boundary(EnvironmentFailure, "the world"):  # what a world raises is no failure of who acts in it
+            turn = self.world.act(name, arguments)
         if not over:  # what is tried after the end is answered, and is no part of the episode
             self._last = turn
             self.paid.append(Paid(self.step, turn.reward, self.world.progress(), turn.error))

@@ -2,14 +2,17 @@
 
 Needs the extra `assay[textarena]`. A snapshot is the seed and what was said: restoring says it again. The games draw
 from Python's global random numbers; each world keeps a state of its own and puts the others' back, so that games do not
-disturb one another. Games that fetch word lists when they are made need those installed before.
+disturb one another. Only the games in `GAMES` are played. They are for one player; they neither fetch word lists nor ask
+a model when they are made, which a task from anybody must not bring about; and they keep every promise of a world: some
+others raise where a move has the wrong form.
 """
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -21,7 +24,13 @@ from assay.records import canonical_bytes
 from .interface import Act, Turn
 from .rules import Knobs, Rules
 
-__all__ = ["TextArenaKnobs", "TextArenaWorld"]
+__all__ = ["GAMES", "TextArenaKnobs", "TextArenaWorld"]
+
+GAMES = (
+    "2048", "Bandit", "Blackjack", "Crosswords", "FifteenPuzzle", "FrozenLake", "GuessTheNumber", "LightsOut",
+    "LogicPuzzle", "Mastermind", "Minesweeper", "PegJump", "RushHour", "Secretary", "Set", "Sudoku", "TowerOfHanoi",
+)  # fmt: skip
+"""What stands before the version in an id: `TowerOfHanoi-v0`, `TowerOfHanoi-v0-medium`."""
 
 
 class TextArenaKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -82,7 +91,8 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
         if self._chance is not None:
             random.setstate(self._chance)
         try:
-            yield
+            with redirect_stdout(io.StringIO()):  # some games print
+                yield
         finally:
             self._chance = random.getstate()
             random.setstate(others)
@@ -150,7 +160,10 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
 
 
 def _made(name: str) -> Any:
-    """The game. Raises `UserError` where TextArena is not installed, `ValueError` where it refuses."""
+    """The game. Raises `UserError` where TextArena is not installed, `ValueError` where it or we refuse."""
+    if name.partition("-")[0] not in GAMES:
+        message = f"id={name}: the games that are played are {', '.join(GAMES)}, as in TowerOfHanoi-v0"
+        raise ValueError(message)
     try:
         import textarena
     except ImportError as exc:
