@@ -20,6 +20,7 @@ SAYS = {
     "csv_format.py": "unreadable: conversation 1 who is it?",
     "import_runs.py": "0 read, 1 there already, 1 unreadable",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
+    "export_for_trainers.py": "openai: 5 examples",
     "first_run.py": "pass reward 1",
     "jugs_world.py": "jugs-1-2 pass in 4 acts",
     "judge_a_run.py": "standing: fail",

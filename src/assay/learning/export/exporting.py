@@ -130,6 +130,7 @@ class _Source:
         wanted = self.config.include
         self._include: Include = target.include if wanted == "default" else wanted
         self._listed: set[tuple[str, str, str]] = set()
+        self._counted: set[str] = set()
 
     def rows(self) -> Iterator[TrainingRow]:
         """See `Source.rows`."""
@@ -149,7 +150,8 @@ class _Source:
     def conversations(self) -> Iterator[Told]:
         """See `Source.conversations`."""
         for trajectory in self._trajectories():
-            if not self._target.holds:
+            if not self._target.holds and trajectory.chain not in self._counted:
+                self._counted.add(trajectory.chain)
                 self._not_held.update(_beside_messages(trajectory))
             for found in conversations(trajectory, self._reader.opening(trajectory)):
                 yield Told(trajectory, found)
