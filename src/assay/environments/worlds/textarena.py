@@ -2,9 +2,9 @@
 
 Needs the extra `assay[textarena]`. A snapshot is the seed and what was said: restoring says it again. The games draw
 from Python's global random numbers; each world keeps a state of its own and puts the others' back, so that games do not
-disturb one another. Only the games in `GAMES` are played. They are for one player; they neither fetch word lists nor ask
-a model when they are made, which a task from anybody must not bring about; and they keep every promise of a world: some
-others raise where a move has the wrong form.
+disturb one another. Only the games in `GAMES` are played. They are for one player; they neither fetch word lists nor
+ask a model when they are made, which a task from anybody must not bring about; and they keep every promise of a world:
+some others raise where a move has the wrong form.
 """
 
 from __future__ import annotations
