@@ -90,7 +90,7 @@
     const parts = components.filter((part) => part.share !== null).map((part) => ({ name: part.name === "residual" ? "chance and the rest" : part.name, value: part.share,
       more: part.levels ? `${part.levels} levels` : "" }));
     return [h("h2", null, "Agents by models"),
-      C.grid({ title: "pass@1 of each agent with each model", corner: "agent", columns: models, rows: agents.map((agent) => ({ name: agent, cells: models.map((model) => cell(found(agent, model))) })) }),
+      cells.length < 2 ? null : C.grid({ title: "pass@1 of each agent with each model", corner: "agent", columns: models, rows: agents.map((agent) => ({ name: agent, cells: models.map((model) => cell(found(agent, model))) })) }),
       parts.length ? C.bars({ title: "What explains the difference between attempts", items: parts, heads: ["factor", "share"], rows: parts.map((part) => [part.name, share(part.value)]),
         note: "Share of the sum of squares, each factor given all others; where not all combinations ran the shares need not add up to 100%." }) : null];
   }
