@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from assay.admission.battery import admit
 from assay.admission.config import AdmitConfig
-from assay.environments.worlds.opening import open_world
+from assay.admission.worlds import hooks_of
+from assay.environments.worlds.opening import open_world, text_world, world_kind
+from assay.environments.worlds.played import solution
 from assay.errors import TaskError, UserError
+from assay.records import EnvironmentSpec
 from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout.replay import ReplayConfig, replay
 from assay.rollout.reverify import ReverifyConfig, reverify
 from assay.settings import Settings
 from assay.store import RunStore
-from assay.tasks import find_tasks
+from assay.tasks import LoadedTask, find_tasks
 from assay.verify import judge_facts
 
 FAMILIES = ("grid", "maze", "key-value", "tables", "subset-sum", "graph-path", "constraints", "sokoban", "adventure")
@@ -66,12 +71,14 @@ async def test_noise_of_an_expert_is_in_the_record(tmp_path: Path) -> None:
     assert 0 < len(noise["random_steps"]) < len(trajectory.steps)
 
 
-async def test_runs_in_worlds_are_judged_again_from_their_acts(tmp_path: Path) -> None:
+async def test_runs_in_worlds_are_judged_again_and_replayed_from_their_acts(tmp_path: Path) -> None:
     settings = Settings(tmp_path / "cache", tmp_path / "store")
     task = "family:grid,n=4,seed=5,walls=3,wrap=failures:rate=0.4+noise"
     done = await start_run(RunConfig(tasks=(task,), agent="expert", agent_options={"noise": 0.4}), settings, Tally())
     report = await reverify(done.run, ReverifyConfig(again=1), settings)
     assert [one.mark for one in report.results] == 4 * ["agree"], report
+    again = await replay(done.run, ReplayConfig(all=True), settings, Tally())
+    assert again.counts == {"agree": 4, "differ": 0, "cannot": 0}
 
 
 @pytest.mark.parametrize(("option", "admitted"), [("check=naive", False), ("check=true", True)])
@@ -91,3 +98,17 @@ async def test_the_naive_check_believes_a_claim_and_the_true_one_does_not() -> N
         world = open_world(loaded.task.environment)
         await world.call("claim", {})
         assert judge_facts(loaded.task, world.facts())[0].verdict.status == status
+
+
+async def test_another_worlds_solution_that_solves_this_one_is_no_cheat() -> None:
+    told = set()
+    for seed in range(60):
+        one, other = (text_world(world_kind("grid"), {"size": 3}, number) for number in (seed, seed + 1))
+        for act in solution(other):
+            one.act(*act)
+        (loaded,) = find_tasks(["family:grid,n=1,size=3"])
+        spec = EnvironmentSpec("grid", {"size": 3}, seed)
+        hooks = await hooks_of(LoadedTask(structs.replace(loaded.task, environment=spec), None), 1)
+        assert (hooks.elsewhere is None) == one.facts()["solved"]
+        told.add(hooks.elsewhere is None)
+    assert told == {True, False}
