@@ -61,7 +61,9 @@ def test_tasks_flakes_and_grid_say_what_was_recorded(store: Path) -> None:
     ]
     bands = {one["task"]: one["band"] for one in told["tasks"]}
     assert (bands["t0"], bands["t3"], bands["t6"], bands["t7"]) == ("always", "middling", "hard", "never")
-    assert {(one["task"], one["agent"]) for one in told["flakes"]} == {(f"t{good - 1}", agent) for agent, good in GOOD.items()}
+    assert {(one["task"], one["agent"]) for one in told["flakes"]} == {
+        (f"t{good - 1}", agent) for agent, good in GOOD.items()
+    }
     assert told["grid"]["factors"] == ["agent", "model"]
     assert [part["name"] for part in told["grid"]["components"]] == ["agent", "task", "residual"]
 
