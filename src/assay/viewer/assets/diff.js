@@ -19,20 +19,21 @@
     return [...before.slice(0, start).map(same), ...middle, ...before.slice(ends).map(same)];
   }
 
+  /* How far each diagonal reaches with d edits, kept for every d so that the way back is known. */
   function myers(a, b) {
     const most = Math.min(a.length + b.length, MOST_EDITS);
+    const middle = most + 1;
+    const reach = new Int32Array(2 * most + 3);
     const trace = [];
-    let reach = new Map([[1, 0]]);
     for (let d = 0; d <= most; d += 1) {
-      const next = new Map(reach);
-      trace.push(reach);
+      trace.push(reach.slice(middle - d - 1, middle + d + 2));
       for (let k = -d; k <= d; k += 2) {
-        let x = k === -d || (k !== d && (reach.get(k - 1) ?? -1) < (reach.get(k + 1) ?? -1)) ? reach.get(k + 1) ?? 0 : (reach.get(k - 1) ?? 0) + 1;
+        const down = k === -d || (k !== d && reach[middle + k - 1] < reach[middle + k + 1]);
+        let x = down ? reach[middle + k + 1] : reach[middle + k - 1] + 1;
         while (x < a.length && x - k < b.length && a[x] === b[x - k]) x += 1;
-        next.set(k, x);
+        reach[middle + k] = x;
         if (x >= a.length && x - k >= b.length) return walked(trace, a, b, d);
       }
-      reach = next;
     }
     return null;
   }
@@ -40,19 +41,22 @@
   function walked(trace, a, b, last) {
     const found = [];
     let [x, y] = [a.length, b.length];
-    for (let d = last; d >= 0; d -= 1) {
-      const reach = trace[d];
+    for (let d = last; d > 0; d -= 1) {
+      const reach = (k) => trace[d][k + d + 1];
       const k = x - y;
-      const from = k === -d || (k !== d && (reach.get(k - 1) ?? -1) < (reach.get(k + 1) ?? -1)) ? k + 1 : k - 1;
-      const [fromX, fromY] = d === 0 ? [0, 0] : [reach.get(from) ?? 0, (reach.get(from) ?? 0) - from];
+      const from = k === -d || (k !== d && reach(k - 1) < reach(k + 1)) ? k + 1 : k - 1;
+      const [fromX, fromY] = [reach(from), reach(from) - from];
       while (x > fromX && y > fromY && a[x - 1] === b[y - 1]) {
         found.push([" ", a[x - 1]]);
         [x, y] = [x - 1, y - 1];
       }
-      if (d === 0) break;
       if (x === fromX) found.push(["+", b[y - 1]]);
       else found.push(["-", a[x - 1]]);
       [x, y] = [fromX, fromY];
+    }
+    while (x > 0) {
+      found.push([" ", a[x - 1]]);
+      x -= 1;
     }
     return found.reverse();
   }
