@@ -18,8 +18,19 @@ import pytest
 from assay.agents.interface import Attempt
 from assay.errors import UserError
 from assay.records import AttemptStarted, Trajectory
-from assay.rollout import PlannedAttempt, RunConfig, Tally, TryResult, require_finished, resume_run, start_run
+from assay.rollout import (
+    PlannedAttempt,
+    ReverifyConfig,
+    RunConfig,
+    Tally,
+    TryResult,
+    require_finished,
+    resume_run,
+    reverify,
+    start_run,
+)
 from assay.rollout.early_stop import HOPELESS, stop_report
+from assay.rollout.replay import ReplayConfig, replay
 from assay.settings import Settings
 from assay.store import RunStore, audit
 from tests.rollout.counting import counting_task
@@ -126,6 +137,19 @@ def test_forks_begin_in_a_recorded_state_and_are_called_so(whole: Path) -> None:
             parent = [step for step in run.trajectory(begin["chain"]).steps if step.actor == "agent"]
             assert parent[begin["prefix"] - 1].state == begin["state"]
             assert fork.task == run.trajectory(begin["chain"]).task
+
+
+async def test_forks_are_judged_again_from_where_they_began(whole: Path) -> None:
+    report = await reverify("forks", ReverifyConfig(again=1), Settings(cache=whole, store=whole))
+    assert report.counts["agree"] == TASKS * ATTEMPTS
+
+
+async def test_a_fork_is_not_replayed_from_the_start(whole: Path) -> None:
+    with RunStore.open(whole, "forks") as run:
+        fork = next(row.attempt for row in run.attempts() if row.agent == "fork+expert")
+    given = ReplayConfig(attempts=(fork,), run="forks")
+    report = await replay("forks", given, Settings(cache=whole, store=whole), Tally())
+    assert "began in the middle" in str(report.results[0].problem)
 
 
 def test_a_curriculum_without_levels_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.environments.interface import Snapshot, WorkspaceSpec, World
+from assay.environments.interface import KeepsStates, Snapshot, WorkspaceSpec, World
 from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
 from assay.records import Evidence, Task, Trajectory, Verdict
@@ -18,6 +18,7 @@ from assay.verify._from_artifacts import state_of_import
 from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, reverdict, sealed_states
 
 from .past import AS_ASKED, variation_of
+from .place import BEGAN
 from .prepare import Preparer
 from .runs import Means
 from .steps import combined, of_step, step_tasks
@@ -194,6 +195,9 @@ class _Judging:
         with boundary(TaskError, f"doing the calls again in the environment {spec.kind!r}"):
             world: World = open_world(spec)
             try:
+                began = next((e for e in self._trajectory.evidence if e.kind == BEGAN and e.blobs), None)
+                if began is not None and isinstance(world, KeepsStates):
+                    world.restore(self._blobs.get(began.blobs[0]))
                 for call in _calls(self._trajectory):
                     await world.call(call[0], call[1])
                 return await world.digest(), world.facts()

@@ -108,7 +108,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     @property
     def in_rounds(self) -> bool:
         """Whether what is attempted depends on what was seen."""
-        return self.allocate != "uniform" or self.budget is not None or self.early_stop is not None
+        chosen = self.allocate != "uniform" or bool(self.allocate_options)
+        return chosen or self.budget is not None or self.early_stop is not None
 
     def total(self, tasks: int) -> int:
         """How many attempts it comes to, at so many tasks."""

@@ -40,9 +40,10 @@ from .recorded import RecordedWorkspace
 from .recorder import Recorder
 from .variation import Variation, VariedBackend
 
-__all__ = ["Place", "WorkspacePlace", "WorldPlace"]
+__all__ = ["BEGAN", "Began", "Place", "WorkspacePlace", "WorldPlace"]
 
 NOT_NEEDED = Isolation("not needed")
+BEGAN = "began"
 
 
 class Preparing(Protocol):
@@ -301,22 +302,29 @@ def _script_of(loaded: LoadedTask, task: Task, step: TaskStep | None) -> Check:
     return found
 
 
+class Began(NamedTuple):
+    """Where an attempt in a world began, and the content address under which that is kept, to begin there again."""
+
+    state: bytes
+    kept: str
+
+
 class WorldPlace:
     """An in-process world: no agent code runs, so there is nothing to isolate. `make` makes it, at `open`, where it
-    becomes what it was at `state`, if that is given."""
+    becomes what it was where the attempt began, if that is given."""
 
     def __init__(
         self,
         make: Callable[[], World],
         loaded: LoadedTask | None = None,
         tasks: TaskKeeper | None = None,
-        state: bytes | None = None,
+        began: Began | None = None,
     ) -> None:
         self.isolation: Isolation | None = NOT_NEEDED
         self.artifacts: dict[str, str] = {}
         self._make = make
         self._tell = (loaded, tasks)
-        self._state = state
+        self._began = began
         self._made: World | None = None
 
     @property
@@ -329,8 +337,8 @@ class WorldPlace:
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         """See `Place.open`."""
         attempt.tools = self._made = self._make()
-        if self._state is not None and isinstance(self._made, KeepsStates):
-            self._made.restore(self._state)
+        if self._began is not None and isinstance(self._made, KeepsStates):
+            self._made.restore(self._began.state)
         attempt.episode = self._made if isinstance(self._made, Episodic) else None
 
     def resolved(self, task: Task) -> Task:
@@ -342,6 +350,8 @@ class WorldPlace:
         (loaded, tasks), self._tell = self._tell, (None, None)
         if loaded is not None:
             await tell_task(tasks, loaded, recorder)
+        if self._began is not None:
+            recorder.evidence("state", BEGAN, {"snapshot": self._began.kept}, (self._began.kept,))
 
     async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
         """See `Place.settle`."""

@@ -179,6 +179,9 @@ def unreplayable(trajectory: Trajectory) -> str | None:
         return "it was imported: its actions are those of another harness, in an environment that is not known"
     if trajectory.agent == ADMISSION:
         return "it is a certificate: nobody acted"
+    fork = trajectory.started.config.get("fork")
+    if isinstance(fork, dict):
+        return f"it began in the middle of {fork.get('chain')}: replay that, or judge this with `assay verify --again`"
     if variation_of(trajectory) is not None:
         return f"it acted under a circumstance of its own ({variation_of(trajectory)}): only its run makes that again"
     if any(call.raw_request is not None for call in trajectory.calls):

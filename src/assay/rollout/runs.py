@@ -31,7 +31,7 @@ from .endpoint import GatewayDoor
 from .guards import Ask, Held, contracts_of_task, load_contracts, unique_contracts
 from .kept import TaskKeeper
 from .models import open_model, settled_model
-from .place import Keeping, Place, WorkspacePlace, WorldPlace
+from .place import Began, Keeping, Place, WorkspacePlace, WorldPlace
 from .plan import PlannedAttempt, plan
 from .prepare import Preparer
 from .progress import Progress
@@ -281,7 +281,9 @@ class _Places:
     def __call__(self, planned: PlannedAttempt) -> Place:
         loaded, preparer = planned.loaded, self._preparer
         if loaded.task.environment.kind != "workspace":
-            return WorldPlace(lambda: self._make_world(loaded), loaded, self._tasks, planned.world_state)
+            state = planned.world_state
+            began = None if state is None else Began(state, self._blobs.put(state))
+            return WorldPlace(lambda: self._make_world(loaded), loaded, self._tasks, began)
         if preparer is None:
             message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
             raise UserError(message)
