@@ -15,7 +15,7 @@ from assay.formats._messages import chat_item, chat_plan
 from assay.records import ModelCall, Trajectory
 from assay.store import answer_of, messages_of, request_of
 
-__all__ = ["Conversation", "Opening", "conversations"]
+__all__ = ["Conversation", "Opening", "asked", "conversations", "spoke"]
 
 Message = dict[str, Any]
 
@@ -39,6 +39,16 @@ class Conversation(NamedTuple):
     """For each message the model call that said it."""
     steps: list[int | None]
     """For each message the step that it is of, where no model was asked."""
+
+
+def asked(trajectory: Trajectory) -> bool:
+    """Whether a model answered it."""
+    return any(answer_of(call) is not None for call in trajectory.calls)
+
+
+def spoke(trajectory: Trajectory) -> bool:
+    """Whether its agent said or did anything: an attempt that broke before has no conversation."""
+    return asked(trajectory) or any(step.actor == "agent" for step in trajectory.steps)
 
 
 def conversations(trajectory: Trajectory, opening: Opening | None = None) -> Iterator[Conversation]:

@@ -22,7 +22,7 @@ from assay.rollout.past import PastTasks
 from assay.store import AttemptRow, RunStore, audit, deciding, learnt
 from assay.verify.again import CannotRebuildError
 
-from .conversation import Opening
+from .conversation import Opening, asked, spoke
 from .openings import opening_of
 from .rendered import rendered_rows
 from .rows import TrainingRow
@@ -144,15 +144,18 @@ class Reader:
             if not found:
                 self.tell(trajectory.attempt, "tokens", "no tokens are known of it")
             return found
+        if not spoke(trajectory):
+            self.tell(trajectory.attempt, "tokens", "its agent said and did nothing")
+            return []
         opening = self._opening(trajectory)
         return rendered_rows(trajectory, self.renderer, tokenizer=self.tokenizer, opening=opening)
 
     def opening(self, trajectory: Trajectory) -> Opening | None:
         """What a model would have been told before the steps of an attempt; None where no model needs telling."""
-        return None if trajectory.calls else self._opening(trajectory)
+        return None if asked(trajectory) else self._opening(trajectory)
 
     def _opening(self, trajectory: Trajectory) -> Opening | None:
-        if trajectory.calls or self._is_told(trajectory):
+        if asked(trajectory) or self._is_told(trajectory):
             return None
         try:
             task = self._past.of(trajectory).task

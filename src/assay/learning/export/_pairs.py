@@ -19,7 +19,7 @@ from assay.errors import UserError
 from assay.gateway.tokens.messages import text_in
 from assay.learning.conversation import Conversation
 from assay.learning.sampled import group_of
-from assay.records import canonical_bytes
+from assay.records import Trajectory, canonical_bytes
 
 from .interface import Source
 
@@ -91,10 +91,18 @@ def _ways(source: Source) -> dict[tuple[str, str], dict[str, _Way]]:
             if told.own[place]:
                 ways = found.setdefault((group, hasher.hexdigest()), {})
                 way = ways.setdefault(blake3(plain).hexdigest(), _Way())
-                ended = way.passes if trajectory.outcome == "pass" else way.failures
-                ended.append(_Said(trajectory.attempt, told.branch, place))
+                ended = _ended(trajectory, way)
+                if ended is not None:
+                    ended.append(_Said(trajectory.attempt, told.branch, place))
             hasher.update(plain)
     return found
+
+
+def _ended(trajectory: Trajectory, way: _Way) -> list[_Said] | None:
+    """Where an attempt counts; nowhere if nobody could judge it, or the infrastructure broke."""
+    if trajectory.finished is not None and trajectory.finished.broke is not None:
+        return None
+    return {"pass": way.passes, "fail": way.failures}.get(trajectory.outcome or "")
 
 
 def _chosen(found: dict[tuple[str, str], dict[str, _Way]]) -> list[tuple[str, _Said, _Said]]:
@@ -102,7 +110,7 @@ def _chosen(found: dict[tuple[str, str], dict[str, _Way]]) -> list[tuple[str, _S
     for (group, _), ways in found.items():
         good = max(ways.values(), key=lambda way: len(way.passes))
         bad = max((way for way in ways.values() if not way.passes), key=lambda way: len(way.failures), default=None)
-        if good.passes and bad is not None:
+        if good.passes and bad is not None and bad.failures:
             chosen.append((group, good.passes[0], bad.failures[0]))
     return chosen
 

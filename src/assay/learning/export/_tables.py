@@ -1,4 +1,4 @@
-"""Parquet tables, written in bounded memory.
+"""Parquet tables, written in bounded memory, and what several targets need of a row.
 
 Messages and tools are written as JSON columns (`arrow.json`): as structs Arrow would give every call the arguments of
 all others, filled with nulls, and prompts would change without a word.
@@ -14,7 +14,8 @@ import msgspec
 
 from assay.learning.rows import TrainingRow
 
-__all__ = ["INTS", "JSON", "NUMBERS", "TEXT", "first_trained", "sampled_logprobs", "write_table"]
+__all__ = ["INTS", "JSON", "NO_REWARD", "NUMBERS", "TEXT", "first_trained", "reward_of", "sampled_logprobs",
+           "write_table"]  # fmt: skip
 
 _GROUP = 1024
 INTS, NUMBERS, TEXT, JSON = "ints", "numbers", "text", "json"
@@ -61,6 +62,20 @@ def write_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], o
 def first_trained(row: TrainingRow) -> int:
     """Where the first trained token stands: what comes before is prompt."""
     return int(row.loss_mask.argmax())
+
+
+NO_REWARD = "its outcome is neither a pass nor a fail, and that is no reward"
+
+
+def reward_of(row: TrainingRow) -> float | None:
+    """The reward of an attempt, for trainers that credit for themselves: its score, or 1 for a pass and 0 for a fail.
+
+    None where nobody could judge it, or the infrastructure broke: that is no 0. A dishonest attempt is paid nothing.
+    """
+    if row.outcome not in ("pass", "fail") or row.broke is not None:
+        return None
+    found = float(row.outcome == "pass") if row.score is None else row.score
+    return min(found, 0.0) if row.integrity == "fail" else found
 
 
 def sampled_logprobs(row: TrainingRow) -> list[float] | None:

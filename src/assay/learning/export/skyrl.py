@@ -16,7 +16,7 @@ import numpy as np
 from assay.formats._writing import new_file
 from assay.learning.rows import TrainingRow
 
-from ._tables import first_trained, sampled_logprobs
+from ._tables import NO_REWARD, first_trained, reward_of, sampled_logprobs
 from .interface import Include, Source
 
 __all__ = ["SkyRl"]
@@ -36,8 +36,8 @@ class SkyRl:
         """See `Target.write`."""
         rows: list[TrainingRow] = []
         for row in source.rows():
-            if row.score is None:
-                source.lost(row.attempt, "row", "it has no score")
+            if reward_of(row) is None:
+                source.lost(row.attempt, "row", NO_REWARD)
             else:
                 rows.append(row)
         if rows:
@@ -54,7 +54,7 @@ def _output(rows: list[TrainingRow]) -> dict[str, Any]:
     output: dict[str, Any] = {
         "prompt_token_ids": [row.token_ids[:begin].tolist() for row, begin in parts],
         "response_ids": [row.token_ids[begin:].tolist() for row, begin in parts],
-        "rewards": [row.score for row in rows],
+        "rewards": [reward_of(row) for row in rows],
         "loss_masks": [row.loss_mask[begin:].astype(np.int64).tolist() for row, begin in parts],
         "stop_reasons": [_stop_reason(row) for row in rows],
         "rollout_metrics": None,

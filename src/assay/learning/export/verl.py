@@ -17,7 +17,17 @@ import msgspec
 from assay.learning.rows import TrainingRow
 
 from ._messages import for_templates
-from ._tables import INTS, JSON, NUMBERS, TEXT, first_trained, sampled_logprobs, write_table
+from ._tables import (
+    INTS,
+    JSON,
+    NO_REWARD,
+    NUMBERS,
+    TEXT,
+    first_trained,
+    reward_of,
+    sampled_logprobs,
+    write_table,
+)
 from .interface import Include, Source
 
 __all__ = ["Verl"]
@@ -53,20 +63,21 @@ class Verl:
             if row.attempt_rows > 1:
                 why = "each row is scored for itself: an attempt of several rows weighs more"
                 source.lost(row.attempt, "attempt_rows", why)
-            if row.score is None:
-                source.lost(row.attempt, "row", "it has no score")
+            reward = reward_of(row)
+            if reward is None:
+                source.lost(row.attempt, "row", NO_REWARD)
             else:
-                yield _agent_loop_output(row)
+                yield _agent_loop_output(row, reward)
 
 
-def _agent_loop_output(row: TrainingRow) -> dict[str, Any]:
+def _agent_loop_output(row: TrainingRow, reward: float) -> dict[str, Any]:
     begin, known = first_trained(row), sampled_logprobs(row)
     return {
         "prompt_ids": row.token_ids[:begin],
         "response_ids": row.token_ids[begin:],
         "response_mask": row.loss_mask[begin:].astype("int64"),
         "response_logprobs": None if known is None else known[begin:],
-        "reward_score": row.score,
+        "reward_score": reward,
         "num_turns": len(row.turns),
         "uid": row.group,
         "metrics": {},
