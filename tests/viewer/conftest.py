@@ -24,9 +24,12 @@ OPTIONS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 WAIT_MS = 15_000
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A running browser; the test skips where there is none."""
+    """A running browser; the test skips where there is none.
+
+    Of one file, because Playwright keeps an event loop of its own running, beside which no asynchronous test can run.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
     place = os.environ.get("ASSAY_CHROMIUM") or next((found for n in NAMES if (found := shutil.which(n))), None)
     if place is None:
