@@ -380,24 +380,33 @@
       });
       this.input = input;
       const present = new Set(Array.from(this.lines.kinds, (kind) => GROUPS[kind] || kind));
-      const boxes = SHOWN.filter(([kind]) => present.has(kind)).map(([kind, words]) => h("label", { class: "tick" },
+      const boxes = SHOWN.filter(([kind]) => present.has(kind)).map(([kind, words]) => h("label", { class: "choice" },
         h("input", { type: "checkbox", checked: this.kinds.has(kind), onchange: (event) => {
           if (event.target.checked) this.kinds.add(kind);
           else this.kinds.delete(kind);
           this.refilter();
         } }), words));
-      const errors = h("label", { class: "tick" }, h("input", { type: "checkbox", checked: this.onlyErrors, onchange: (event) => {
+      const errors = h("label", { class: "choice" }, h("input", { type: "checkbox", checked: this.onlyErrors, onchange: (event) => {
         this.onlyErrors = event.target.checked;
         this.refilter();
       } }), "Failed only");
-      Assay.fill(this.bar, h("button", { type: "button", class: "button narrow", "aria-expanded": "false", "aria-controls": "attempt-side", onclick: (event) => this.side(event.target) }, "Outline"),
+      Assay.fill(this.bar, h("button", { type: "button", class: "button outline-button", "aria-expanded": "false", "aria-controls": "attempt-side", onclick: (event) => this.side(event.target) }, "Outline"),
         input, boxes, errors, this.count, this.progress);
     }
 
     side(button) {
       const open = this.aside.classList.toggle("open");
       button.setAttribute("aria-expanded", String(open));
-      this.outline.refresh();
+      if (!open) return;
+      this.bar.scrollIntoView({ block: "start" });
+      Assay.size(this.aside, { "--top": this.bar.getBoundingClientRect().bottom });
+      this.measured();
+    }
+
+    /* Rows that were built while nobody saw them have no height. */
+    measured() {
+      this.outline.reset(this.rows.length);
+      this.outline.show(this.current(), { align: "center" });
     }
 
     tree() {
@@ -417,6 +426,7 @@
       return h("button", { type: "button", class: classes.join(" "), "aria-current": number === this.now ? "true" : null, onclick: () => {
         this.jump(line);
         this.aside.classList.remove("open");
+        this.bar.querySelector(".outline-button").setAttribute("aria-expanded", "false");
       } }, h("span", { class: "number" }, step === undefined ? "·" : String(step)), h("span", { class: "words" }, Assay.line(this.lines.heads[line] || KINDS[this.lines.kinds[line]])));
     }
 
@@ -459,6 +469,7 @@
       this.tree();
       this.refilter();
       const main = document.getElementById("main");
+      matchMedia(WIDE).addEventListener("change", (event) => event.matches && this.measured(), { signal: this.page.signal });
       main.addEventListener("scroll", () => requestAnimationFrame(() => this.follow()), { passive: true, signal: this.page.signal });
     }
 

@@ -79,7 +79,7 @@
           h("td", null, h("button", { type: "button", class: "quiet", "aria-label": `differences of ${file.path.slice(0, 200)}`, onclick: () => this.difference(box, file) }, "Diff"))), box];
       };
       return h("details", { class: "panel findings", open: paths.length > 0 && paths.length <= 12 }, h("summary", null, `Files at the end: ${many}`),
-        paths.length ? h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Files at the end" }, h("table", { class: "ends" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "path"), this.data.attempts.map((one, at) => h("th", { scope: "col" }, this.called(at))), h("th", { scope: "col" }, h("span", { class: "unseen" }, "difference")))),
+        paths.length ? h("div", { class: "ends-box", tabindex: "0", role: "group", "aria-label": "Files at the end" }, h("table", { class: "ends" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "path"), this.data.attempts.map((one, at) => h("th", { scope: "col" }, this.called(at))), h("th", { scope: "col" }, h("span", { class: "unseen" }, "difference")))),
           h("tbody", null, paths.map(row)))) : null,
         left ? h("p", { class: "small quiet-text" }, `${format.count(left)} more`) : null);
     }
@@ -116,9 +116,9 @@
     /* ---- the table ---------------------------------------------------------------------------------------------- */
 
     cell(cell, at) {
-      if (cell === null) return h("div", { class: "cell cell-none", role: "cell" }, h("span", { class: "unseen" }, `${this.called(at)}: nothing`));
+      if (cell === null) return h("div", { class: "act act-none", role: "cell" }, h("span", { class: "unseen" }, `${this.called(at)}: nothing`));
       const [, step, , , state, failed] = cell;
-      return h("div", { class: failed ? "cell cell-failed" : "cell", role: "cell" },
+      return h("div", { class: failed ? "act act-failed" : "act", role: "cell" },
         h("a", { href: this.href(at, step), "aria-label": `attempt ${this.called(at)}, step ${step}${failed ? ", failed" : ""}` }, `step ${step}`),
         failed ? h("span", { class: "exit", "data-failed": "yes" }, "failed") : null,
         state < 0 ? null : h("span", { class: `state hue-${state % 8}`, title: this.data.states[state] }, format.digest(this.data.states[state]).slice(0, 8)));
@@ -192,7 +192,7 @@
         this.refilter();
       });
       this.input = input;
-      Assay.fill(this.toolbar, input, h("label", { class: "tick" }, h("input", { type: "checkbox", checked: this.onlyDifferent, onchange: (event) => {
+      Assay.fill(this.toolbar, input, h("label", { class: "choice" }, h("input", { type: "checkbox", checked: this.onlyDifferent, onchange: (event) => {
         this.onlyDifferent = event.target.checked;
         this.refilter();
       } }), "Only what not all did"), this.count);
@@ -206,7 +206,7 @@
       this.toolbar = h("div", { class: "attempt-bar" });
       this.list = Assay.virtual({ count: 0, estimate: 40, row: (at) => this.row(at), inset: () => this.toolbar.offsetHeight + this.heads.offsetHeight + 6 });
       const heads = h("div", { class: "compare-row compare-heads", role: "row" }, h("div", { class: "compare-told", role: "columnheader" }, "act"),
-        this.data.attempts.map((one, at) => h("div", { class: "cell", role: "columnheader" }, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, this.called(at)), " ", Assay.status(one.outcome))));
+        this.data.attempts.map((one, at) => h("div", { class: "act", role: "columnheader" }, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, this.called(at)), " ", Assay.status(one.outcome))));
       Assay.size(heads, { "--attempts": this.width });
       this.heads = heads;
       const table = h("div", { class: "compare-table", role: "table", "aria-label": "Acts of the attempts, aligned", "aria-rowcount": this.data.rows.length + 1 }, heads, this.list.element);
