@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
-from assay.gateway.interface import Delta, Exchange, ModelBackend, ModelReply, ModelRequest
-from assay.gateway.model import Answered, Model, PlainModel, model_of
+from assay.gateway.interface import Exchange, ModelBackend, ModelReply, ModelRequest
+from assay.gateway.model import Answered, Model, PlainModel, model_of, unheard
 from assay.records import (
     Evidence,
     EvidenceAdded,
@@ -251,7 +251,7 @@ class LiveAttempt(Attempt):
             reply = await self._need_model().backend.complete(request)
             return Answered(reply, standing.cause, standing.differs_at)
         placement = self._conversation.placement(standing)
-        return await self._asked.ask(call_id, request, placement, _unseen)
+        return await self._asked.ask(call_id, request, placement, unheard)
 
     async def _record_call(self, ended: _Ended) -> None:
         answered, standing = ended.answered, ended.standing
@@ -333,10 +333,6 @@ class LiveAttempt(Attempt):
 def _spent(steps: int) -> LimitReached:
     limit = "turns"
     return LimitReached(limit, steps, steps)
-
-
-async def _unseen(_: Sequence[Delta]) -> None:
-    """Pieces of an answer that is taken whole."""
 
 
 def _cut(length: int, digest: str | None, result: ExecResult) -> Truncation | None:

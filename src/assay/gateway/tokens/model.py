@@ -16,7 +16,7 @@ from typing import Any
 from assay.errors import ProviderError, boundary
 from assay.gateway.forest import Placement
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas, TokenBackend, TokenReply
-from assay.gateway.model import Answered
+from assay.gateway.model import Answered, unheard
 from assay.records import Usage
 
 from .conversation import Conversation, Prompt
@@ -83,7 +83,8 @@ class TokenModel:
         steered = await self._steer(request) if self._steer is not None else None
         if steered is not None:
             sampling["steered"] = list(steered)
-        sampled = await self._backend.generate(sent, sampling, self._renderer.stop_ids, on_tokens)
+        heard = None if on_deltas is unheard else on_tokens
+        sampled = await self._backend.generate(sent, sampling, self._renderer.stop_ids, heard)
         said = self._renderer.parse(sampled.token_ids, sent, request.tools)
         message = _message(call_id, said)
         reply = self._reply(message, request, prompt, sampling, sampled)
@@ -176,16 +177,12 @@ class RenderedBackend:
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
         """Asks once, with nothing remembered. See `ModelBackend.complete`."""
-        answered = await self.session().ask(secrets.token_hex(8), request, _ROOT, on_deltas or _nowhere)
+        answered = await self.session().ask(secrets.token_hex(8), request, _ROOT, on_deltas or unheard)
         return answered.reply
 
     async def close(self) -> None:
         """Closes the token backend. Idempotent."""
         await self.tokens.close()
-
-
-async def _nowhere(_: Sequence[object]) -> None:
-    """For an answer that is given whole."""
 
 
 def _message(call_id: str, said: Said) -> dict[str, Any]:
