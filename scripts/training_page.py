@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from importlib import import_module
 
-from assay.learning.export.config import WriteConfig
-from assay.learning.export.exporting import TARGETS, target_named
+from assay.learning.export.config import TARGETS, WriteConfig
+from assay.learning.export.exporting import target_named
 from assay.learning.packing import Pack
 from assay.learning.row_files import SCHEMA, arrow_schema
 from assay.learning.rows import ROLES, TrainingRow, TurnSpan

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.learning.export.config import WriteConfig
-from assay.learning.export.exporting import TARGETS, export_for_training, target_named
+from assay.learning.export.config import TARGETS, WriteConfig
+from assay.learning.export.exporting import export_for_training, target_named
 from assay.learning.reading import rows_of_run
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
@@ -272,7 +272,7 @@ def test_an_experts_run_is_exported_as_the_model_would_have_been_told(
     root = store_run(tmp_path / "s", [expert])
     with pytest.raises(UserError, match="task is not to be had"):
         export("trl-sft", store=root, model=str(model_folder), rendered=True)
-    with pytest.raises(UserError, match="nothing to write"):
+    with pytest.raises(UserError, match=r"nothing to write .* --rendered --model"):
         export("trl-sft", store=root)
 
 
@@ -280,6 +280,8 @@ def test_what_a_format_does_not_know_is_refused() -> None:
     with pytest.raises(UserError, match="--credit is for trainers' targets, and atif is a format"):
         WriteConfig(to="atif", out="x", credit="gigpo").as_format()
     assert WriteConfig(to="atif", out="x", attempts=("a",)).as_format().attempts == ("a",)
+    with pytest.raises(UserError, match="did you mean trl-sft"):
+        WriteConfig(to="trl_sft", out="x").as_format()
     with pytest.raises(UserError, match="--model"):
         WriteConfig(to="trl-sft", out="x", rendered=True)
 

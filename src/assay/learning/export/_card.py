@@ -104,7 +104,7 @@ def _soundness(source: Source, attempts: Sequence[Shown]) -> list[str]:
     findings = Counter[str]()
     for one in held.values():
         findings.update(one.certificate.findings)
-    shown = ", ".join(f"{count:,} {severity}" for severity, count in sorted(findings.items())) or "none"
+    shown = ", ".join(f"{count:,} {severity}" for severity, count in sorted(findings.items()) if count) or "none"
     lines += [f"- tested with a battery of attempts (oracle, doing nothing, cheats, mutants): {len(held):,} tasks"]
     lines += [f"- admitted, that is, no hole was found and the reference solution always passed: {admitted:,}"]
     lines += [f"- findings by severity: {_code(shown)}"]

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Literal
 
 import msgspec
 
+from assay import plugins
 from assay.errors import UserError
 from assay.learning.reading import RowsConfig
 from assay.rollout.exporting import ExportConfig
 
-__all__ = ["Include", "WriteConfig"]
+__all__ = ["TARGETS", "Include", "WriteConfig"]
 
+TARGETS = {
+    "trl-sft": "trl:TrlSft",
+    "trl-chat": "trl:TrlChat",
+    "trl-dpo": "trl_dpo:TrlDpo",
+    "trl-grpo": "trl:TrlGrpo",
+    "verl": "verl:Verl",
+    "prime-rl": "prime_rl:PrimeRl",
+    "tinker": "tinker:Tinker",
+    "skyrl": "skyrl:SkyRl",
+    "openai": "openai:OpenAi",
+    "openai-dpo": "openai:OpenAiDpo",
+    "hf-dataset": "hf_dataset:HfDataset",
+    "rows": "rows_file:RowsFile",
+}
+"""Name to module and class; loaded when one is asked for."""
 Include = Literal["default", "passes", "judged", "all"]
 _OF_FORMATS = ("to", "out", "attempts")
 
@@ -40,6 +57,12 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     def as_format(self) -> ExportConfig:
         """The same for a format. Raises `UserError` where something was asked for that formats do not know."""
+        known = plugins.names("formats")
+        if self.to not in known and ":" not in self.to and not self.to.endswith(".py"):
+            near = difflib.get_close_matches(self.to, [*known, *TARGETS], n=1)
+            hint = f"; did you mean {near[0]}?" if near else f": formats are {', '.join(known)}"
+            message = f"{self.to!r} is no format and no target for trainers ({', '.join(TARGETS)}){hint}"
+            raise UserError(message)
         told = msgspec.structs.asdict(self)
         defaults = {field.name: field.default for field in msgspec.structs.fields(type(self)) if not field.required}
         unknown = sorted(n for n, value in told.items() if n not in _OF_FORMATS and value and value != defaults[n])

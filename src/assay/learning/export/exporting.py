@@ -18,7 +18,7 @@ import msgspec
 from assay.errors import UserError
 from assay.formats._writing import doubt, integrity_of, new_file, refuse_existing
 from assay.formats.interface import Loss
-from assay.learning.conversation import conversations
+from assay.learning.conversation import conversations, spoke
 from assay.learning.credit import CreditConfig, credited
 from assay.learning.reading import Reader
 from assay.learning.rows import TrainingRow
@@ -26,29 +26,14 @@ from assay.records import Trajectory
 from assay.rollout.exporting import ExportReport, LossFile, Stands, sidecar_of
 from assay.settings import Settings
 
-from .config import WriteConfig
+from .config import TARGETS, WriteConfig
 from .interface import Include, Target, Told
 
 __all__ = ["TARGETS", "export_for_training", "target_named"]
 
-TARGETS = {
-    "trl-sft": "trl:TrlSft",
-    "trl-chat": "trl:TrlChat",
-    "trl-dpo": "trl_dpo:TrlDpo",
-    "trl-grpo": "trl:TrlGrpo",
-    "verl": "verl:Verl",
-    "prime-rl": "prime_rl:PrimeRl",
-    "tinker": "tinker:Tinker",
-    "skyrl": "skyrl:SkyRl",
-    "openai": "openai:OpenAi",
-    "openai-dpo": "openai:OpenAiDpo",
-    "hf-dataset": "hf_dataset:HfDataset",
-    "rows": "rows_file:RowsFile",
-}
-"""Name to module and class; loaded when one is asked for."""
 ALL = "*"
 """What the sidecar names where a loss is that of every attempt."""
-_ALWAYS = frozenset({"token_ids", "run", "chain", "attempt", "task", "branch", "turns"})
+_ALWAYS = frozenset({"token_ids", "run", "chain", "attempt", "task", "branch"})
 """What every target holds in its own way, or what only names where a row came from; the sidecar says it."""
 Progress = Callable[[int], None] | None
 
@@ -93,19 +78,26 @@ def _whole(target: Target, source: _Source, out: Path) -> int:
     """Writes a target that appears under its name when it is whole."""
     partial = out.with_name(f".{out.name}.partial")
     out.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(partial)  # of an export that was killed
     try:
         written = target.write(source, partial)
         if written == 0:
-            reasons = ", ".join(f"{field} ({count:,})" for field, count in sorted(source.counts.items()))
-            message = f"nothing to write for {target.name}: every attempt was left out ({reasons or 'there is none'})"
+            why = source.first.why if source.first is not None else "none is decided"
+            message = f"nothing to write for {target.name}: every attempt was left out (the first: {why})"
+            if source.first is not None and source.first.field == "tokens":
+                message += "; --rendered --model FOLDER renders such attempts for supervised targets"
             raise UserError(message)
         partial.rename(out)
     finally:
-        if partial.is_dir():
-            shutil.rmtree(partial)
-        else:
-            partial.unlink(missing_ok=True)
+        _sweep(partial)
     return written
+
+
+def _sweep(partial: Path) -> None:
+    if partial.is_dir() and not partial.is_symlink():
+        shutil.rmtree(partial)
+    else:
+        partial.unlink(missing_ok=True)
 
 
 class _Asked(NamedTuple):
@@ -123,6 +115,7 @@ class _Source:
     def __init__(self, asked: _Asked, reader: Reader, target: Target, losses: LossFile) -> None:
         self.run, self.config, self.settings, self._progress = asked
         self.stands: dict[str, Stands] = {}
+        self.first: Loss | None = None
         self._reader = reader
         self._target = target
         self._losses = losses
@@ -150,6 +143,9 @@ class _Source:
     def conversations(self) -> Iterator[Told]:
         """See `Source.conversations`."""
         for trajectory in self._trajectories():
+            if not spoke(trajectory):
+                self.lost(trajectory.attempt, "messages", "its agent said and did nothing")
+                continue
             if not self._target.holds and trajectory.chain not in self._counted:
                 self._counted.add(trajectory.chain)
                 self._not_held.update(_beside_messages(trajectory))
@@ -160,7 +156,9 @@ class _Source:
         """See `Source.lost`. The same is listed once."""
         if (attempt, field, why) not in self._listed:
             self._listed.add((attempt, field, why))
-            self._losses.lost(Loss(attempt, field, why, count))
+            loss = Loss(attempt, field, why, count)
+            self.first = self.first or loss
+            self._losses.lost(loss)
 
     def left_out(self, attempt: str, field: str, why: str) -> None:
         """What the reader could not take."""
@@ -170,11 +168,6 @@ class _Source:
         """Lists the fields that the target has no place for."""
         for field, count in sorted(self._not_held.items()):
             self.lost(ALL, field, f"{self._target.name} has no place for it", count)
-
-    @property
-    def counts(self) -> Counter[str]:
-        """How much was lost of each field."""
-        return self._losses.counts
 
     def _rows(self) -> Iterator[TrainingRow]:
         for trajectory in self._trajectories():
