@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from assay.learning.export.config import WriteConfig
+from assay.learning.export.config import TARGETS, WriteConfig
 from assay.rollout.importing import ImportConfig
 
 from .options import takes_config
@@ -99,7 +99,7 @@ def export(
 
       assay export RUN --to prime-rl --out step/ --credit gigpo
     """
-    from assay.learning.export.exporting import TARGETS, export_for_training
+    from assay.learning.export.exporting import export_for_training
     from assay.rollout.exporting import export_run
 
     from .output import emit_json
@@ -118,7 +118,6 @@ def export(
 
 
 def _told(report: ExportReport) -> None:
-    from assay.learning.export.exporting import TARGETS
 
     from .output import plain, say
 
