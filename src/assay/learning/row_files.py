@@ -24,6 +24,8 @@ __all__ = ["SCHEMA", "arrow_schema", "as_columns", "read_rows", "write_rows"]
 SCHEMA = b"assay.training_rows/1"
 _KEY = b"schema"
 _GROUP_ROWS, _GROUP_TOKENS = 4096, 4 << 20
+_MOST_TOKENS = 16 << 20
+"""Of a row group that is read: a few kilobytes of Parquet can say that they hold billions."""
 _TEXTS = ("run", "chain", "attempt", "group", "task", "agent", "branch", "origin")
 _OPTIONAL = ("model", "tokenizer", "outcome", "integrity", "process", "safety", "doubt", "ended", "stopped", "broke",
              "final_state", "cause", "parent")  # fmt: skip
@@ -110,6 +112,7 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
                 said = found.decode(errors="replace") if found else "nothing"
                 message = f"{path} holds no training rows of {SCHEMA.decode()} (it says {said})"
                 raise UserError(message)
+            _require_bounded(file.metadata, path)
             number = 0
             for batch in file.iter_batches(256, use_threads=False):
                 for position in range(len(batch)):
@@ -118,6 +121,17 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
     except (OSError, pyarrow.lib.ArrowException) as exc:
         message = f"{path} cannot be read as Parquet: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
         raise UserError(message) from exc
+
+
+def _require_bounded(told: Any, path: Path) -> None:
+    for group in range(told.num_row_groups):
+        columns = told.row_group(group)
+        most = max((columns.column(place).num_values for place in range(columns.num_columns)), default=0)
+        if most > _MOST_TOKENS:
+            message = (
+                f"{path}: row group {group} holds {most:,} values of a column, and at most {_MOST_TOKENS:,} are read"
+            )
+            raise UserError(message)
 
 
 def _row(batch: Any, position: int, where: str) -> TrainingRow:

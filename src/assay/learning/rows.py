@@ -5,12 +5,13 @@ spans (`assay.gateway.tokens.rows`), and no text is made into tokens again. Rows
 exception and say so: they come from runs that know no tokens.
 
 Invariants, checked by `check`: all columns of a row have its length; `loss_mask` holds tokens of trained spans alone;
-`logprobs` is 0 off the spans. A sampled token is trained in one row of its attempt and no more; `shared` says how many
+`logprobs` is 0 off the spans, and `advantages` off the mask; every number but a log-probability is one. A sampled token is trained in one row of its attempt and no more; `shared` says how many
 leading tokens an earlier row of the attempt holds, so that whoever counts or trains other tokens counts them once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -166,7 +167,7 @@ def _problems(row: TrainingRow) -> Iterator[str]:
     unknown = sorted(row.weights.keys() - set(WEIGHTS))
     if unknown:
         yield f"a weight stream is called {unknown[0]!r}; they are called {', '.join(WEIGHTS)}"
-    trained = np.zeros(length, dtype=np.bool_)
+    trained, sampled = np.zeros(length, dtype=np.bool_), np.zeros(length, dtype=np.bool_)
     end = 0
     for turn in row.turns:
         if not end <= turn.start <= turn.end <= length:
@@ -174,14 +175,31 @@ def _problems(row: TrainingRow) -> Iterator[str]:
             return
         end = turn.end
         trained[turn.start : turn.end] = turn.trained
+        sampled[turn.start : turn.end] = True
+    yield from _wrong_numbers(row, sampled)
     if bool(np.any(row.loss_mask & ~trained)):
         yield f"token {int(np.argmax(row.loss_mask & ~trained))} is in the loss mask and in no trained turn"
     if length and (int(row.token_ids.min()) < 0 or int(row.roles.max()) >= len(ROLES)):
         yield "a token is negative, or a role is none of ROLES"
-    if length and int(row.versions.max()) >= len(row.weight_versions):
+    if length and not -1 <= int(row.versions.min()) <= int(row.versions.max()) < len(row.weight_versions):
         yield f"a token names weight version {int(row.versions.max())} of {len(row.weight_versions)}"
-    if not 0 <= row.shared <= length:
-        yield f"it shares {row.shared} of {length} tokens"
+    if not 0 <= row.shared <= length or row.attempt_rows < 1:
+        yield f"it shares {row.shared} of {length} tokens, and is one of {row.attempt_rows} rows"
+
+
+def _wrong_numbers(row: TrainingRow, sampled: NDArray[np.bool_]) -> Iterator[str]:
+    """What no loss survives: a number that is none, and one where nothing is to stand."""
+    if bool(np.any(np.isinf(row.logprobs))) or bool(np.any(row.logprobs[~sampled] != 0)):
+        yield "a log-probability is infinite, or stands where nothing was sampled"
+    given = row.advantages
+    if given is not None and (not np.all(np.isfinite(given)) or bool(np.any(given[~row.loss_mask] != 0))):
+        yield "an advantage is not finite, or stands off the loss mask"
+    for name, stream in row.weights.items():
+        if not np.all(np.isfinite(stream)):
+            yield f"weights[{name!r}] are not finite"
+    said = [row.score, row.temperature, *(turn.reward for turn in row.turns), *(turn.progress for turn in row.turns)]
+    if not all(number is None or math.isfinite(number) for number in said):
+        yield "a score, reward, progress or temperature is not finite"
 
 
 _COLUMNS = ("token_ids", "roles", "loss_mask", "logprobs", "advantages", "versions")

@@ -49,9 +49,10 @@ def _equal(one: Any, other: Any) -> bool:
 
 def test_rows_come_back_from_a_file_as_they_were(trajectory: Callable[..., Trajectory], tmp_path: Path) -> None:
     (sampled,) = sampled_rows(trajectory("a", "up", "free"))
-    credited = msgspec.structs.replace(sampled, advantages=np.ones(len(sampled), dtype=np.float32),
+    credited = msgspec.structs.replace(sampled, advantages=sampled.loss_mask.astype(np.float32),
                                        weights={"ce": np.ones(len(sampled), dtype=np.float32)})  # fmt: skip
-    lost = msgspec.structs.replace(sampled, logprobs=np.full(len(sampled), np.nan, dtype=np.float32))
+    nobody_knows = np.where(sampled.loss_mask, np.nan, 0).astype(np.float32)
+    lost = msgspec.structs.replace(sampled, logprobs=nobody_knows)
     rows = [sampled, credited, lost, row(0), row(3)]
     assert write_rows(rows, tmp_path / "rows.parquet") == 5
     again = list(read_rows(tmp_path / "rows.parquet"))
@@ -69,6 +70,14 @@ def test_rows_come_back_from_a_file_as_they_were(trajectory: Callable[..., Traje
         ("outcome", "splendid", "splendid"),
         ("shared", 99, "shares 99"),
         ("versions", [0, 0, 0], "weight version 0 of 0"),
+        ("versions", [-2, -1, -1], "names weight version"),
+        ("logprobs", [-1.0, 0.0, 0.0], "where nothing was sampled"),
+        ("logprobs", [0.0, 0.0, -np.inf], "log-probability is infinite"),
+        ("advantages", [0.0, np.nan, 1.0], "an advantage is not finite"),
+        ("advantages", [1.0, 1.0, 1.0], "off the loss mask"),
+        ("weights_ce", [np.inf, 0.0, 0.0], "weights\\['ce'\\] are not finite"),
+        ("score", float("nan"), "not finite"),
+        ("attempt_rows", 0, "one of 0 rows"),
     ],
 )
 def test_a_file_with_a_row_that_does_not_hold_is_refused(tmp_path: Path, column: str, value: Any, problem: str) -> None:
@@ -85,6 +94,17 @@ def test_a_file_of_anything_else_is_refused(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "text"))
     with pytest.raises(UserError, match="holds no training rows"):
         list(read_rows(tmp_path / "other.parquet"))
+
+
+def test_a_small_file_that_claims_to_hold_far_too_much_is_refused(tmp_path: Path) -> None:
+    ids = pa.ListArray.from_arrays(pa.array([0, 17 << 20], pa.int32()), pa.array(np.zeros(17 << 20, dtype=np.int32)))
+    rest = pa.Table.from_pylist([as_columns(row(3))], schema=arrow_schema())
+    place = rest.schema.get_field_index("token_ids")
+    bomb = rest.set_column(place, rest.schema.field(place), ids).replace_schema_metadata(rest.schema.metadata)
+    pq.write_table(bomb, tmp_path / "bomb.parquet", compression="zstd")
+    assert (tmp_path / "bomb.parquet").stat().st_size < 100_000
+    with pytest.raises(UserError, match="holds 17,825,792 values"):
+        list(read_rows(tmp_path / "bomb.parquet"))
 
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(50, 120), st.integers(1, 5) | st.none())
