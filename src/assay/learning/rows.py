@@ -5,8 +5,9 @@ spans (`assay.gateway.tokens.rows`), and no text is made into tokens again. Rows
 exception and say so: they come from runs that know no tokens.
 
 Invariants, checked by `check`: all columns of a row have its length; `loss_mask` holds tokens of trained spans alone;
-`logprobs` is 0 off the spans, and `advantages` off the mask; every number but a log-probability is one. A sampled token is trained in one row of its attempt and no more; `shared` says how many
-leading tokens an earlier row of the attempt holds, so that whoever counts or trains other tokens counts them once.
+`logprobs` is 0 off the spans, and `advantages` off the mask; every number is one, but for the log-probabilities of
+sampled tokens. A sampled token is trained in one row of its attempt and no more; `shared` says how many leading tokens
+an earlier row of the attempt holds, so that whoever counts or trains other tokens counts them once.
 """
 
 from __future__ import annotations
