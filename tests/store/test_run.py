@@ -17,6 +17,9 @@ from assay.records import (
     AttemptStarted,
     Body,
     Noted,
+    Observation,
+    Step,
+    StepTaken,
     Verdict,
     VerdictGiven,
     canonical_bytes,
@@ -55,7 +58,8 @@ def test_what_json_cannot_hold_is_refused_and_leaves_the_chain(live: RunStore, t
 def test_a_body_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         verdict = VerdictGiven(Verdict("c", "outcome", "maybe", 1, ""))
-        for wrong in (Noted(name=3), AttemptEnded(metrics={"x": "many"}), verdict):
+        step = StepTaken(Step(0, "agent", observations=(Observation("", exit_code=True),)))
+        for wrong in (Noted(name=3), AttemptEnded(metrics={"x": "many"}), verdict, step):
             with pytest.raises(StoreError, match="cannot be recorded"):
                 store.append("c", [wrong])
         assert store.attempts() == []

@@ -22,7 +22,6 @@ from assay.records import (
     Event,
     ModelCalled,
     Noted,
-    StepTaken,
     Trajectory,
     canonical_bytes,
     digest_bytes,
@@ -446,8 +445,8 @@ def _linked(chain: str, bodies: Sequence[Body], builder: RowBuilder) -> list[tup
 def encoded(body: Body, chain: str) -> bytes:
     """The canonical bytes of what a reader will get: a float given as `1` is stored as `1.0`.
 
-    NaN would silently become null, so it is looked for. What is encoded is read again, but for a call or step that
-    is plain enough to be known to come back as it is.
+    NaN would silently become null, so it is looked for. What is encoded is read again, but for a call, whose tokens
+    are many, that is plain enough to be known to come back as it is.
     """
     try:
         raw = canonical_bytes(body)
@@ -463,13 +462,10 @@ def encoded(body: Body, chain: str) -> bytes:
 
 def _is_plain(body: Body, raw: bytes) -> bool:
     """Whether its numbers are floats where they should be, and its bytes hold too little to be nested deeply."""
-    match body:
-        case ModelCalled(call):
-            numbers = (call.started, call.ended, call.cost_usd, *(call.logprobs or ()))
-        case StepTaken(step):
-            numbers = (step.started, step.ended, *(seen.duration_s for seen in step.observations))
-        case _:
-            return False
+    if not isinstance(body, ModelCalled):
+        return False
+    call = body.call
+    numbers = (call.started, call.ended, call.cost_usd, *(call.logprobs or ()))
     return all(type(n) is float or n is None for n in numbers) and len(raw.translate(None, _NO_BRACKETS)) < _SHALLOW
 
 
