@@ -17,7 +17,8 @@ from assay.learning.rows import TrainingRow
 __all__ = ["INTS", "JSON", "NO_REWARD", "NUMBERS", "TEXT", "first_trained", "reward_of", "sampled_logprobs",
            "write_table"]  # fmt: skip
 
-_GROUP = 1024
+_GROUP, _GROUP_SIZE = 1024, 8 << 20
+"""Rows that are held before they are written, and numbers and letters in them."""
 INTS, NUMBERS, TEXT, JSON = "ints", "numbers", "text", "json"
 
 
@@ -35,28 +36,32 @@ def write_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], o
     stored = pa.json_(pa.string())
     kinds = {INTS: pa.list_(pa.int64()), NUMBERS: pa.list_(pa.float32()), TEXT: pa.string(), JSON: stored}
     schema = pa.schema([(name, kinds.get(kind, kind)) for name, kind in columns.items()])
-    written, group = 0, list[Mapping[str, Any]]()
+    written, held, group = 0, 0, list[dict[str, Any]]()
 
     def flush() -> None:
         arrays = []
         for name, kind in columns.items():
-            values = [row.get(name) for row in group]
+            values = [row[name] for row in group]
             if kind == JSON:
-                texts = [None if value is None else msgspec.json.encode(value).decode() for value in values]
-                arrays.append(pa.array(texts, pa.string()).cast(stored))
+                arrays.append(pa.array(values, pa.string()).cast(stored))
             else:
                 arrays.append(pa.array(values, schema.field(name).type))
         writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
     with pq.ParquetWriter(out, schema, compression="zstd") as writer:
         for row in rows:
-            group.append(row)
+            group.append({name: _plain(row.get(name), kind) for name, kind in columns.items()})
             written += 1
-            if len(group) == _GROUP:
+            held += sum(len(value) for value in group[-1].values() if hasattr(value, "__len__"))
+            if len(group) == _GROUP or held >= _GROUP_SIZE:
                 flush()
-                group.clear()
+                group, held = [], 0
         flush()
     return written
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    return msgspec.json.encode(value).decode() if kind == JSON and value is not None else value
 
 
 def first_trained(row: TrainingRow) -> int:
