@@ -25,6 +25,7 @@ PEERS = {
     "viewer": ("inspect",),
     "credit": (),
     "worlds": (),
+    "allocation": (),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
 

@@ -140,6 +140,22 @@ TABLES = {
             "MiB left": "left_mib",
         },
     ),
+    "allocation": Table(
+        "allocation",
+        {
+            "": "part",
+            "what": "what",
+            "policy": "policy",
+            "attempts in mixed groups, %": "mixed_percent",
+            "signal an attempt": "signal",
+            "times uniform": "times",
+            "from": "low",
+            "to": "high",
+            "turns an attempt": "turns",
+        },
+        lambda row: row["part"] != "early stop",
+    ),
+    "early-stop": Table("allocation", {"what": "what", "came to": "note"}, lambda row: row["part"] == "early stop"),
     "store": Table(
         "store",
         {
