@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assay.learning.credit import Columns, CreditConfig, batch_of, credited
-from assay.learning.credit.interface import NOT_JUDGED, PASS, UNKNOWN
+from assay.learning.credit.interface import BROKE, FAIL, NOT_JUDGED, PASS, UNKNOWN
 from tests.learning.credit.rows import row
 
 pytestmark = pytest.mark.quick
@@ -60,9 +60,12 @@ def test_columns_say_what_rows_say() -> None:
         ({"outcome": "pass", "doubt": "integrity failed", "integrity": "fail"}, PASS),
         ({"outcome": "pass", "doubt": "flaky when judged again"}, UNKNOWN),
         ({"outcome": None}, NOT_JUDGED),
+        ({"outcome": "fail", "broke": "environment"}, BROKE),
+        ({"outcome": "fail", "broke": "agent"}, FAIL),
+        ({"outcome": None, "broke": "agent"}, BROKE),
     ],
 )
-def test_a_pass_that_did_not_hold_is_not_known_to_be_one(fields: dict[str, Any], outcome: int) -> None:
+def test_an_outcome_that_does_not_hold_is_none(fields: dict[str, Any], outcome: int) -> None:
     assert batch_of([row("a", **fields)]).batch.outcome.tolist() == [outcome]
 
 

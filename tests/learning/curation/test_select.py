@@ -153,6 +153,7 @@ def test_stages_are_read_from_words(words: str, stage: Stage) -> None:
         ("diversity:most=0", "most must be 1 or more"),
         ("contrast:everyone=1", "no option 'everyone'"),
         ("difficulty:bands=soft", "difficulty"),
+        ("mixture:total=-1", "total must not be negative"),
     ],
 )
 def test_a_wrong_stage_is_told(words: str, said: str) -> None:

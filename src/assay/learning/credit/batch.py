@@ -134,8 +134,12 @@ def _reward(row: TrainingRow, given: Columns) -> float:
 
 
 def _outcome(row: TrainingRow) -> int:
-    """A pass that did not hold when it was judged again is not known to be one; doubt of integrity has its column."""
-    if row.broke is not None and row.outcome not in ("pass", "fail"):
+    """A pass that did not hold when it was judged again is not known to be one; doubt of integrity has its column.
+
+    What a program of the agent's left when it crashed is judged as what it left; where anything else broke, an outcome
+    says nothing of the agent.
+    """
+    if row.broke is not None and (row.broke != "agent" or row.outcome not in ("pass", "fail")):
         return BROKE
     if row.outcome is None:
         return NOT_JUDGED

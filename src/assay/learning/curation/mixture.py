@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -31,14 +32,17 @@ def mixture(
         seed: Of the draw. Which attempt is drawn does not depend on the order of the candidates.
 
     Raises:
-        ValueError: A share is negative, or none is positive.
+        ValueError: A share or the total is negative, or no share is positive.
     """
     sources: defaultdict[str, list[int]] = defaultdict(list)
     for number, one in enumerate(candidates):
         sources[str(getattr(one, by))].append(number)
     weights = {name: 1.0 for name in sources} if shares is None else {str(name): float(w) for name, w in shares.items()}
-    if any(weight < 0 for weight in weights.values()) or (weights and not any(weights.values())):
+    if not all(0 <= weight < math.inf for weight in weights.values()) or (weights and not any(weights.values())):
         message = f"shares must not be negative, and one must be positive; got {weights}"
+        raise ValueError(message)
+    if total is not None and total < 0:
+        message = f"total must not be negative; got {total}"
         raise ValueError(message)
     wanted = quotas({name: len(held) for name, held in sources.items()}, weights, total)
     found = [Decision(False, "")] * len(candidates)
@@ -51,10 +55,6 @@ def mixture(
             kept = place < wanted[name]
             found[number] = Decision(kept, f"{'drawn' if kept else 'not drawn'}: {wanted[name]} {told} are kept")
     return found
-
-
-def _draw(one: Candidate, seed: int) -> str:
-    return digest_bytes(f"{seed}\n{one.run}\n{one.chain}".encode())
 
 
 def quotas(held: Mapping[str, int], weights: Mapping[str, float], total: int | None) -> dict[str, int]:
