@@ -156,6 +156,20 @@ TABLES = {
         lambda row: row["part"] != "early stop",
     ),
     "early-stop": Table("allocation", {"what": "what", "came to": "note"}, lambda row: row["part"] == "early stop"),
+    "worlds": Table(
+        "worlds",
+        {
+            "": "what",
+            "measured": "count",
+            "a second": "per_s",
+            "CPU us": "cpu_us",
+            "name of the state us": "state_us",
+            "fork us": "fork_us",
+            "snapshot us": "snapshot_us",
+            "recording adds, CPU us": "record_us",
+            "wall us": "wall_us",
+        },
+    ),
     "store": Table(
         "store",
         {
