@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -140,6 +141,15 @@ def test_the_observation_term_and_the_pull_add_their_own_gradients(policy: Any, 
     gap = math.log(softmax(other, 1)[2]) - math.log(softmax(policy.model, 1)[2])
     assert near(policy.model, seen + 0.1 * (1 - math.exp(gap)) * slope(policy.model, 1, 2))
     assert measured["pull"] == pytest.approx(0.1 * (math.exp(gap) - 1 - gap), abs=1e-6)
+
+
+def test_observations_of_a_shared_beginning_are_foreseen_once(policy: Any, row: Any) -> None:
+    first = row("a", [1, 2, 3, 4], [(1, 2)], advantage=0.0)
+    second = row("a", [1, 2, 3, 5, 6], [(1, 2), (3, 4)], advantage=0.0, branch="other")
+    rows = [first, msgspec.structs.replace(second, shared=3)]
+    update(policy, watched(policy.model), rows, PolicyGradientOptions(observation_weight=0.3, observation_warmup=0))
+    seen = [(2, 3), (3, 4), (5, 6)]
+    assert near(policy.model, -0.3 / 3 * sum(slope(policy.model, b, t) for b, t in seen))
 
 
 def test_tokens_without_weight_never_disturb_the_surrogate() -> None:

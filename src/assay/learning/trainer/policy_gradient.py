@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from assay.errors import UserError
 from assay.learning.credit.echo import echo_weights
 from assay.learning.credit.importance import importance_weights
-from assay.learning.rows import ROLES, TrainingRow
+from assay.learning.rows import OBSERVATION, ROLES, TEMPLATE, TrainingRow
 
 from .batches import attempts_of, log_probabilities, passes, tensors, token_weights
 from .loss import cross_entropy, pull, surrogate
@@ -288,7 +288,7 @@ def _observed(rows: Sequence[TrainingRow], options: PolicyGradientOptions, taken
     alpha = options.observation_weight * warm
     lengths = [len(row) for row in rows]
     if alpha > 0:
-        roles = np.concatenate([row.roles for row in rows])
+        roles = np.concatenate([_roles_met_first(row) for row in rows])
         places = np.repeat(np.arange(len(rows)), lengths)
         split = np.split(echo_weights(roles, places, alpha=alpha, names=ROLES), np.cumsum(lengths)[:-1])
     else:
@@ -296,6 +296,14 @@ def _observed(rows: Sequence[TrainingRow], options: PolicyGradientOptions, taken
     own: Mapping[int, Any] = {place: row.weights["ce"] for place, row in enumerate(rows) if "ce" in row.weights}
     total = sum(float(np.sum(stream)) for stream in own.values())
     return [own[place] / max(total, 1e-12) if place in own else stream for place, stream in enumerate(split)]
+
+
+def _roles_met_first(row: TrainingRow) -> Any:
+    """The roles, but that observations which an earlier row of the attempt holds count there alone."""
+    roles = row.roles.copy()
+    known = roles[: row.shared]
+    known[known == OBSERVATION] = TEMPLATE
+    return roles
 
 
 class _Sums:
