@@ -140,7 +140,7 @@ class _Training:
     def dpo(self, rows: Sequence[TrainingRow]) -> None:
         """See `train_dpo`. The reference is the model of the recipe, also after a resume."""
         options = self.recipe.dpo
-        pairs = pairs_of(rows, verified=self.recipe.keep == "card")
+        pairs = pairs_of(rows, verified=self.recipe.keep != "passed")
         given = preferences(self.policy, pairs, options.optimise.tokens_at_once)
         self.tell(f"{len(pairs)} pairs")
         optimiser = self._begun(Optimiser(self.policy.model, options.optimise, options.steps))

@@ -116,6 +116,17 @@ def test_pairs_are_two_answers_to_one_prompt_and_no_answer_that_also_won(row: An
     assert found == [([1], [2], [4]), ([1, 2, 6], [3], [5])]
 
 
+def test_a_cheats_answer_is_preferred_to_nothing(row: Any) -> None:
+    import msgspec
+
+    cheat = msgspec.structs.replace(row("a", [1, 2], [(1, 2)]), doubt="its integrity is fail", integrity="fail")
+    broken = msgspec.structs.replace(row("c", [1, 5], [(1, 2)], outcome="fail"), broke="environment")
+    rows = [cheat, row("b", [1, 4], [(1, 2)], outcome="fail")]
+    assert pairs_of(rows) == []
+    assert [pair.chosen_attempt for pair in pairs_of(rows, verified=False)] == ["a"]
+    assert pairs_of([row("d", [1, 2], [(1, 2)]), broken]) == []
+
+
 def test_everything_is_drawn_once_before_anything_twice_whatever_was_drawn_before() -> None:
     steps = [drawn(5, 2, step, 7) for step in range(5)]
     assert sorted(steps[0] + steps[1] + steps[2][:1]) == list(range(5))

@@ -52,17 +52,21 @@ class _Way:
         self.failures: list[str] = []
 
 
-def pairs_of(rows: Iterable[TrainingRow], *, verified: bool = False) -> list[Pair]:
+def pairs_of(rows: Iterable[TrainingRow], *, verified: bool = True) -> list[Pair]:
     """The pairs among rows, one a place at most, by the rule of the exports: the answer that most passes went through
     is chosen, and the one is rejected that most failures and no pass went through.
 
     Args:
         rows: Of any attempts; rows compete within their `group`.
-        verified: Whether a pass counts only where nothing speaks against it.
+        verified: Whether a pass counts only where nothing speaks against it; else a cheat's answer may be preferred.
     """
     places: defaultdict[tuple[str, bytes], dict[bytes, _Way]] = defaultdict(dict)
     for row in rows:
-        if row.outcome not in ("pass", "fail") or (verified and row.outcome == "pass" and not row.verified_pass):
+        if (
+            row.outcome not in ("pass", "fail")
+            or row.broke is not None
+            or (verified and row.outcome == "pass" and not row.verified_pass)
+        ):
             continue
         for turn in row.turns:
             if turn.trained:

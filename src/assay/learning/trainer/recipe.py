@@ -138,8 +138,8 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     rows: tuple[str, ...] = ()
     """Parquet files of training rows, as `assay export --to rows` and `assay curate` write them."""
     keep: Keep = "all"
-    """Which attempts are learned from. `dpo` takes pairs of a passed and a failed attempt, and reads `card` as: a pass
-    counts only where nothing speaks against it."""
+    """Which attempts are learned from. `dpo` takes pairs of a passed and a failed attempt, where a pass counts only if
+    nothing speaks against it; `passed` counts it whatever else is known."""
     model: ModelOptions
     """Which model; its `path` must be named."""
     system: str | None = None
