@@ -209,7 +209,8 @@ async def test_two_services_do_not_share_a_store(tmp_path: Path) -> None:
     opened, ended = asyncio.Event(), asyncio.Event()
     first = asyncio.create_task(serve_rollouts(CONFIG, settings, lambda _: opened.set(), ended.wait()))
     await opened.wait()
+    second = asyncio.create_task(ended.wait())
     with pytest.raises(StoreError, match="another service"):
-        await serve_rollouts(CONFIG, settings, lambda _: None, ended.wait())
+        await serve_rollouts(CONFIG, settings, lambda _: None, second)
     ended.set()
-    await first
+    await asyncio.gather(first, second)
