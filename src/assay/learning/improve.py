@@ -42,6 +42,7 @@ from .trainer.rollouts import (
     kept,
     longest_loss,
     lost,
+    require_moving,
     rows_of,
     tasks_of_step,
     tries_of,
@@ -51,8 +52,6 @@ from .trainer.sft import train_sft
 __all__ = ["ImproveReport", "Point", "improve"]
 
 _SFT, _RL = "sft", "policy_gradient"
-_UNMOVED = 3
-"""Steps in a row whose replies came from the same weights although the trainer's moved, before training stops."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -299,7 +298,9 @@ class _Improvement:
         hung = {row.chain for row in rows if row.broke is not None or row.stopped == "wall_s"}
         rows = kept([row for row in rows if row.chain not in hung], recipe.rollout.keep)
         newest = max((version for row in rows for version in row.weight_versions), default="", key=self._place)
-        self._watch(newest)
+        if newest:
+            self._answered.append(newest)
+            require_moving(self._answered, self.history)
         found, stale = fresh(rows, self.history, recipe.policy_gradient.most_lag)
         for reason, number in stale.items():
             counts["dropped"][reason] = counts["dropped"].get(reason, 0) + number
@@ -307,19 +308,6 @@ class _Improvement:
 
     def _place(self, version: str) -> int:
         return self.history.index(version) if version in self.history else -1
-
-    def _watch(self, newest: str) -> None:
-        """Stops where the weights behind the replies never move although the trainer's do."""
-        if not newest:
-            return
-        self._answered.append(newest)
-        last, ours = self._answered[-_UNMOVED:], self.history[-_UNMOVED:]
-        if len(last) == _UNMOVED and len(set(last)) == 1 and len(set(ours)) == len(ours) == _UNMOVED:
-            message = (
-                f"the replies of {_UNMOVED} steps came from the same weights ({newest}) while the trainer's moved on "
-                f"to {ours[-1]}: the model that is asked is not the one that is trained"
-            )
-            raise TrainingStoppedError(message)
 
     async def evaluate(self, step: int, backend: RenderedBackend | None) -> None:
         """Tries the held-out tasks; without a backend only looks up what came of it."""

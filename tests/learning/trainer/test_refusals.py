@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from assay.cli.options import read_recipe
 from assay.errors import UserError
 from assay.learning.trainer.dpo import pairs_of
 from assay.learning.trainer.optimise import Optimiser
 from assay.learning.trainer.options import Optimise, PolicyGradientOptions
 from assay.learning.trainer.policy_gradient import fresh, require_unbent, update
-from assay.learning.trainer.rollouts import kept, longest_loss, lost
+from assay.learning.trainer.recipe import ImproveRecipe
+from assay.learning.trainer.rollouts import TrainingStoppedError, kept, longest_loss, lost, require_moving
 from assay.learning.trainer.sft import drawn
 
 pytest.importorskip("torch")
@@ -132,3 +134,38 @@ def test_everything_is_drawn_once_before_anything_twice_whatever_was_drawn_befor
     assert sorted(steps[0] + steps[1] + steps[2][:1]) == list(range(5))
     assert drawn(5, 2, 3, 7) == steps[3]
     assert sorted(drawn(3, 7, 0, 1)[:6]) == [0, 0, 1, 1, 2, 2]
+
+
+def test_replies_from_weights_that_never_move_stop_the_training() -> None:
+    require_moving(["v0", "v0"], ["v0", "v1", "v2"])
+    require_moving(["v0", "v1", "v2"], ["v0", "v1", "v2"])
+    require_moving(["v0", "v0", "v0"], ["v0", "v0", "v0"])
+    with pytest.raises(TrainingStoppedError, match="not the one that is trained"):
+        require_moving(["v0", "v0", "v0"], ["v0", "v1", "v2", "v3"])
+
+
+RECIPE = """
+name = "x"
+rollout = { tasks = ["family:grid"] }
+evaluate = { tasks = ["family:grid,part=test"] }
+model = { path = "m" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (["model.pth=m"], "model"),
+        (["model={}"], "teach.tasks, or model.path"),
+        (["name=../x"], "name is"),
+        (["rollout.groups=0"], "rollout.groups"),
+        (["steps"], "table.field=VALUE"),
+        (["name.x=1"], "name is no table"),
+        (["model.hidden=30"], "multiple of model.heads"),
+    ],
+)
+def test_a_recipe_that_cannot_work_says_where(tmp_path: Any, changes: list[str], told: str) -> None:
+    (tmp_path / "r.toml").write_text(RECIPE)
+    assert read_recipe(tmp_path / "r.toml", ImproveRecipe, ["rollout.groups=3"]).rollout.groups == 3
+    with pytest.raises(UserError, match=told):
+        read_recipe(tmp_path / "r.toml", ImproveRecipe, changes)

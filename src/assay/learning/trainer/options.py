@@ -70,7 +70,7 @@ class Optimise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Steps in which it rises from 0."""
     weight_decay: Weight = 0.0
     """Of AdamW."""
-    beta2: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.99
+    beta2: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.999
     """AdamW's memory of squared gradients; its memory of gradients is 0.9."""
     clip: Positive = 1.0
     """Largest norm of the gradient; a larger one is scaled down to it."""

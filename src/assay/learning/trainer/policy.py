@@ -116,7 +116,8 @@ def require_torch() -> None:
     """Raises `UserError` where what training needs is not installed."""
     try:
         import torch  # noqa: F401
-        import transformers  # noqa: F401
+        import transformers
     except ImportError as exc:
         message = f"training needs PyTorch and Transformers ({exc}); install assay[train]"
         raise UserError(message) from exc
+    transformers.utils.logging.disable_progress_bar()

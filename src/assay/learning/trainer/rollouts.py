@@ -26,10 +26,12 @@ from .options import Keep
 from .policy import Policy
 from .sft import drawn
 
-__all__ = ["Lost", "Tasks", "TrainingStoppedError", "finished_run", "kept", "longest_loss", "lost", "rows_of",
-           "tasks_of_step", "tries_of"]  # fmt: skip
+__all__ = ["Lost", "Tasks", "TrainingStoppedError", "finished_run", "kept", "longest_loss", "lost", "require_moving",
+           "rows_of", "tasks_of_step", "tries_of"]  # fmt: skip
 
 HUNG = "wall_s"
+UNMOVED = 3
+"""Steps in a row whose replies came from the same weights although the trainer's moved, before training stops."""
 
 
 class TrainingStoppedError(AssayError):
@@ -108,6 +110,25 @@ def longest_loss(rows: Sequence[AttemptRow]) -> list[Lost]:
         line = [] if reason is None else [*line, Lost(row.attempt, reason)]
         longest = max(longest, line, key=len)
     return longest
+
+
+def require_moving(answered: Sequence[str], history: Sequence[str]) -> None:
+    """Stops where the weights behind the replies never move although the trainer's do.
+
+    Args:
+        answered: The newest version behind each step's replies, oldest first.
+        history: The trainer's versions, oldest first.
+
+    Raises:
+        TrainingStoppedError: The last steps' replies all came from one version, while the trainer had others.
+    """
+    last, ours = answered[-UNMOVED:], history[-UNMOVED:]
+    if len(last) == UNMOVED and len(set(last)) == 1 and len(set(ours)) == len(ours) == UNMOVED:
+        message = (
+            f"the replies of {UNMOVED} steps came from the same weights ({last[-1]}) while the trainer's moved on to "
+            f"{ours[-1]}: the model that is asked is not the one that is trained"
+        )
+        raise TrainingStoppedError(message)
 
 
 def _why_lost(row: AttemptRow) -> str | None:
