@@ -58,7 +58,7 @@ VERBS = (
     Verb("contract", "contract:app", "Reads safety contracts and says what is wrong with them."),
     Verb("curate", "curate:curate", "Selects attempts to learn from, and says why each is in or out."),
     Verb("train", "training:train", "Trains a small model on attempts that are in the store."),
-    Verb("improve", "training:improve", "Makes an agent better: tries, verifies, gives credit, trains, gates."),
+    Verb("improve", "training:improve", "Makes an agent better: tries, verifies, trains, and gates."),
     Verb("query", "query:query", "Asks all runs of the store in SQL."),
     Verb("lint", "lint:lint", "Checks task folders and says what to do about them."),
     Verb("seal", "store:seal", "Turns a finished run into Parquet tables."),
