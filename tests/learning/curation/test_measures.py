@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from assay.analysis.actions import actions_of
 from assay.analysis.stages import stages_of
 from assay.learning.curation.measures import cycles_of, finished, measure
 from assay.learning.curation.similar import HeldOut
-from assay.records import Observation, Step, ToolCall
+from assay.records import Observation, Step, ToolCall, Verdict
 from tests.analysis.made import call, step, trajectory
 
 pytestmark = pytest.mark.quick
@@ -67,3 +68,10 @@ def test_what_is_held_out_is_found_in_what_the_agent_wrote() -> None:
     assert found is not None
     assert found.share == 1.0
     assert measure(trajectory(LOOK), secret, held).candidate.twin == found
+
+
+def test_a_records_praise_of_itself_is_no_verdict() -> None:
+    praise = Verdict("own", "process", "pass", 1.0, "well done", marks=("imported",))
+    blame = Verdict("own", "safety", "fail", 0.0, "it deleted all", marks=("imported",))
+    found = measure(msgspec.structs.replace(trajectory(LOOK), verdicts=(praise, blame))).candidate
+    assert (found.process, found.process_score, found.safety) == (None, None, "fail")

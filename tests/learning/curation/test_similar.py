@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from assay.learning.curation.diversity import diversity
 from assay.learning.curation.interface import Twin
 from assay.learning.curation.mixture import mixture, quotas
-from assay.learning.curation.similar import FEWEST, HeldOut, duplicates, leakage, shingles, signature, similarity
+from assay.learning.curation.similar import (
+    FEWEST,
+    MOST_TEXT,
+    HeldOut,
+    duplicates,
+    leakage,
+    shingles,
+    signature,
+    similarity,
+)
 from assay.learning.curation.teacher import Surprisal, rank_and_surprisal, rank_surprisal_ratio, teacher
 from tests.learning.curation.made import candidate
 
@@ -88,6 +97,14 @@ def test_leakage_is_containment_of_distinctive_runs(held: list[str], text: str) 
             best = max(best, len(own & runs(text)) / len(own))
     found = HeldOut(named, {}).nearest(text)
     assert (found.share if found else 0.0) == pytest.approx(best, abs=1e-4)
+
+
+def test_a_leak_is_found_however_late_it_comes() -> None:
+    held = HeldOut(HELD, {})
+    late = "word " * 160_000 + HELD["sum"]
+    assert held.nearest(late) == Twin("sum", "text", 1.0)
+    across = " " * (MOST_TEXT - 40) + HELD["sum"]
+    assert held.nearest(across) == Twin("sum", "text", 1.0)
 
 
 def test_leakage_leaves_out_the_same_task_and_its_words() -> None:

@@ -67,6 +67,19 @@ def test_what_nobody_could_judge_is_not_rejected(attempt: Make, tmp_path: Path) 
         exported("openai-dpo", attempts, tmp_path, include="all")
 
 
+def test_two_spellings_of_one_act_are_no_preference(attempt: Make, tmp_path: Path) -> None:
+    def spaced(event: Body) -> Body:
+        if not isinstance(event, ModelCalled) or event.call.response is None:
+            return event
+        text = json.dumps(event.call.response).replace(r"{\"direction\": ", r"{\"direction\":   ")
+        return ModelCalled(msgspec.structs.replace(event.call, response=json.loads(text)))
+
+    other = [spaced(event) for event in attempt("a1", "up", outcome="fail", number=1)]
+    assert other != attempt("a1", "up", outcome="fail", number=1)
+    with pytest.raises(UserError, match="differ in how they are spelled alone"):
+        exported("openai-dpo", [attempt("a0", "up"), other], tmp_path)
+
+
 def test_an_attempt_that_never_spoke_ends_no_export(attempt: Make, tmp_path: Path) -> None:
     silent = [e for e in attempt("a1", "up", outcome="fail", number=1) if not isinstance(e, ModelCalled | StepTaken)]
     for to in ("hf-dataset", "openai"):

@@ -150,8 +150,12 @@ def text_of(trajectory: Trajectory, actions: Sequence[Action]) -> str:
 
 
 def _newest(trajectory: Trajectory, kind: VerdictKind) -> tuple[VerdictStatus | None, float | None]:
-    """The worst over its checks of the newest verdict of each, and the least score."""
-    newest = {v.check: v for v in trajectory.verdicts if v.kind == kind}
+    """The worst over its checks of the newest verdict of each, and the least score.
+
+    A record's praise of itself does not count.
+    """
+    judged = (v for v in trajectory.verdicts if v.kind == kind)
+    newest = {v.check: v for v in judged if v.status != "pass" or "imported" not in v.marks}
     status = next((s for s in _WORST if any(v.status == s for v in newest.values())), None)
     scores = [v.score for v in newest.values() if v.score is not None]
     return status, min(scores) if scores else None

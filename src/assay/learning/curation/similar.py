@@ -24,7 +24,8 @@ __all__ = ["HeldOut", "duplicates", "leakage", "shingles", "signature", "similar
 
 WORDS = 5
 HASHES, ROWS = 64, 4
-MOST_TEXT = 400_000
+MOST_TEXT, OVERLAP = 400_000, 1_000
+"""Characters looked at at once. Near-duplicates are told by the first so many; leakage is looked for in all of them."""
 COMMON = 0.05
 FEWEST = 4
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -134,10 +135,11 @@ class HeldOut:
         """The held-out task that an attempt is, or holds most of; None where it holds nothing of any."""
         if task_digest and task_digest in self.digests:
             return Twin(self.digests[task_digest], "same task", 1.0)
-        held = shingles(text)
-        if not len(held) or not len(self._keys):
+        inside = np.zeros(len(self._keys), dtype=bool)
+        for start in range(0, len(text) if len(self._keys) else 0, MOST_TEXT - OVERLAP):
+            inside |= np.isin(self._keys, shingles(text[start : start + MOST_TEXT]))
+        if not inside.any():
             return None
-        inside = np.isin(self._keys, held)
         shares = np.bincount(self._owners[inside], minlength=len(self._sizes)) / np.maximum(self._sizes, 1)
         shares[self._sizes < FEWEST] = 0.0
         best = int(np.argmax(shares))

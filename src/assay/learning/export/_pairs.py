@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from assay.errors import UserError
-from assay.gateway.tokens.messages import text_in
+from assay.gateway.tokens.messages import arguments_of, text_in
 from assay.learning.conversation import Conversation
 from assay.learning.sampled import group_of
 from assay.records import Trajectory, canonical_bytes
@@ -77,7 +77,17 @@ def pairs(source: Source) -> Iterator[Pair]:
         if (told.trajectory.attempt, told.conversation.branch) in wanted
     }
     for group, good, bad in chosen:
-        yield Pair(group, *(Side(said.attempt, kept[said.attempt, said.branch], said.place) for said in (good, bad)))
+        found = Pair(group, *(Side(said.attempt, kept[said.attempt, said.branch], said.place) for said in (good, bad)))
+        if _means(found.chosen) == _means(found.rejected):
+            source.lost(good.attempt, "pair", "its two messages differ in how they are spelled alone")
+        else:
+            yield found
+
+
+def _means(side: Side) -> dict[str, Any]:
+    """What a message says, however its arguments are spaced."""
+    plain = _plain(side.conversation.messages[side.place])
+    return plain | {"calls": [(name, arguments_of(arguments)) for name, arguments in plain["calls"]]}
 
 
 def _ways(source: Source) -> dict[tuple[str, str], dict[str, _Way]]:
