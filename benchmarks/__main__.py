@@ -26,6 +26,7 @@ PEERS = {
     "credit": (),
     "worlds": (),
     "allocation": (),
+    "trainer": (),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
 
