@@ -55,6 +55,13 @@ def test_figures_of_an_empty_run_are_empty(tmp_path: Path) -> None:
     assert (found["attempts"], found["rates"], found["survival"], found["tasks"]["rows"]) == (0, [], [], [])
 
 
+def test_an_amount_that_is_none_is_not_known(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "odd", {}) as store:
+        chain, bodies = made.attempt("odd", "t", 0, passed=True)
+        store.append(chain, [*bodies[:-1], AttemptEnded("done", at=9.0, metrics={"cost_usd": -1.0, "wall_s": -5.0})])
+    assert [p["measure"] for p in figures(tmp_path, "odd")["spending"]["points"]] == ["turns"]
+
+
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "wide", {}) as store:
         store.append_all([made.attempt("wide", f"t{n}", 0, passed=n % 2 > 0, model=f"m{n % 20}") for n in range(200)])

@@ -1,11 +1,12 @@
 """From the rows of a store to the columns that statistics are made of: one place, so that no two screens differ.
 
 Invariant: a pass that lacks integrity, or did not hold when it was judged again, is marked doubtful here and nowhere
-else; what an attempt used and nobody recorded is absent, never 0.
+else; what an attempt used and nobody recorded (or what is no amount) is absent, never 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -100,7 +101,8 @@ def _used(row: Row) -> dict[str, float]:
     if "prompt_tokens" in given and "completion_tokens" in given:
         found["tokens"] = given["prompt_tokens"] + given["completion_tokens"]
     found["seconds"] = given.get("wall_s", _between(row.started, row.finished))
-    return {name: float(value) for name in MEASURES if (value := found.get(name)) is not None}
+    known = {name: float(value) for name in MEASURES if (value := found.get(name)) is not None}
+    return {name: value for name, value in known.items() if math.isfinite(value) and value >= 0}
 
 
 def _between(started: float | None, finished: float | None) -> float | None:
