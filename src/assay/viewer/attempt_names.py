@@ -4,11 +4,13 @@ long, as far as it goes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from assay.errors import StoreError
 from assay.store import RunStore
 
 from .chains import Chain, chain_of
@@ -32,11 +34,12 @@ def _chains(root: Path, run: str) -> list[str]:
 
 
 def _outlines(root: Path, run: str) -> Iterator[tuple[Chain, Outline]]:
-    """Each attempt, open while it is looked at."""
+    """Each attempt that can be read, open while it is looked at."""
     with RunStore.open(root, run) as store:
         for row in store.attempts():
-            chain = chain_of(store, row.chain)
-            yield chain, outline_of(chain)
+            with contextlib.suppress(StoreError):  # its outline is counted among what is left out
+                chain = chain_of(store, row.chain)
+                yield chain, outline_of(chain)
 
 
 def outlines(root: Path, run: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ import msgspec
 
 from assay.analysis.columns import counted
 from assay.records import canonical_bytes
-from assay.statistics import GroupSummary, summarise
+from assay.statistics import TaskCount, count_by_task, rate_over
 from assay.store import AttemptRow, RunStore, Standing, deciding, standing_of
 
 from .interface import Fields, View, json_bytes, named
+from .runs import made_at
 
 __all__ = ["VIEWS", "GroupLine", "card"]
 
@@ -64,24 +65,27 @@ def card(root: Path, run: str) -> dict[str, Any]:
 def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, Standing]) -> tuple[list[GroupLine], str | None]:
     """The groups, or why there are none: rows of strangers may contradict each other."""
     try:
-        groups = summarise((one.outcome for one in counted(rows, stands)), ks=(1,))
-        return [_line(group) for group in groups], None
+        counts = count_by_task(one.outcome for one in counted(rows, stands))
     except ValueError as exc:
         return [], f"These attempts cannot be summed up: {exc}"
+    groups: defaultdict[tuple[str, str | None], list[TaskCount]] = defaultdict(list)
+    for count in counts:
+        groups[count.agent, count.model].append(count)
+    return [_line(*who, mine) for who, mine in groups.items()], None
 
 
-def _line(group: GroupSummary) -> GroupLine:
-    found = group.pass_at_1
+def _line(agent: str, model: str | None, counts: Sequence[TaskCount]) -> GroupLine:
+    found = rate_over(counts)
     return GroupLine(
-        agent=group.agent,
-        model=group.model,
-        tasks=group.n_tasks,
-        attempts=group.n_attempts,
-        passed=group.passed,
-        doubtful=group.doubtful,
-        failed=group.failed,
-        unknown=group.unknown,
-        error=group.error,
+        agent=agent,
+        model=model,
+        tasks=len(counts),
+        attempts=sum(count.attempts for count in counts),
+        passed=sum(count.passed for count in counts),
+        doubtful=sum(count.doubtful for count in counts),
+        failed=sum(count.failed for count in counts),
+        unknown=sum(count.unknown for count in counts),
+        error=sum(count.error for count in counts),
         value=found.value,
         low=found.low,
         high=found.high,
@@ -91,8 +95,8 @@ def _line(group: GroupSummary) -> GroupLine:
 
 def _facts(rows: Sequence[AttemptRow], manifest: dict[str, Any], *, sealed: bool) -> list[tuple[str, str]]:
     facts = [("kept", "sealed" if sealed else "live")]
-    created = manifest.get("created")
-    if isinstance(created, int | float) and 0 < created < 1e11:
+    created = made_at(manifest)
+    if created is not None:
         facts.append(("made", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))
     version = manifest.get("assay_version")
     if isinstance(version, str):

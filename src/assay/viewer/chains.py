@@ -45,13 +45,16 @@ class Chain(NamedTuple):
             found = self.later[number - self.row.length]
             yield Link(found.chain, number, found.previous, found.body, found.digest)
 
-    def some(self, numbers: Iterable[int]) -> dict[int, Link]:
-        """Events by number, read in few strokes; those that there are not are left out."""
+    def each(self, numbers: Iterable[int]) -> Iterator[Link]:
+        """Events by number, in order, read in few strokes and one at a time; those that there are not are left out."""
         wanted = sorted(set(numbers))
-        found: dict[int, Link] = {}
+        kept = frozenset(wanted)
         for first, last in _strokes(wanted):
-            found |= {link.index: link for link in self.links(first, last + 1)}
-        return {number: found[number] for number in wanted if number in found}
+            yield from (link for link in self.links(first, last + 1) if link.index in kept)
+
+    def some(self, numbers: Iterable[int]) -> dict[int, Link]:
+        """The same, all of them held, by number."""
+        return {link.index: link for link in self.each(numbers)}
 
     def link(self, number: int) -> Link:
         """One event. Raises `UserError` where there is none."""

@@ -28,6 +28,9 @@ MOST_VERDICTS, MOST_CITED, MOST_FINDINGS, MOST_QUOTES = 200, 24, 200, 8
 _SHOWN = 200
 _TELLS = re.compile(r"\b(?:FAILED|FAIL|Traceback|[A-Z]\w*(?:Error|Exception)\b|error:|fatal:|assert)|^E ", re.MULTILINE)
 _FAILED = ("failed", "error")
+_TEST = re.compile(r"[\w/.]{1,300}::[\w:\[\].-]+|\btest_\w+")
+_REASON = 2000
+"""Characters of a reason that are shown and looked into."""
 
 
 class Place(NamedTuple):
@@ -65,7 +68,7 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
     cited = []
     for name in verdict.evidence[:MOST_CITED]:
         at = evidence.get(name)
-        place = _telling(at[0], at[1], verdict.reason) if at is not None else None
+        place = _telling(at[0], at[1], verdict.reason[:_REASON]) if at is not None else None
         kind = at[1].kind if at is not None else None
         cited.append({"id": name, "kind": kind, "place": None if place is None else place._asdict()})
     return {
@@ -74,7 +77,7 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
         "kind": verdict.kind,
         "status": verdict.status,
         "score": verdict.score,
-        "reason": verdict.reason[:2000],
+        "reason": verdict.reason[:_REASON],
         "marks": list(verdict.marks[:30]),
         "rewards": dict(list(verdict.rewards.items())[:20]),
         "verifier": verdict.verifier,
@@ -112,7 +115,7 @@ def _test(tests: list[Any], reason: str) -> str | None:
 
 def _row_that_tells(text: str, reason: str) -> int:
     """The line of an output that names what the reason names, else the last that tells of an error; 0 for none."""
-    for word in re.findall(r"[\w/.]+::[\w:\[\].-]+|\btest_\w+", reason)[:5]:
+    for word in _TEST.findall(reason)[:5]:
         at = text.find(word.rpartition("::")[2])
         if at >= 0:
             return text.count("\n", 0, at) + 1

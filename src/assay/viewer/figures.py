@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from assay.analysis.columns import MEASURES, Counted, counted
+from assay.errors import UserError
 from assay.statistics import (
     Estimate,
     Outcome,
@@ -53,6 +54,7 @@ def figures(root: Path, run: str) -> dict[str, Any]:
 
     Raises:
         StoreError: The run is missing or damaged.
+        ValueError: Its attempts contradict each other, or hold amounts that are none.
     """
     with RunStore.open(root, run) as store, store.snapshot():
         rows = deciding(store.attempts())
@@ -274,7 +276,11 @@ def _thinned(points: Sequence[SurvivalPoint]) -> list[SurvivalPoint]:
 
 
 def _make(root: Path, fields: Fields) -> bytes:
-    return json_bytes(figures(root, fields["run"]))
+    try:
+        return json_bytes(figures(root, fields["run"]))
+    except ValueError as exc:
+        message = f"these attempts cannot be drawn: {exc}"
+        raise UserError(message) from exc
 
 
 def _names(_: Path, run: str) -> tuple[str, ...]:

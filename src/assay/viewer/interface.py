@@ -65,10 +65,12 @@ def matched(view: View, name: str) -> dict[str, str] | None:
     found = expression.fullmatch(name)
     if found is None:
         return None
+    raw = found.groupdict()
     try:
-        return {key: raw if key in many else unquote(raw, errors="strict") for key, raw in found.groupdict().items()}
+        plain = {key: unquote(text, errors="strict") for key, text in raw.items()}
     except UnicodeDecodeError:
         return None
+    return plain | {key: raw[key] for key in many}
 
 
 @cache

@@ -5,6 +5,7 @@ Texts that repeat stand once, in `names`; columns hold their positions there (-1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,9 @@ def _first(row: AttemptRow) -> Standing:
 
 
 def _sum(metrics: Mapping[str, float]) -> int | None:
-    known = [metrics[name] for name in ("prompt_tokens", "completion_tokens") if name in metrics]
-    return int(sum(known)) if known else None
+    """Tokens in all; None where either number is unknown, or no number of tokens."""
+    total = metrics.get("prompt_tokens", math.nan) + metrics.get("completion_tokens", math.nan)
+    return int(total) if math.isfinite(total) else None
 
 
 def _rounded(seconds: float | None) -> float | None:

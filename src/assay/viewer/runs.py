@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ import msgspec
 from assay.analysis.card import is_doubtful
 from assay.errors import AssayError
 from assay.records import VerdictStatus
-from assay.store import AttemptRow, Layout, RunStore, list_runs
+from assay.store import ADMISSION, AttemptRow, Layout, RunStore, deciding, list_runs, standing_of
 
 from .interface import Fields, View, json_bytes
 from .stamp import stamp_of
 
-__all__ = ["VIEWS", "RunLine", "outcome_class", "run_line"]
+__all__ = ["VIEWS", "RunLine", "made_at", "outcome_class", "run_line"]
 
 MOST_RUNS = 2000
 """Newest runs that the page lists."""
@@ -59,23 +59,30 @@ def outcome_class(row: AttemptRow, reverified: str | None = None, integrity: Ver
 
 def run_line(root: Path, run: str) -> RunLine:
     """A run summed up from its attempts' rows. Raises `StoreError` where it cannot be read."""
-    with RunStore.open(root, run) as store:
-        rows = store.attempts()
+    with RunStore.open(root, run) as store, store.snapshot():
+        rows = [row for row in store.attempts() if row.agent != ADMISSION]
         manifest, sealed = store.manifest(), store.is_sealed
-    final = [row for row in rows if row.final]
+        decided = deciding(rows)
+        stands = standing_of(store, decided)
+    classes = (outcome_class(row, stands[row.chain].reverified, stands[row.chain].integrity) for row in decided)
     open_ = [row for row in rows if row.finished is None and not row.interrupted]
-    created = manifest.get("created")
     return RunLine(
         run=run,
-        created=float(created) if isinstance(created, int | float) else None,
+        created=made_at(manifest),
         sealed=sealed,
-        attempts=len(final),
+        attempts=len(decided),
         open=len(open_),
-        counts=dict(Counter(outcome_class(row) for row in final)),
+        counts=dict(Counter(classes)),
         tasks=len({row.task_digest or row.task for row in rows}),
         agents=_some(row.agent for row in rows),
         models=_some(row.model for row in rows if row.model),
     )
+
+
+def made_at(manifest: Mapping[str, Any]) -> float | None:
+    """When a run was made, in seconds since 1970; None where its manifest tells no time that there can be."""
+    created = manifest.get("created")
+    return float(created) if isinstance(created, int | float) and 0 < created < 1e11 else None
 
 
 def _some(names: Iterable[str]) -> tuple[str, ...]:

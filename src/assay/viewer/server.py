@@ -3,8 +3,8 @@
 Covered: every address begins with a secret token, so that another user or program of this machine that does not know
 it gets nothing; the Host header must be ours, so that a site whose name was rebound to 127.0.0.1 gets nothing; answers
 carry a policy under which a page loads and runs nothing but its own files; only GET and HEAD; names of views are looked
-up, never joined to a path. Not covered: who reads the token from the terminal, the browser's history or the process's
-memory reads the store.
+up, never joined to a path. Not covered: who reads the token from the terminal, the browser's history, the process's
+memory or, while a browser is being opened, the list of processes, reads the store.
 
 Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `KEPT_BYTES` of them are kept,
 whatever is asked.
@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import gc
 import hmac
+import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -160,9 +161,10 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 100)  # views are many small objects without cycles
     viewer = Viewer(root, token or secrets.token_urlsafe(24))
-    runner = web.ServerRunner(
-        web.Server(viewer.answer, access_log=None, max_line_size=LONGEST_LINE), shutdown_timeout=1.0
-    )
+    log = logging.getLogger(f"{__name__}.requests")
+    log.addFilter(_is_ours)
+    server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)
+    runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, HOST, port)
@@ -177,6 +179,13 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
         await runner.cleanup()
         viewer.close()
         gc.set_threshold(*before)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether an error is one of the viewer; requests that are none are refused, and fill nobody's terminal."""
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def _file(name: str) -> web.Response:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from assay.analysis.actors import who
-from assay.errors import UserError
+from assay.errors import StoreError, UserError
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -33,6 +33,7 @@ from assay.store import BlobStore
 from assay.store.chain import event_of
 
 from .chains import Chain
+from .interface import json_bytes
 from .outline import Outline
 from .pictures import is_picture
 from .texts import cut, pointer, tree
@@ -41,6 +42,8 @@ __all__ = ["AT_ONCE", "call_summary", "shown_lines"]
 
 AT_ONCE: Final = 40
 """Lines in a piece; pieces begin at its multiples."""
+MOST_BYTES: Final = 16 << 20
+"""Of a piece's JSON; what a line beyond it holds is left out and said to be `large`."""
 MOST_CALLS = 40
 MOST_TESTS = 300
 MOST_BLOBS = 60
@@ -61,21 +64,34 @@ def shown_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
         message = f"pieces of the attempt begin at every {AT_ONCE}th of its {len(outline.events)} lines"
         raise UserError(message)
     lines = range(start, min(start + AT_ONCE, len(outline.events)))
-    numbers = [outline.events[line] for line in lines]
-    links = chain.some([*numbers, *(n for line in lines if (n := outline.calls_of[line]) >= 0)])
-    bodies = {number: event_of(link).body for number, link in links.items()}
     named = {call_id: outline.lanes[outline.lanes_of[line]].agent for call_id, line in outline.call_lines.items()}
-    shown = []
-    for line in lines:
-        body = bodies.get(outline.events[line])
-        if body is None:
-            continue
-        told = _shown(body, chain.store.blobs, {key: name for key, name in named.items() if name})
-        call = bodies.get(outline.calls_of[line])
-        if isinstance(call, Called):
-            told["model_call"] = call_summary(call.call, outline.calls_of[line], outline)
-        shown.append({"line": line, "event": outline.events[line], **told})
-    return {"start": start, "lines": shown}
+    agents = {call_id: name for call_id, name in named.items() if name}
+    own = {outline.events[line] for line in lines}
+    asked = {outline.calls_of[line] for line in lines} - {-1}
+    found: dict[int, dict[str, Any]] = {}
+    calls: dict[int, dict[str, Any]] = {}
+    room = MOST_BYTES
+    for link in chain.each(own | asked):
+        body = event_of(link).body
+        if link.index in asked and isinstance(body, Called):
+            calls[link.index] = call_summary(body.call, link.index, outline)
+        if link.index in own:
+            told = _shown(body, chain.store.blobs, agents)
+            size = len(json_bytes(told))
+            found[link.index] = told if size <= room else {"kind": "large", "size": size}
+            room -= size if size <= room else 0
+    return {
+        "start": start,
+        "lines": [_numbered(line, outline, found, calls) for line in lines if outline.events[line] in found],
+    }
+
+
+def _numbered(
+    line: int, outline: Outline, found: Mapping[int, dict[str, Any]], calls: Mapping[int, dict[str, Any]]
+) -> dict[str, Any]:
+    event, asked = outline.events[line], outline.calls_of[line]
+    more = {"model_call": calls[asked]} if asked in calls else {}
+    return {"line": line, "event": event, **found[event], **more}
 
 
 def _shown(body: Body, blobs: BlobStore, named: Mapping[str, str]) -> dict[str, Any]:
@@ -210,11 +226,10 @@ def _evidence(found: Evidence, blobs: BlobStore) -> dict[str, Any]:
 
 
 def _shows_picture(blobs: BlobStore, digest: str) -> bool:
-    path = blobs.path(digest)
     try:
-        with path.open("rb") as file:
+        with blobs.open(digest) as file:
             return is_picture(file.read(16))
-    except OSError:
+    except (StoreError, OSError):  # a record may name what is no address
         return False
 
 

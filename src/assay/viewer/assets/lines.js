@@ -229,6 +229,7 @@
     if (line.kind === "call") return [modelCall({ ...line.call, event: line.event }, at, true)];
     if (line.kind === "evidence") return evidenceBody(line, at, cited);
     if (line.kind === "verdict") return verdictBody(line, at);
+    if (line.kind === "large") return [h("p", { class: "small quiet-text" }, `Too large to be shown among others (${format.bytes(line.size)}). `, event(at))];
     return [Assay.node(line.data, at, { label: line.kind, cited })];
   };
 })();

@@ -1,0 +1,123 @@
+"""Records that contradict themselves, name what is not there or are too much: the rest of a run is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Evidence,
+    EvidenceAdded,
+    Observation,
+    Step,
+    StepTaken,
+    ToolCall,
+    Verdict,
+    VerdictGiven,
+)
+from assay.store import RunStore, annotate, seal
+from assay.viewer.export import export_run
+from assay.viewer.interface import named
+from assay.viewer.server import serving
+from assay.viewer.steps import MOST_BYTES
+from assay.viewer.views import view
+from tests.viewer.made_runs import attempt, given, small_run
+
+CHAIN = ("run", "r", "attempt", "a.0")
+
+
+def run_of(root: Path, *bodies: Body, manifest: dict[str, Any] | None = None) -> None:
+    began = AttemptStarted("r", "a", "t", "d", "loop", None, 0, 0, at=1.0)
+    with RunStore.create(root, "r", manifest or {}) as store:
+        store.append("a.0", [began, *bodies])
+
+
+def shown(root: Path, *name: str) -> Any:
+    body = view(root, named(*name))
+    assert body is not None
+    return msgspec.json.decode(body)
+
+
+def test_a_long_reason_is_not_searched_for_ever(tmp_path: Path) -> None:
+    reason = ("a" * 50 + "/.") * 20_000
+    run_of(
+        tmp_path,
+        EvidenceAdded(Evidence("v", "audit", "execution", {"stdout": reason})),
+        VerdictGiven(Verdict("c", "outcome", "fail", 0.0, reason, ("v",))),
+    )
+    assert shown(tmp_path, *CHAIN, "outline")["verdicts"][0]["cited"][0]["place"]["line"] == 1
+
+
+def test_a_test_that_a_reason_names_is_still_found(tmp_path: Path) -> None:
+    out = "one\nsrc/test_lib.py::test_add FAILED\nFAILED at last"
+    run_of(
+        tmp_path,
+        EvidenceAdded(Evidence("v", "audit", "execution", {"stdout": out})),
+        VerdictGiven(Verdict("c", "outcome", "fail", 0.0, "failed: src/test_lib.py::test_add", ("v",))),
+    )
+    assert shown(tmp_path, *CHAIN, "outline")["verdicts"][0]["cited"][0]["place"]["row"] == 2
+
+
+def test_evidence_that_names_no_blob_keeps_no_line_from_being_shown(tmp_path: Path) -> None:
+    run_of(tmp_path, EvidenceAdded(Evidence("v", "audit", "screenshot", {}, ("../../etc/passwd",))))
+    line = shown(tmp_path, *CHAIN, "lines", "0")["lines"][1]
+    assert (line["blobs"], line["pictures"]) == (["../../etc/passwd"], [])
+    assert export_run(tmp_path, "r", tmp_path / "site").left_out == {}
+
+
+def test_amounts_beyond_all_numbers_are_not_known(tmp_path: Path) -> None:
+    metrics = {"prompt_tokens": 1.7e308, "completion_tokens": 1.7e308}
+    run_of(tmp_path, AttemptEnded("done", at=2.0, metrics=metrics))
+    assert shown(tmp_path, "run", "r", "rows")["columns"]["tokens"] == [None]
+
+
+def test_tokens_of_which_a_part_is_unknown_are_unknown(tmp_path: Path) -> None:
+    run_of(tmp_path, AttemptEnded("done", at=2.0, metrics={"prompt_tokens": 5.0}))
+    assert shown(tmp_path, "run", "r", "rows")["columns"]["tokens"] == [None]
+
+
+def test_a_time_that_cannot_be_is_none(tmp_path: Path) -> None:
+    run_of(tmp_path, manifest={"created": 10**400})
+    assert shown(tmp_path, "runs")["runs"][0].get("created") is None
+
+
+def test_the_list_of_runs_calls_a_pass_doubtful_that_was_found_so_later(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        store.append_all([attempt("r", 0, "pass", given("integrity", "pass"))])
+    seal(tmp_path, "r")
+    annotate(tmp_path, "r", "pkg/t@0.0", [given("integrity", "fail")])
+    assert shown(tmp_path, "runs")["runs"][0]["counts"] == {"doubt": 1}
+
+
+def test_a_piece_of_lines_is_bounded(tmp_path: Path) -> None:
+    many = {str(n): {str(m): "x" * 5900 for m in range(100)} for n in range(5)}
+    calls = tuple(ToolCall(str(n), "bash", "{}", many) for n in range(3))
+    run_of(tmp_path, *(StepTaken(Step(n, "agent", "m", tool_calls=calls)) for n in range(3)))
+    body = view(tmp_path, named(*CHAIN, "lines", "0"))
+    assert body is not None
+    assert len(body) < MOST_BYTES + 10_000
+    assert [line["kind"] for line in msgspec.json.decode(body)["lines"]] == ["started", "step", "large", "large"]
+
+
+def test_pieces_follow_each_other(tmp_path: Path) -> None:
+    run_of(tmp_path, *(StepTaken(Step(n, "agent", "m", observations=(Observation("x"),))) for n in range(50)))
+    found = shown(tmp_path, *CHAIN, "lines", "40")["lines"]
+    assert [(line["line"], line["event"]) for line in found] == [(n, n) for n in range(40, 51)]
+
+
+async def test_a_request_that_is_none_prints_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    small_run(tmp_path)
+    async with serving(tmp_path) as viewer:
+        for target in (b"/\xff/", b"*", f"/{viewer.token}/data/run/r/compare/a+%ff".encode()):
+            reader, writer = await asyncio.open_connection("127.0.0.1", viewer.port)
+            writer.write(b"GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % (target, viewer.port))
+            assert int((await reader.read()).split(b" ", 2)[1]) in (400, 404)
+            writer.close()
+    assert [record for record in caplog.records if record.exc_info] == []
