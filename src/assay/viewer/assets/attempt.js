@@ -75,6 +75,10 @@
       this.choose();
       this.list.reset(this.rows.length);
       this.outline.reset(this.rows.length);
+      this.counted();
+    }
+
+    counted() {
       this.count.textContent = this.rows.length === this.lines.events.length
         ? `${format.count(this.rows.length)} lines` : `${format.count(this.rows.length)} of ${format.count(this.lines.events.length)} lines`;
       this.empty.hidden = this.rows.length > 0;
@@ -225,7 +229,7 @@
 
     /* Shows a line, whatever is being filtered, and marks in it what is cited. */
     jump(line, cited = null) {
-      if (line === undefined || line < 0 || line >= this.lines.events.length) return;
+      if (!Number.isInteger(line) || line < 0 || line >= this.lines.events.length) return;
       const before = this.cited;
       this.cited = { ...(cited || {}), line };
       if (!this.rowOf.has(line)) this.showAll();
@@ -276,7 +280,7 @@
       const metrics = row.metrics || {};
       const facts = [row.agent, ...(row.model ? [row.model] : this.data.models.slice(0, 2)), `${format.count(row.steps)} ${row.steps === 1 ? "step" : "steps"}`,
         metrics.wall_s === undefined ? null : format.seconds(metrics.wall_s),
-        metrics.prompt_tokens === undefined && metrics.completion_tokens === undefined ? null : `${format.tokens(metrics.prompt_tokens || 0)} in, ${format.tokens(metrics.completion_tokens || 0)} out`,
+        Assay.tokensWords(metrics),
         metrics.cost_usd === undefined || metrics.cost_usd === null ? null : format.money(metrics.cost_usd), this.ending(row)].filter(Boolean);
       return [h("div", { class: "head" }, h("h1", null, Assay.line(`${row.task}@${row.number}`)), Assay.status(this.data.outcome, this.data.headline),
         h("div", { class: "facts" }, facts.map((words) => h("span", null, Assay.line(words))))),
@@ -529,20 +533,23 @@
 
     /* What a run in progress adds. */
     live() {
-      if (this.data.seq === null || this.data.row.finished !== null) return;
-      let busy = false;
+      if (Assay.exported || this.data.seq === null || this.data.row.finished !== null) return;
+      let [taken, waiting] = [Promise.resolve(), false];
+      const renew = () => {
+        if (waiting) return;
+        waiting = true; /* what comes while the page is being renewed asks for it once more, and is not lost */
+        taken = taken.then(() => {
+          waiting = false;
+          return this.renew();
+        }).catch((error) => Assay.liveness("lost", error.message));
+      };
       Assay.liveness("on", "live");
       this.page.signal.addEventListener("abort", () => Assay.liveness(null));
-      Assay.live(this.run, this.data.seq, async (what, told) => {
+      Assay.live(this.run, this.data.seq, (what, told) => {
         if (what === "lost") Assay.liveness("lost", "no connection");
         if (what === "ended") Assay.liveness("idle", "ended");
-        if (what !== "rows" || busy || !(told.reload || (told.columns && told.columns.chain.includes(this.chain)))) return;
-        busy = true;
-        try {
-          await this.renew();
-        } finally {
-          busy = false;
-        }
+        const ours = what === "rows" && (told.reload || told.columns.chain.includes(this.chain));
+        if (ours || what === "ended") renew();
       });
     }
 
@@ -562,7 +569,7 @@
       this.choose();
       this.list.reset(this.rows.length, { keep: true });
       this.outline.reset(this.rows.length, { keep: true });
-      this.count.textContent = `${format.count(this.rows.length)} lines`;
+      this.counted();
       if (atEnd) main.scrollTop = main.scrollHeight;
       if (data.row.finished !== null) Assay.liveness("idle", "ended");
     }

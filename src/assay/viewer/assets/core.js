@@ -72,6 +72,7 @@ const Assay = (() => {
     "rowspan rx ry scope selected size span spellcheck step stroke stroke-dasharray stroke-linecap stroke-linejoin " +
     "stroke-opacity stroke-width tabindex text-anchor title transform type value viewBox width wrap x x1 x2 y y1 " +
     "y2 dominant-baseline refX refY orient markerWidth markerHeight markerUnits role").split(" "));
+  const SPOKEN = new Set(["alt", "aria-label", "placeholder", "title"]); /* shown, or read out, where no mark can be */
   const IMAGE = /^(blob:|data:image\/(png|jpeg|gif|webp);base64,)/;
 
   /* Builds an element: h("p", {class: "note"}, "text", another). Children are nodes, strings (shown by `text`), arrays,
@@ -104,7 +105,7 @@ const Assay = (() => {
     } else if (name === "src" && element.tagName === "IMG" && IMAGE.test(String(value))) {
       element.setAttribute("src", String(value));
     } else if (PLAIN.has(name) || /^(aria|data)-[a-z-]+$/.test(name)) {
-      element.setAttribute(name, value === true ? (/^aria-/.test(name) ? "true" : "") : String(value));
+      element.setAttribute(name, value === true ? (/^aria-/.test(name) ? "true" : "") : SPOKEN.has(name) ? unmasked(value) : String(value));
     } else {
       throw new Error(`no attribute ${name} with that value is set here`);
     }
@@ -114,7 +115,8 @@ const Assay = (() => {
     for (const child of children) {
       if (Array.isArray(child)) add(parent, child);
       else if (child instanceof Node) parent.append(child);
-      else if (child !== null && child !== undefined && child !== false) parent.append(text(child));
+      else if (child === null || child === undefined || child === false) continue;
+      else parent.append(parent.namespaceURI === SVG ? unmasked(child) : text(child)); /* a drawing shows no marks */
     }
     return parent;
   }
@@ -162,32 +164,54 @@ const Assay = (() => {
   }
 
   const exported = document.documentElement.dataset.source === "files";
-  const loaded = new Map();
+  const loaded = new Map(); /* name to {view, size}; the longest unused first */
   const KEPT = 64;
+  const KEPT_CHARACTERS = 48e6;
+  let held = 0;
 
   /* A view by its name, `Assay.load(Assay.path("run", run, "rows"))`; the last ones are kept. `fresh` asks again. */
   function load(name, { fresh = false } = {}) {
-    let found = fresh ? undefined : loaded.get(name);
-    if (!found) {
-      found = exported ? fromScript(name) : fromServer(name);
-      found.catch(() => loaded.delete(name));
+    const known = fresh ? undefined : loaded.get(name);
+    if (known) {
+      loaded.delete(name);
+      loaded.set(name, known);
+      return known.view;
     }
+    forget(name);
+    const entry = { view: null, size: 0 };
+    entry.view = (exported ? fromScript(name) : fromServer(name)).then((json) => {
+      if (loaded.get(name) === entry) {
+        entry.size = json.length;
+        held += json.length;
+        while (loaded.size > 1 && held > KEPT_CHARACTERS) forget(loaded.keys().next().value);
+      }
+      return JSON.parse(json);
+    });
+    entry.view.catch(() => {
+      if (loaded.get(name) === entry) forget(name);
+    });
+    loaded.set(name, entry);
+    if (loaded.size > KEPT) forget(loaded.keys().next().value);
+    return entry.view;
+  }
+
+  function forget(name) {
+    const entry = loaded.get(name);
+    if (!entry) return;
+    held -= entry.size;
     loaded.delete(name);
-    loaded.set(name, found);
-    if (loaded.size > KEPT) loaded.delete(loaded.keys().next().value);
-    return found;
   }
 
   async function fromServer(name) {
     let answer;
     try {
       answer = await fetch(`data/${name}`, { credentials: "omit" });
+      if (answer.ok) return await answer.text();
     } catch {
       throw new Failure("The server does not answer. Is `assay view` still running?", 0);
     }
-    const body = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
-    if (!answer.ok) throw new Failure(body.error || `The server answered ${answer.status}.`, answer.status);
-    return body;
+    const body = await answer.json().catch(() => ({}));
+    throw new Failure(body.error || `The server answered ${answer.status}.`, answer.status);
   }
 
   const scripts = new Map();
@@ -206,7 +230,9 @@ const Assay = (() => {
     if (!there || json === undefined) {
       throw new Failure("This is not part of the export: `assay view` on the store shows it.", 404);
     }
-    return JSON.parse(json);
+    provided.delete(name);
+    scripts.delete(address); /* asked again, it is read again: what was seen is not held for ever */
+    return json;
   }
 
   function injected(address) {
@@ -216,6 +242,7 @@ const Assay = (() => {
       script.src = address;
       script.onload = () => done(true);
       script.onerror = () => done(false);
+      for (const end of ["load", "error"]) script.addEventListener(end, () => script.remove());
       document.head.append(script);
     });
   }
@@ -336,8 +363,15 @@ const Assay = (() => {
     return page;
   }
 
+  const EVERY_MARKED = new RegExp(`[${HIDDEN}]`, "gu");
+
+  /* Words for a place that holds no elements: what nobody would see is one sign. */
+  function unmasked(words) {
+    return String(words).replace(EVERY_MARKED, "\ufffd");
+  }
+
   function plain(words) {
-    return String(words).replace(new RegExp(`[\\n\\t${HIDDEN}]`, "gu"), "\ufffd").slice(0, 200);
+    return unmasked(words).replace(/[\n\t]/g, "\ufffd").slice(0, 200);
   }
 
   function broken(page, error) {
@@ -401,7 +435,7 @@ const Assay = (() => {
     tokens: (n) => (n === null || n === undefined ? "–" : n < 10000 ? counted.format(n) : n < 1e6 ? `${(n / 1e3).toFixed(1)}k`
       : `${(n / 1e6).toFixed(2)}M`),
     money: (n) => (n === null || n === undefined ? "–" : n === 0 ? "$0" : n < 0.01 ? `$${n.toPrecision(2)}` : `$${n.toFixed(2)}`),
-    moment: (at) => (at ? new Date(at * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "–"),
+    moment: (at) => (at && Math.abs(at) < 1e11 ? new Date(at * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "–"),
     digest: (d) => (d ? String(d).replace(/^blake3:/, "").slice(0, 12) : "–"),
   };
 

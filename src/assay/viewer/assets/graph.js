@@ -96,7 +96,8 @@
       const [attempt, act] = tree.at[box.node];
       const pick = () => choose(attempt, act);
       const label = words(tree, box);
-      const cut = label.length > 22 ? `${label.slice(0, 21)}…` : label;
+      const letters = Array.from(label);
+      const cut = letters.length > 22 ? `${letters.slice(0, 21).join("")}…` : label;
       const mark = { pass: "✓", fail: "✗", mixed: "±", unknown: "·" }[fate(tree, box.last)];
       drawing.append(svg("g", { class: "way-box", "data-fate": fate(tree, box.last), tabindex: "0", role: "button", "aria-label": `${label}: ${counts(tree, box.last)}`,
         transform: `translate(${x(box)} ${y(box)})`, onclick: pick, onkeydown: (event) => {
@@ -105,7 +106,7 @@
             pick();
           }
         } }, svg("title", null, `${label}\n${counts(tree, box.last)}`), svg("rect", { width: BOX, height: 22, rx: 4 }),
-      svg("text", { x: 7, y: 15 }, Assay.line(cut)), svg("text", { x: BOX - 7, y: 15, "text-anchor": "end", class: "way-count" }, `${mark} ${tree.attempts[box.last]}`)));
+      svg("text", { x: 7, y: 15 }, cut), svg("text", { x: BOX - 7, y: 15, "text-anchor": "end", class: "way-count" }, `${mark} ${tree.attempts[box.last]}`)));
     }
     const left = tree.parents.length > 0 && boxes.length >= MOST;
     return h("div", { class: "ways-box", tabindex: "0", role: "group", "aria-label": "Prefix graph" }, drawing,

@@ -9,8 +9,10 @@
     unjoined: "joins nothing before it",
   };
 
+  const causeWords = (cause) => (Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : null);
+
   Assay.laneWords = (lane) => (lane.kind === "main" ? lane.agent || "main line" : lane.kind === "agent" ? lane.name
-    : lane.agent || CAUSES[lane.cause] || "a branch");
+    : lane.agent || causeWords(lane.cause) || "a branch");
 
   /* Assay.lanes(lanes, chosen, choose): nested lists of buttons; `choose(number)` shows one lane alone, or, with null,
      all of them. */
@@ -24,7 +26,7 @@
       const lane = lanes[at];
       const counts = [lane.steps ? `${format.count(lane.steps)} ${lane.steps === 1 ? "step" : "steps"}` : "",
         lane.calls ? `${format.count(lane.calls)} ${lane.calls === 1 ? "call" : "calls"}` : ""].filter(Boolean).join(", ");
-      const why = lane.cause && lane.kind === "branch" && (lane.agent || !CAUSES[lane.cause]) ? CAUSES[lane.cause] || lane.cause : "";
+      const why = lane.cause && lane.kind === "branch" && (lane.agent || !causeWords(lane.cause)) ? causeWords(lane.cause) || lane.cause : "";
       return h("li", null,
         h("button", { type: "button", class: `lane hue-${at % 8}`, "aria-pressed": String(chosen === at), onclick: () => choose(chosen === at ? null : at) },
           h("span", { class: "lane-name" }, Assay.line(Assay.laneWords(lane))), h("span", { class: "lane-told" }, [why, counts].filter(Boolean).join(" · "))),

@@ -7,11 +7,12 @@
   const WORDS = { pass: "pass", doubt: "doubtful pass", fail: "fail", unknown: "not judged", error: "error", open: "running" };
 
   Assay.outcomes = OUTCOMES;
-  Assay.outcomeWord = (name) => WORDS[name] || name;
+  const isKnown = (name) => Object.hasOwn(WORDS, name);
+  Assay.outcomeWord = (name) => (isKnown(name) ? WORDS[name] : name);
 
   /* A status as a word on its colour; `kind` is one of the outcomes, or "none". */
-  Assay.status = (kind, words) => h("span", { class: "status", "data-status": kind in WORDS ? kind : "none" },
-    Assay.line(words === undefined ? WORDS[kind] || kind : words));
+  Assay.status = (kind, words) => h("span", { class: "status", "data-status": isKnown(kind) ? kind : "none" },
+    Assay.line(words === undefined ? Assay.outcomeWord(kind) : words));
 
   /* Counts by status as one bar; read out as words. */
   Assay.bar = (counts, { label = "" } = {}) => {
@@ -19,7 +20,7 @@
     const words = present.map(([name, number]) => `${Assay.format.count(number)} ${Assay.outcomeWord(name)}`).join(", ");
     const bar = h("div", { class: "share", role: "img", "aria-label": `${label}${label && ": "}${words || "none"}` });
     for (const [name, number] of present) {
-      bar.append(Assay.size(h("span", { "data-status": name in WORDS ? name : "none" }), { "--part": number }));
+      bar.append(Assay.size(h("span", { "data-status": isKnown(name) ? name : "none" }), { "--part": number }));
     }
     return bar;
   };
@@ -35,6 +36,12 @@
       tab("tasks", "Tasks", Assay.href("run", run, "tasks")),
       tab("figures", "Figures", Assay.href("run", run, "figures")),
       tab("soundness", "Soundness", Assay.href("run", run, "soundness")));
+  };
+
+  /* Tokens in and out; what is not known is said to be so, and nothing where neither is. */
+  Assay.tokensWords = (metrics) => {
+    const [asked, given] = [metrics.prompt_tokens, metrics.completion_tokens];
+    return (asked ?? given ?? null) === null ? null : `${Assay.format.tokens(asked)} in, ${Assay.format.tokens(given)} out`;
   };
 
   /* What is known of the connection, at the top of the page. */

@@ -492,14 +492,19 @@
     if (seq === null) return;
     const { page } = state;
     let timer = null;
-    Assay.live(state.run, seq, async (name, data) => {
+    let taken = Promise.resolve(); /* one after the other: what comes while the table is loaded anew is merged into the new one */
+    Assay.live(state.run, seq, (name, data) => {
       if (page.signal.aborted) return;
       if (name === "state") Assay.liveness(data.writing ? "on" : "idle", data.writing ? "live" : "not being written");
       if (name === "lost") Assay.liveness("lost", "connection lost");
       if (name === "failed") Assay.liveness("lost", data.error);
       if (name === "ended") Assay.liveness(null);
-      if (name !== "rows") return;
-      if (data.reload) state.table = Assay.columns(await Assay.load(Assay.path("run", state.run, "rows"), { fresh: true }));
+      /* What came last before a run was sealed is told by the sealed run alone. */
+      const news = name === "rows" ? data : name === "ended" ? { reload: true } : null;
+      if (news) taken = taken.then(() => take(news)).catch((error) => Assay.liveness("lost", error.message));
+    });
+    const take = async (data) => {
+      if (data.reload) replace(state, Assay.columns(await Assay.load(Assay.path("run", state.run, "rows"), { fresh: true })));
       else state.table.merge(data);
       state.count = null;
       timer = timer || setTimeout(() => {
@@ -508,11 +513,19 @@
         draw(state, { keep: true });
         summary(state);
       }, 400);
-    });
+    };
     page.signal.addEventListener("abort", () => {
       clearTimeout(timer);
       Assay.liveness(null);
     });
+  }
+
+  /* Another table has other rows: who was chosen stays so, and all is drawn at once. */
+  function replace(state, table) {
+    const chain = state.rows.length ? state.table.value("chain", state.rows[state.active]) : null;
+    const row = chain === null ? undefined : table.row(chain);
+    Object.assign(state, { table, rows: row === undefined ? [] : [row], active: 0, count: null });
+    if (!state.page.signal.aborted) draw(state, { keep: true });
   }
 
   /* ---- the summary: counts from the table, intervals when they come -------------------------------------------- */

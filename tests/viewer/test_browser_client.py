@@ -1,0 +1,86 @@
+"""The client's own parts against what records hold: attributes, drawings, times, names, and what it keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from assay.records import AttemptEnded, AttemptStarted, Observation, Step, StepTaken
+from assay.store import RunStore, seal
+from tests.viewer import made
+
+if TYPE_CHECKING:
+    from tests.viewer.conftest import Look
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+NAMED = """() => {
+  const link = Assay.h("a", { title: "a\\u202eb", "aria-label": "c\\u200bd" });
+  return [link.title, link.getAttribute("aria-label"), Assay.svg("text", null, "e\\u2066f").textContent,
+    Assay.svg("text", null, "e\\u2066f").childElementCount];
+}"""
+REFUSED = """() => [["a", { href: "javascript:1" }], ["a", { href: "//x" }],
+    ["img", { src: "data:image/svg+xml;base64,PA==" }], ["a", { style: "x" }], ["a", { onclick: "x" }],
+    ["script", null], ["a", { srcdoc: "x" }]].map(([tag, given]) => {
+  try {
+    Assay.h(tag, given);
+    return "made";
+  } catch {
+    return "refused";
+  }
+})"""
+
+
+def asked(look: Look, script: str) -> Any:
+    return look.go("").evaluate(script)
+
+
+def test_invisible_characters_are_signs_where_no_mark_can_be(look: Look) -> None:
+    assert asked(look, NAMED) == ["a\ufffdb", "c\ufffdd", "e\ufffdf", 0]
+
+
+def test_nothing_active_is_made(look: Look) -> None:
+    assert asked(look, REFUSED) == ["refused"] * 7
+
+
+def test_a_name_that_every_object_has_means_nothing(look: Look) -> None:
+    said = "[Assay.outcomeWord('constructor'), Assay.status('toString').dataset.status, "
+    said += "Assay.laneWords({kind: 'branch', agent: null, cause: 'constructor'})]"
+    assert asked(look, said) == ["constructor", "none", "a branch"]
+
+
+def test_an_impossible_time_is_none(look: Look) -> None:
+    said = "[Assay.format.moment(1.7e308), Assay.format.moment(1)]"
+    assert asked(look, said) == ["\u2013", "1970-01-01 00:00:01 UTC"]
+
+
+def test_tokens_that_are_not_known_are_not_none(look: Look) -> None:
+    said = "[{}, {prompt_tokens: 5}, {prompt_tokens: 0, completion_tokens: 2}].map(Assay.tokensWords)"
+    assert asked(look, said) == [None, "5 in, \u2013 out", "0 in, 2 out"]
+
+
+def test_an_attempt_that_claims_impossible_things_is_shown(look: Look, store: Path) -> None:
+    began = AttemptStarted("odd", "a", "t", "d", "loop", None, 0, 0, at=1.7e308)
+    metrics = {"prompt_tokens": 1.7e308, "completion_tokens": 1.7e308, "wall_s": -1e300, "cost_usd": 1e300}
+    step = Step(0, "agent", "hello", observations=(Observation("x"),), started=-1.7e308, ended=1.7e308)
+    with RunStore.create(store, "odd", {"created": 10**400}) as writer:
+        writer.append("a.0", [began, StepTaken(step), AttemptEnded("done", at=-1.7e308, metrics=metrics)])
+    for route in ("", "#/run/odd", "#/run/odd/tasks", "#/run/odd/attempt/a.0"):
+        look.go(route)
+    expect(look.page.get_by_text("hello").first).to_be_visible()
+
+
+def test_what_came_last_before_a_run_was_sealed_is_shown(look: Look, store: Path) -> None:
+    with RunStore.create(store, "closing", {}) as writer:
+        writer.append(*made.attempt("closing", "made/first", 0, passed=True))
+    page = look.go("#/run/closing")
+    told = page.get_by_role("region", name="Attempts").get_by_role("status")
+    expect(told).to_have_text("1 attempt")
+    with RunStore.open(store, "closing", write=True) as writer:
+        writer.append(*made.attempt("closing", "made/first", 1, passed=False))
+    seal(store, "closing")
+    expect(told).to_have_text("2 attempts")
