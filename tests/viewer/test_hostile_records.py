@@ -39,7 +39,7 @@ def run_of(root: Path, *bodies: Body, manifest: dict[str, Any] | None = None) ->
         store.append("a.0", [began, *bodies])
 
 
-def shown(root: Path, *name: str) -> Any:
+def shown(root: Path, *name: str | list[str]) -> Any:
     body = view(root, named(*name))
     assert body is not None
     return msgspec.json.decode(body)
@@ -110,6 +110,26 @@ def test_pieces_follow_each_other(tmp_path: Path) -> None:
     run_of(tmp_path, *(StepTaken(Step(n, "agent", "m", observations=(Observation("x"),))) for n in range(50)))
     found = shown(tmp_path, *CHAIN, "lines", "40")["lines"]
     assert [(line["line"], line["event"]) for line in found] == [(n, n) for n in range(40, 51)]
+
+
+def test_a_doubtful_pass_is_no_pass_where_ways_part(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        store.append_all([attempt("r", n, "pass", given("integrity", "fail" if n else "pass")) for n in range(2)])
+    found = shown(tmp_path, "run", "r", "compare", ["pkg/t@0.0", "pkg/t@1.0"])
+    assert [one["outcome"] for one in found["attempts"]] == ["pass", "doubt"]
+    assert (found["tree"]["passed"][0], found["tree"]["failed"][0]) == (1, 0)
+
+
+def test_what_is_compared_is_bounded(tmp_path: Path) -> None:
+    began = [AttemptStarted("r", name, "t", "d", "loop", None, 0, 0, at=1.0) for name in "ab"]
+    call = ToolCall("1", "bash", "{}", {"command": "x" * 100_000})
+    outputs = tuple(Observation("x" * 5000) for _ in range(100))
+    steps = [StepTaken(Step(n, "agent", "m", tool_calls=(call,), observations=outputs)) for n in range(100)]
+    with RunStore.create(tmp_path, "r", {}) as store:
+        store.append_all([(f"{name}.0", [start, *steps]) for name, start in zip("ab", began, strict=True)])
+    found = shown(tmp_path, "run", "r", "compare", ["a.0", "b.0"])
+    assert [one["acts"] + one["left_out"] for one in found["attempts"]] == [100, 100]
+    assert all(0 < one["left_out"] < 50 for one in found["attempts"])
 
 
 async def test_a_request_that_is_none_prints_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -108,3 +108,8 @@ async def test_only_loopback_listens(viewer: Viewer) -> None:
     assert viewer.url.startswith("http://127.0.0.1:")
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.2", viewer.port)
+
+
+async def test_the_head_of_a_stream_ends(viewer: Viewer) -> None:
+    async with asyncio.timeout(10):
+        assert (await asked(viewer, f"/{viewer.token}/events/r", method="HEAD"))[0] == 200

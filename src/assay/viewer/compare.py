@@ -23,7 +23,7 @@ from assay.analysis.prefix_tree import PrefixTree, forks, prefix_tree
 from assay.analysis.quotient import Quotient, QuotientNode, bifurcations, quotient_graph
 from assay.analysis.states import State, states_of
 from assay.errors import UserError
-from assay.records import Observation, Step, StepTaken
+from assay.records import Observation, Step, StepTaken, ToolCall
 from assay.store import ADMISSION, AttemptRow, RunStore, Standing, standing_of
 from assay.store.chain import event_of
 
@@ -41,7 +41,13 @@ MOST_ACTS: Final = 2000
 MOST_ROWS: Final = 8000
 MOST_FORKS: Final = 12
 KEPT_TEXT = 6000
+MOST_KEPT: Final = 16 << 20
+"""Characters of an attempt's steps that are held at once."""
+MOST_SEEN: Final = 40
+"""Outputs of a step that are looked at, if it made no more calls."""
 _METRICS = ("wall_s", "prompt_tokens", "completion_tokens", "cost_usd")
+_PASSED: Final = {"pass": True, "fail": False}
+"""A doubtful pass is neither."""
 EXPORTED: Final = 8
 """Attempts of a task that an export compares."""
 
@@ -87,7 +93,7 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
         held = [chain_of(store, chain) for chain in chosen]
         stands = standing_of(store, [chain.row for chain in held])
         ways = [_way(chain, stands[chain.row.chain]) for chain in held]
-    outcomes = [{"pass": True, "fail": False}.get(way.row.outcome or "") for way in ways]
+    outcomes = [_PASSED.get(_outcome(way)) for way in ways]
     graph = quotient_graph([way.actions for way in ways], outcomes, [way.states for way in ways])
     tree = prefix_tree([way.states for way in ways], outcomes)
     digests: dict[str, int] = {}
@@ -120,32 +126,40 @@ def _way(chain: Chain, stand: Standing) -> _Way:
 def _steps(chain: Chain) -> tuple[list[Step], int]:
     """The steps of an attempt's agents with their texts cut, and how many more there are."""
     found: list[Step] = []
-    acts = left_out = 0
+    acts = left_out = held = 0
     for link in chain.links(0, chain.length):
         if _TYPE.decode(link.body).type != "step":
             continue
-        if acts >= MOST_ACTS:
+        if acts >= MOST_ACTS or held >= MOST_KEPT:
             left_out += 1
             continue
         body = event_of(link).body
         if isinstance(body, StepTaken) and body.step.actor in ("agent", "other_agent"):
-            found.append(_short(body.step))
-            acts += max(len(body.step.tool_calls), 1)
+            short = _short(body.step)
+            found.append(short)
+            acts += max(len(short.tool_calls), 1)
+            held += sum(len(seen.content) + len(seen.stderr) for seen in short.observations)
+            held += sum(len(call.arguments) for call in short.tool_calls)
     return found, left_out
 
 
 def _short(step: Step) -> Step:
     seen = tuple(
         Observation(_cut(s.content), s.call_id, s.exit_code, s.error, _cut(s.stderr), None, None, s.timed_out)
-        for s in step.observations
+        for s in step.observations[: max(MOST_SEEN, 2 * len(step.tool_calls))]
     )
     calls = tuple(
-        call if len(call.arguments) <= 8 * KEPT_TEXT else msgspec.structs.replace(call, arguments="", parsed=None)
-        for call in step.tool_calls
+        call if _is_small(call) else msgspec.structs.replace(call, arguments="", parsed=None)
+        for call in step.tool_calls[:MOST_ACTS]
     )
-    return msgspec.structs.replace(
-        step, message=_cut(step.message or "") or None, reasoning=None, tool_calls=calls, observations=seen
-    )
+    message = _cut(step.message or "") or None
+    return msgspec.structs.replace(step, message=message, reasoning=None, tool_calls=calls, observations=seen, extra={})
+
+
+def _is_small(call: ToolCall) -> bool:
+    """Whether its arguments can be held; what was parsed need not be what was written."""
+    most = 8 * KEPT_TEXT
+    return len(call.arguments) <= most and (call.parsed is None or len(json_bytes(call.parsed)) <= most)
 
 
 def _cut(text: str) -> str:
@@ -202,6 +216,10 @@ def _cell(way: _Way, at: int, walk: Sequence[int], digests: dict[str, int]) -> l
     return [at, action.step, way.lines.get(action.step, -1), walk[at], state, int(failed)]
 
 
+def _outcome(way: _Way) -> str:
+    return outcome_class(way.row, way.stand.reverified, way.stand.integrity)
+
+
 def _attempt(way: _Way) -> dict[str, Any]:
     row, stand = way.row, way.stand
     return {
@@ -211,15 +229,13 @@ def _attempt(way: _Way) -> dict[str, Any]:
         "retry": row.retry,
         "agent": row.agent,
         "model": row.model,
-        "outcome": outcome_class(row, stand.reverified, stand.integrity),
+        "outcome": _outcome(way),
         "headline": outcome_words(row.outcome, stand.integrity, stand.reverified, stand.safety),
         "score": row.score,
         "steps": row.steps,
         "acts": len(way.actions),
         "left_out": way.left_out,
-        "metrics": {
-            name: row.metrics.get(name) for name in ("wall_s", "prompt_tokens", "completion_tokens", "cost_usd")
-        },
+        "metrics": {name: row.metrics.get(name) for name in _METRICS},
     }
 
 

@@ -129,9 +129,11 @@ class Viewer:
             return _json(503, {"error": f"{MOST_STREAMS} pages are being kept up to date already: close some"})
         headers = {**_HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
-        await response.prepare(request)
         self._streams += 1
         try:
+            await response.prepare(request)
+            if request.method == "HEAD":
+                return response
             async for message in watch(self.root, run, _after(query), self._makers):
                 await response.write(message)
         except (ConnectionError, BoundaryError, UserError) as exc:

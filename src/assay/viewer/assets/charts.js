@@ -3,7 +3,7 @@
    Colour never stands alone: series differ in marker or dash too, and values are written where there is room. */
 
 Assay.charts = (() => {
-  const { h, svg, fill } = Assay;
+  const { h, svg } = Assay;
   const LEAST = 280;
   const DASHES = [null, "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2 2 2"];
   const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
@@ -28,7 +28,7 @@ Assay.charts = (() => {
       drawn = wide;
       const picture = draw(wide);
       picture.setAttribute("role", "img");
-      picture.setAttribute("aria-label", label);
+      picture.setAttribute("aria-label", Assay.unmasked(label));
       place.replaceChildren(picture);
     };
     redraw(640);
@@ -344,5 +344,5 @@ Assay.charts = (() => {
     picture.src = address;
   }
 
-  return { figure, figureTable, bars, scatter, grid, reliability, curves, table, percent, short, fill };
+  return { figure, figureTable, bars, scatter, grid, reliability, curves, table, percent };
 })();

@@ -370,8 +370,9 @@ const Assay = (() => {
     return String(words).replace(EVERY_MARKED, "\ufffd");
   }
 
-  function plain(words) {
-    return unmasked(words).replace(/[\n\t]/g, "\ufffd").slice(0, 200);
+  /* The same, and short, for one line. */
+  function plain(words, most = 200) {
+    return unmasked(words).replace(/[\n\t]/g, "\ufffd").slice(0, most);
   }
 
   function broken(page, error) {
@@ -451,7 +452,7 @@ const Assay = (() => {
   document.addEventListener("DOMContentLoaded", start);
 
   return {
-    h, svg, text, line, fill, size, path, href, load, provide, fileOf, live, route, go, say, save, format, exported, Failure,
+    h, svg, text, line, plain, unmasked, fill, size, path, href, load, provide, fileOf, live, route, go, say, save, format, exported, Failure,
     page: () => current,
   };
 })();

@@ -189,9 +189,7 @@
     return value === null ? h("span", { class: "quiet-text" }, "–") : Assay.status(value, value);
   }
 
-  function plainName(words) {
-    return String(words).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd").slice(0, 300);
-  }
+  const plainName = (words) => Assay.plain(words, 300);
 
   /* ---- what is chosen ------------------------------------------------------------------------------------------ */
 

@@ -12,7 +12,6 @@
       { class: (first !== null && first + at === cited ? "ln cited" : "ln") + bare, "data-row": bare ? "" : String(first + at) },
       terminal ? Assay.ansi(words, state) : Assay.text(words)));
   }
-  Assay.numbered = lines;
 
   function gap(cut, here, label) {
     const shown = cut.text.length + cut.tail.length;
