@@ -83,6 +83,16 @@ def test_tokens_of_which_a_part_is_unknown_are_unknown(tmp_path: Path) -> None:
     assert shown(tmp_path, "run", "r", "rows")["columns"]["tokens"] == [None]
 
 
+def test_names_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        for n, end in enumerate("AB"):
+            began = AttemptStarted("r", str(n), "t", "d", "x" * 300 + end, None, 0, n, at=1.0)
+            store.append(f"{n}.0", [began, AttemptEnded("done", at=2.0)])
+    names = shown(tmp_path, "run", "r", "rows")["names"]["agent"]
+    assert (len(set(names)), max(map(len, names))) == (2, 300)
+    assert {group["agent"] for group in shown(tmp_path, "run", "r", "card")["groups"]} == set(names)
+
+
 def test_a_time_that_cannot_be_is_none(tmp_path: Path) -> None:
     run_of(tmp_path, manifest={"created": 10**400})
     assert shown(tmp_path, "runs")["runs"][0].get("created") is None

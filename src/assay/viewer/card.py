@@ -16,6 +16,7 @@ from assay.statistics import TaskCount, count_by_task, rate_over
 from assay.store import AttemptRow, RunStore, Standing, deciding, standing_of
 
 from .interface import Fields, View, json_bytes, named
+from .rows import shortened
 from .runs import made_at
 
 __all__ = ["VIEWS", "GroupLine", "card"]
@@ -25,7 +26,7 @@ LONGEST_MANIFEST = 40_000
 
 
 class GroupLine(msgspec.Struct, frozen=True):
-    """One agent with one model: counts of attempts, and pass@1 (`value`) with its interval."""
+    """One agent with one model, named as in the table: counts of attempts, and pass@1 (`value`) with its interval."""
 
     agent: str
     model: str | None
@@ -77,8 +78,8 @@ def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, Standing]) -> tuple
 def _line(agent: str, model: str | None, counts: Sequence[TaskCount]) -> GroupLine:
     found = rate_over(counts)
     return GroupLine(
-        agent=agent,
-        model=model,
+        agent=shortened(agent),
+        model=None if model is None else shortened(model),
         tasks=len(counts),
         attempts=sum(count.attempts for count in counts),
         passed=sum(count.passed for count in counts),

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.analysis.card import outcome_words
+from assay.records import digest_bytes
 from assay.store import ADMISSION, AttemptRow, RunStore, Standing, standing_of
 
 from .interface import Fields, View, json_bytes, named
 from .runs import outcome_class
 
-__all__ = ["VIEWS", "columns_of", "rows_of_run"]
+__all__ = ["VIEWS", "columns_of", "rows_of_run", "shortened"]
 
 LONGEST = 300
 """Characters of a text of a row that the table holds; an attempt's own page has the whole."""
@@ -33,8 +34,13 @@ def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, Standing]) -> di
     for name, texts in _repeated(rows, [stands.get(row.chain) or _first(row) for row in rows]).items():
         places: dict[str, int] = {}
         columns[name] = [-1 if text is None else places.setdefault(text, len(places)) for text in texts]
-        names[name] = [text[:LONGEST] for text in places]
+        names[name] = [shortened(text) for text in places]
     return {"count": len(rows), "names": names, "columns": columns}
+
+
+def shortened(text: str) -> str:
+    """A name as the table holds it: long ones are cut, and still told apart."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]}…{digest_bytes(text.encode())[7:15]}"
 
 
 def _plain(rows: Sequence[AttemptRow]) -> dict[str, list[Any]]:
