@@ -24,6 +24,7 @@ PEERS = {
     "coverage": (),
     "viewer": ("inspect",),
     "credit": (),
+    "trainer": (),
     "worlds": (),
     "allocation": (),
     "trainer": (),

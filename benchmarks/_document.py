@@ -140,6 +140,18 @@ TABLES = {
             "MiB left": "left_mib",
         },
     ),
+    "trainer": Table(
+        "trainer",
+        {
+            "": "what",
+            "parameters": "parameters",
+            "tokens": "tokens",
+            "tokens a CPU second": "tokens_per_cpu_s",
+            "tokens a second": "tokens_per_s",
+            "CPU s": "cpu_s",
+            "peak MiB": "peak_mib",
+        },
+    ),
     "allocation": Table(
         "allocation",
         {

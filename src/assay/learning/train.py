@@ -102,9 +102,9 @@ class _Training:
         return found
 
     def rows(self) -> list[TrainingRow]:
-        """What is learned from. Attempts that know no tokens are rendered for supervised training alone."""
+        """What is learned from. Attempts that know no tokens are rendered, but not for the policy gradient."""
         recipe, options = self.recipe, self.recipe.model
-        rendered = recipe.method == "sft"
+        rendered = recipe.method != "policy_gradient"
         config = RowsConfig(
             model=options.path,
             renderer=options.renderer,

@@ -1,0 +1,107 @@
+"""`train` on what is recorded: each method learns, goes on after a cut, and refuses what is not its model's."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.errors import UserError
+from assay.learning.train import train
+from assay.learning.trainer.options import DpoOptions, ModelOptions, Optimise, PolicyGradientOptions, SftOptions
+from assay.learning.trainer.policy import Policy, make_model
+from assay.learning.trainer.recipe import TrainRecipe
+from assay.learning.trainer.rollouts import finished_run, rows_of
+from assay.rollout.config import RunConfig
+from assay.settings import Settings
+
+pytest.importorskip("torch")
+pytest.importorskip("renderers")
+
+
+def settings(folder: Path) -> Settings:
+    return Settings(cache=folder / "cache", store=folder / "store")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, `expert` with passes and failures of no model, and `own` that the model sampled."""
+    folder = tmp_path_factory.mktemp("recorded")
+    options = ModelOptions(hidden=32, layers=1, heads=2, feed_forward=32, device="cpu", thinking=False, context=4096)
+    make_model(folder / "model", ["goal 1 down 1 left " * 4], options, seed=0)
+    policy = Policy.open(folder / "model", options)
+    tasks = ("family:grid,size=3,turns=3,n=3,seed=5",)
+    expert = RunConfig(tasks=tasks, agent="expert", agent_options={"noise": 0.6}, attempts=4, run="expert")
+    loop = RunConfig(tasks=tasks, agent="loop", agent_options={"max_tokens": 5, "seeded": True}, model="local:m",
+                     attempts=2, run="own")  # fmt: skip
+
+    async def record() -> None:
+        await finished_run(expert, settings(folder))
+        backend = policy.backend("local:m")
+        await finished_run(loop, settings(folder), backend)
+        await backend.close()
+
+    asyncio.run(record())
+    return folder
+
+
+@pytest.fixture
+def recipe(recorded: Path, tmp_path: Path) -> Any:
+    def make(method: str, **how: Any) -> TrainRecipe:
+        model = ModelOptions(path=str(recorded / "model"), thinking=False, device="cpu")
+        few = Optimise(learning_rate=5e-3)
+        given: dict[str, Any] = {
+            "name": f"{tmp_path.name[:40]}", "runs": ("expert",), "folder": str(tmp_path), "checkpoint_every": 2,
+            "sft": SftOptions(steps=6, batch=4, optimise=few), "dpo": DpoOptions(steps=6, batch=4, optimise=few),
+        }  # fmt: skip
+        return TrainRecipe(method=method, model=model, **(given | how))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.mark.parametrize("method", ["sft", "dpo"])
+def test_recorded_attempts_are_learned_from(recorded: Path, recipe: Any, method: str) -> None:
+    runs = {"sft": "expert", "dpo": "expert"}
+    report = train(recipe(method, runs=(runs[method],), system=""), settings(recorded))
+    assert (report.steps, report.attempts) == (6, 12)
+    assert report.last["loss"] < report.first["loss"]
+    assert Policy.open(Path(report.model), ModelOptions(device="cpu")).version == report.version
+    again = train(recipe(method, runs=(runs[method],), system=""), settings(recorded))
+    assert (again.version, again.first) == (report.version, {})
+
+
+def test_a_policy_gradient_takes_what_the_model_itself_sampled(recorded: Path, recipe: Any) -> None:
+    options = PolicyGradientOptions(optimise=Optimise(learning_rate=1e-3))
+    given = recipe("policy_gradient", runs=("own",), policy_gradient=options)
+    report = train(given, settings(recorded))
+    assert report.steps == 1
+    assert report.last["gap_tokens"] > 0
+    assert report.last["gap_most"] < 1e-4
+    with pytest.raises(UserError, match="nothing to learn"):
+        train(recipe("policy_gradient", name="other", runs=("expert",)), settings(recorded))
+
+
+def test_rows_of_another_tokenizer_are_refused(recorded: Path, recipe: Any, tmp_path: Path) -> None:
+    from assay.learning.row_files import write_rows
+
+    policy = Policy.open(recorded / "model", ModelOptions(thinking=False, device="cpu"))
+    rows = rows_of(settings(recorded), "expert", policy, rendered=True, system="")
+    write_rows([msgspec.structs.replace(row, tokenizer="blake3:other") for row in rows], tmp_path / "rows.parquet")
+    with pytest.raises(UserError, match="another tokenizer"):
+        train(recipe("sft", runs=(), rows=(str(tmp_path / "rows.parquet"),)), settings(recorded))
+
+
+def test_a_damaged_run_teaches_nobody(recorded: Path, recipe: Any, tmp_path: Path) -> None:
+    import shutil
+    import sqlite3
+
+    from assay.errors import StoreError
+
+    shutil.copytree(recorded / "store", tmp_path / "store")
+    with sqlite3.connect(next((tmp_path / "store" / "runs" / "own").glob("*.sqlite"))) as connection:
+        connection.execute("UPDATE events SET body = replace(body, 'move', 'mole') WHERE type = 'model_call'")
+    with pytest.raises(StoreError, match="not what was recorded"):
+        train(recipe("policy_gradient", runs=("own",)), Settings(cache=tmp_path, store=tmp_path / "store"))
