@@ -27,7 +27,7 @@ PEERS = {
     "trainer": (),
     "worlds": (),
     "allocation": (),
-    "trainer": (),
+    "improve": (),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
 
