@@ -22,8 +22,10 @@ from assay.statistics import (
     difference_interval,
     hierarchical_bootstrap,
     mean_interval,
+    outcome_consistency,
     pass_at_k,
     pass_hat_k,
+    rank_agreement,
     report_card,
     robustness,
     task_bootstrap,
@@ -192,6 +194,33 @@ def _amount(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval |
     return amount_interval(costs.mean(axis=0).tolist()), naive, float(np.exp((0.6**2 + 0.5**2) / 2))
 
 
+def _consistency(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | None, float]:
+    """The naive one: of the squares as they are observed."""
+    passed = design.passed(draw)
+    counts = [TaskCount("a", None, str(n), int(c), design.attempts - int(c), 0, 0) for n, c in enumerate(passed)]
+    found = outcome_consistency(counts)
+    made = None if found.low is None or found.high is None else Interval(found.low, found.high)
+    naive = mean_interval(((2 * passed / design.attempts - 1) ** 2).tolist())
+    spread = design.rate * (1 - design.rate) * (1 - design.icc)  # the mean of p (1 - p)
+    return made, naive, 1 - 4 * spread
+
+
+def _rank(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | None, float]:
+    """Eight configurations whose true rates differ somewhat on the other tasks; the truth is that of the true rates."""
+    from scipy.stats import spearmanr
+
+    inside = draw.uniform(design.rate - 0.3, design.rate + 0.3, 8)
+    outside = inside + draw.normal(0, 0.08, 8)
+    sides = []
+    for rates in (inside, outside):
+        hard = draw.normal(0, 0.15, design.tasks)
+        true = np.clip(rates[:, None] + hard, 0, 1)
+        sides.append(
+            {str(n): (draw.binomial(design.attempts, row) / design.attempts).tolist() for n, row in enumerate(true)}
+        )
+    return rank_agreement(*sides).interval, None, float(spearmanr(inside, outside).statistic)
+
+
 INTERVALS: dict[str, Made] = {
     "pass@1 (to quote)": _pass_at_1,
     "pass@1, tasks resampled": _task_bootstrap,
@@ -204,8 +233,10 @@ INTERVALS: dict[str, Made] = {
     "AUC of a score": _auc,
     "robustness ratio": _ratio,
     "what an attempt costs": _amount,
+    "consistency of outcomes": _consistency,
+    "rank agreement": _rank,
 }
-SLOW = {"AUC of a score", "pass@1, hierarchical bootstrap", "robustness ratio"}
+SLOW = {"rank agreement", "AUC of a score", "pass@1, hierarchical bootstrap", "robustness ratio"}
 """Tried in two designs."""
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from ._clustered import REPLICATES, mean_interval, percentiles
-from ._paired import Paired, compare
+from ._clustered import REPLICATES, percentiles
+from ._paired import Paired, compare, difference_interval
 from ._rates import Interval, normal_quantile, pass_at_k
 from ._summary import Estimate, TaskCount
 
@@ -32,17 +32,22 @@ class Robustness(msgspec.Struct, frozen=True):
 def outcome_consistency(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate:
     """Mean over tasks with at least two judged attempts of `(2 p - 1)^2`: 1 where attempts agree, 0 where half pass.
 
-    With few attempts it is biased upwards, by `4 p (1 - p) / n` for a task.
+    The square of an observed rate is too large by `4 p (1 - p) / n`, so that HAL's measure rises as attempts become
+    fewer; here `p (1 - p)` is estimated without that bias, as `n / (n - 1)` times what is observed.
     """
     judged = [count for count in counts if count.judged >= 2]
-    values = [(2 * count.passed / count.judged - 1) ** 2 for count in judged]
+    values = [_agreement(count.passed / count.judged, count.judged) for count in judged]
     attempts = sum(count.judged for count in judged)
     if not values:
         return Estimate(None, None, None, "no task has two judged attempts", 0, 0, confidence)
-    interval = mean_interval(values, confidence)
-    low, high = interval if interval is not None else (None, None)
-    method = "Wilson at the task-clustered effective n" if interval is not None else "one task has no spread"
-    return Estimate(float(np.mean(values)), low, high, method, attempts, len(values), confidence)
+    interval = difference_interval(values, confidence)
+    low, high = (max(0.0, end) for end in interval) if interval is not None else (None, None)
+    method = "Student over tasks" if interval is not None else "one task has no spread"
+    return Estimate(max(0.0, float(np.mean(values))), low, high, method, attempts, len(values), confidence)
+
+
+def _agreement(rate: float, attempts: int) -> float:
+    return 1 - 4 * rate * (1 - rate) * attempts / (attempts - 1)
 
 
 def robustness(
