@@ -74,7 +74,8 @@ def demo(
     out.print(f"\n{time.monotonic() - began:.0f} s in all. What to type next:")
     out.print(f"  assay stats {runs[2]} --k 2 --k 4\n  assay ls {runs[2]}\n  assay show ATTEMPT --run {runs[2]} --full")
     out.print('  assay query "select agent, outcome, count(*) as n from trajectories where final group by all"')
-    out.print(f"  assay view {runs[2]}\n  assay verify {runs[2]}\n  assay run {given.tasks} --agent loop --model openai:NAME --attempts 4")
+    out.print(f"  assay view {runs[2]}\n  assay verify {runs[2]}")
+    out.print(f"  assay run {given.tasks} --agent loop --model openai:NAME --attempts 4")
 
 
 def _say(text: str) -> None:
