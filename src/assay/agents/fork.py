@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from assay.environments.interface import Mount
 from assay.records import Step
 
-from .interface import Agent, Attempt, Needs, PlacedAgent, takes_solution
+from ._before import Before
+from .interface import Agent, Attempt
 
 __all__ = ["ForkAgent", "GoesOn"]
 
@@ -26,19 +26,14 @@ class GoesOn(Protocol):
         ...
 
 
-class ForkAgent:
+class ForkAgent(Before):
     """Lets `then` go on from where `attempt.prior` led to.
 
     Its name is `fork+` and the other's: attempts that begin where outcomes differ are no sample of the task's.
     """
 
     def __init__(self, then: Agent) -> None:
-        self.name = f"fork+{then.name}"
-        self.needs_model = then.needs_model
-        self.takes_solution = takes_solution(then)
-        self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
-        self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
-        self._then = then
+        super().__init__("fork", then)
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""

@@ -17,11 +17,12 @@ from typing import Any
 
 import msgspec
 
-from assay.environments.interface import Change, Mount, Workspace
+from assay.environments.interface import Change, Workspace
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Observation, Step, ToolCall
 
-from .interface import FORK_SHELL, Agent, Attempt, Needs, PlacedAgent, Prior, takes_solution
+from ._before import Before
+from .interface import FORK_SHELL, Agent, Attempt, Prior
 
 __all__ = ["ActsAgain", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
 
@@ -51,16 +52,11 @@ class ReplayAgent:
         attempt.finish(f"did {again.steps} recorded steps again")
 
 
-class ContinueAgent(ReplayAgent):
+class ContinueAgent(Before, ReplayAgent):
     """Does again what `attempt.prior` holds, then lets another agent go on from there."""
 
     def __init__(self, then: Agent) -> None:
-        self.name = f"replay+{then.name}"
-        self.needs_model = then.needs_model
-        self.takes_solution = takes_solution(then)
-        self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
-        self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
-        self._then = then
+        super().__init__("replay", then)
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""

@@ -39,7 +39,7 @@ from .recorder import Recorder
 from .redact import Redactor
 from .runs import new_run_name
 
-__all__ = ["RecordConfig", "Recorded", "ServeConfig", "record_command", "serve_alone"]
+__all__ = ["RecordConfig", "Recorded", "ServeConfig", "listening", "record_command", "serve_alone"]
 
 MODEL_CONCURRENCY = 256
 UNSEEN = Isolation(
@@ -139,7 +139,7 @@ async def serve_alone(config: ServeConfig, settings: Settings, on_open: OnOpen, 
     if config.sessions < 1:
         message = f"sessions is {config.sessions}: it must be at least 1"
         raise UserError(message)
-    with _listening(config.port) as listener:
+    with listening(config.port) as listener:
         port = listener.getsockname()[1]
         async with _access(config.model, settings) as access:
             assert access is not None
@@ -173,7 +173,7 @@ async def record_command(config: RecordConfig, settings: Settings, folder: Path)
         message = f"there is no program {config.command[0]!r} here: check its name, or give its path"
         raise UserError(message)
     state = FolderState(folder, settings.store)
-    with _listening(0) as listener:  # the gateway, which has it then, ends before
+    with listening(0) as listener:  # the gateway, which has it then, ends before
         async with _access(config.model, settings) as access:
             with RunStore.create(settings.store, config.run or new_run_name("record"), _manifest(config)) as store:
                 asked = _Asked("external", UNBOUNDED, config.limits, settings.secrets(), config.command)
@@ -265,7 +265,8 @@ async def _access(model: str | None, settings: Settings) -> AsyncIterator[ModelA
 
 
 @contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
+def listening(port: int) -> Iterator[socket.socket]:
+    """A listener on loopback. Raises `UserError` where the port is not to be had."""
     try:
         listener = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as exc:

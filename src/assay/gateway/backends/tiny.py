@@ -68,26 +68,11 @@ def steer_with(renderer: LibraryRenderer, script: ScriptedBackend) -> Steer:
 
 def write_tiny_tokenizer(folder: Path, vocabulary: int = 4096) -> Path:
     """Writes the tokenizer alone, with enough beside it to open a renderer; returns the folder. Needs `tokenizers`."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, pre_tokenizers
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(_TAGS),
-        special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    texts = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (argparse, textwrap, json)]
-    tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in _TAGS])
-    return _written(tokenizer, folder)
+    texts = (Path(str(module.__file__)).read_text(encoding="utf-8") for module in (argparse, textwrap, json))
+    split = pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated")
+    return _written(_trained(split, texts, vocabulary), folder)
 
 
 def write_domain_tokenizer(folder: Path, texts: Iterable[str], vocabulary: int) -> int:
@@ -101,14 +86,22 @@ def write_domain_tokenizer(folder: Path, texts: Iterable[str], vocabulary: int) 
         texts: Conversations as they are rendered; special tokens in them are recognised.
         vocabulary: Tokens at most, the 256 bytes and the special ones included.
     """
+    from tokenizers import pre_tokenizers
+
+    special = re.compile("|".join(map(re.escape, (*SPECIAL_TOKENS, *_TAGS))))
+    pieces = (piece for text in texts for piece in special.split(text) if piece)
+    tokenizer = _trained(pre_tokenizers.Digits(individual_digits=True), pieces, vocabulary)
+    _written(tokenizer, folder)
+    return int(tokenizer.get_vocab_size())
+
+
+def _trained(split: Any, texts: Iterable[str], vocabulary: int) -> Any:
+    """A tokenizer of byte pairs, trained on texts as `split` cuts them."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -117,11 +110,9 @@ def write_domain_tokenizer(folder: Path, texts: Iterable[str], vocabulary: int) 
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    special = re.compile("|".join(map(re.escape, (*SPECIAL_TOKENS, *_TAGS))))
-    tokenizer.train_from_iterator((piece for text in texts for piece in special.split(text) if piece), trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in _TAGS])
-    _written(tokenizer, folder)
-    return int(tokenizer.get_vocab_size())
+    return tokenizer
 
 
 def _written(tokenizer: Any, folder: Path) -> Path:

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import os
 import secrets
-import socket
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from assay.errors import StoreError, UserError, boundary
 from assay.gateway.http.server import Bounds, HttpServer
+from assay.rollout.alone import listening
 from assay.settings import Settings
 from assay.store.database import WriterLock
 
@@ -52,7 +52,7 @@ async def serve_rollouts(
     require_policies(config)
     ledger = Ledger(settings.store / "service")
     token_file = Path(config.token_file) if config.token_file else ledger.folder / "token"
-    with _alone(ledger.folder), _listening(config.port) as listener:
+    with _alone(ledger.folder), listening(config.port) as listener:
         worker = Worker(config, settings, ledger)
         app = RolloutApp(config, ledger, worker, _token(token_file))
         async with HttpServer(app, BOUNDS) as server:
@@ -107,16 +107,3 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-@contextlib.contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
-    try:
-        listener = socket.create_server(("127.0.0.1", port))
-    except (OSError, OverflowError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else exc
-        message = f"port {port} on 127.0.0.1 is not to be had: {reason}; choose another with --port, or leave it away"
-        raise UserError(message) from exc
-    listener.setblocking(False)
-    with listener:
-        yield listener

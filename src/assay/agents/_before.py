@@ -1,0 +1,21 @@
+"""What agents have in common that do something first, and then let another one act."""
+
+from __future__ import annotations
+
+from assay.environments.interface import Mount
+
+from .interface import Agent, Needs, PlacedAgent, takes_solution
+
+__all__ = ["Before"]
+
+
+class Before:
+    """Has what `then` needs; its name is `how`, a plus, and the other's."""
+
+    def __init__(self, how: str, then: Agent) -> None:
+        self.name = f"{how}+{then.name}"
+        self.needs_model = then.needs_model
+        self.takes_solution = takes_solution(then)
+        self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
+        self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
+        self._then = then
