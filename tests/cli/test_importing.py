@@ -106,11 +106,10 @@ def test_an_import_that_was_cut_goes_on(how: signal.Signals, say: Say, tmp_path:
     )
     words = [sys.executable, "-c", "from assay.cli import main; main()", "import", str(log), "--run", "r"]
     child = subprocess.Popen(words, env={**os.environ, "ASSAY_STORE": str(store)}, stderr=subprocess.DEVNULL)
-    database = store / "runs" / "r" / "run.sqlite"
+    written = store / "runs" / "r" / "run.sqlite-wal"
     until = time.monotonic() + 60
-    while child.poll() is None and time.monotonic() < until:
-        if database.is_file() and database.with_name("run.sqlite-wal").exists():
-            break
+    # Cut while it makes the run, it takes the empty run away again: wait for the first transaction.
+    while child.poll() is None and time.monotonic() < until and not (written.is_file() and written.stat().st_size):
         time.sleep(0.01)
     child.send_signal(how)
     child.wait(60)
