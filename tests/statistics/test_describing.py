@@ -115,6 +115,18 @@ def test_a_ranking_against_another() -> None:
     assert found.interval is not None
     assert 0.7 < found.interval.low <= found.value <= found.interval.high
     assert rank_agreement({"a": [1.0]}, {"a": [1.0]}).value is None
+    hundredfold = [{name: [100 * value for value in row] for name, row in side.items()} for side in sides]
+    assert rank_agreement(*hundredfold).interval == pytest.approx(found.interval)
+
+
+def test_a_ranking_of_mere_noise_agrees_with_nothing() -> None:
+    draw = np.random.default_rng(0)
+    sides = [{f"m{n}": (draw.random(12) < 0.5).astype(float).tolist() for n in range(6)} for _ in range(2)]
+    found = rank_agreement(*sides).interval
+    assert found is not None
+    assert found.low < -0.5 < 0.5 < found.high
+    alone = [{name: row[:1] for name, row in side.items()} for side in sides]
+    assert rank_agreement(*alone).interval is None
 
 
 def test_consistency_of_outcomes() -> None:

@@ -16,13 +16,12 @@ from ._pareto import pareto_front
 from ._power import Design, attempts_needed, detectable, standard_error, tasks_needed
 from ._prediction import (
     Bin,
-    RankAgreement,
     ReportCard,
     area_under_curve,
     calibration,
-    rank_agreement,
     report_card,
 )
+from ._ranking import RankAgreement, rank_agreement
 from ._rates import Interval, pass_at_k, pass_hat_k, wilson
 from ._robust import Robustness, blind_replay_line, outcome_consistency, robustness
 from ._spending import Amount, Spending, amount_interval, spending

@@ -1,4 +1,4 @@
-"""How good a score is that predicts outcomes, and whether a ranking holds where it was not made.
+"""How good a score is that predicts outcomes.
 
 A score may rank well and still be useless for selection, or select well and be badly calibrated; all three are given
 (after SWE-RM, which found equal selection with unequal use in training).
@@ -6,16 +6,17 @@ A score may rank well and still be useless for selection, or select well and be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ._clustered import REPLICATES, percentiles
+from ._ranking import ranks_of
 from ._rates import Interval, mean_of, normal_quantile
 
-__all__ = ["Bin", "RankAgreement", "ReportCard", "area_under_curve", "calibration", "rank_agreement", "report_card"]
+__all__ = ["Bin", "ReportCard", "area_under_curve", "calibration", "report_card"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -51,22 +52,13 @@ class ReportCard(msgspec.Struct, frozen=True):
     bins: tuple[Bin, ...]
 
 
-class RankAgreement(msgspec.Struct, frozen=True):
-    """Spearman's correlation of a ranking with another."""
-
-    value: float | None
-    interval: Interval | None
-    n: int
-    """Configurations."""
-
-
 def area_under_curve(scores: Sequence[float], passed: Sequence[bool]) -> float | None:
     """Probability that a passing attempt scores above a failing one, ties counting half (Mann and Whitney 1947)."""
     given, outcome = np.asarray(scores, dtype=np.float64), np.asarray(passed, dtype=bool)
     good, bad = int(outcome.sum()), int((~outcome).sum())
     if not good or not bad:
         return None
-    ranks = _ranks(given[None])[0]
+    ranks = ranks_of(given[None])[0]
     return (float(ranks[outcome].sum()) - good * (good + 1) / 2) / (good * bad)
 
 
@@ -125,70 +117,6 @@ def report_card(
         at_best=mean_of([one[2] for one in picked]),
         bins=bins,
     )
-
-
-def rank_agreement(
-    inside: Mapping[str, Sequence[float]],
-    outside: Mapping[str, Sequence[float]],
-    *,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> RankAgreement:
-    """Does the ranking of configurations on some tasks hold on others (predictive validity)?
-
-    Args:
-        inside: Configuration to its value on each of the tasks that the ranking was made on, in one order of tasks.
-        outside: The same on other tasks.
-        confidence: Of the interval: tasks of both sides are drawn with replacement. Noise makes a rank correlation
-            smaller, and draws add noise to noise, so that percentiles alone hold the truth in 77 to 91% of experiments.
-            The upper end is therefore the basic bootstrap's where that is higher (our choice; it errs to the wide).
-        seed: Of the draws.
-
-    Raises:
-        ValueError: The configurations differ, or do not have the same tasks.
-    """
-    if set(inside) != set(outside):
-        message = "both sides need the same configurations"
-        raise ValueError(message)
-    names = sorted(inside)
-    old, new = _matrix([inside[name] for name in names]), _matrix([outside[name] for name in names])
-    if len(names) < 3:
-        return RankAgreement(None, None, len(names))
-    draw = np.random.default_rng(seed)
-    value = _spearman(old.mean(axis=1)[None], new.mean(axis=1)[None])
-    ends = _ends(_spearman(*(_drawn_means(matrix, draw) for matrix in (old, new))).tolist(), confidence)
-    if ends is not None and len(value):
-        ends = Interval(ends.low, min(1.0, max(ends.high, 2 * float(value[0]) - ends.low)))
-    return RankAgreement(float(value[0]) if len(value) else None, ends, len(names))
-
-
-def _drawn_means(matrix: Floats, draw: np.random.Generator) -> Floats:
-    """The mean of each configuration over tasks drawn with replacement, [draws, configurations]."""
-    tasks = matrix.shape[1]
-    counts = draw.multinomial(tasks, np.full(tasks, 1 / tasks), size=REPLICATES // 4)
-    return np.asarray(counts @ matrix.T / tasks, dtype=np.float64)
-
-
-def _matrix(rows: Sequence[Sequence[float]]) -> Floats:
-    if len({len(row) for row in rows}) > 1 or (rows and not len(rows[0])):
-        message = "every configuration needs a value for the same tasks, and at least one"
-        raise ValueError(message)
-    return np.asarray(rows, dtype=np.float64)
-
-
-def _spearman(one: Floats, other: Floats) -> Floats:
-    """The rank correlation of each row with the other's; rows in which all are equal have none, and are left out."""
-    sides = [ranks - ranks.mean(axis=1, keepdims=True) for ranks in (_ranks(one), _ranks(other))]
-    lengths = np.sqrt((sides[0] ** 2).sum(axis=1) * (sides[1] ** 2).sum(axis=1))
-    kept = lengths > 1e-12
-    return np.asarray((sides[0] * sides[1]).sum(axis=1)[kept] / lengths[kept], dtype=np.float64)
-
-
-def _ranks(values: Floats) -> Floats:
-    """Of each row, from 1; equal values share the mean of their ranks."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(np.round(values, 12), axis=1), dtype=np.float64)
 
 
 def _columns(scores: Sequence[float], passed: Sequence[bool]) -> tuple[Floats, Floats]:

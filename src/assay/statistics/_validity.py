@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ._prediction import RankAgreement, rank_agreement
+from ._ranking import RankAgreement, rank_agreement
 from ._summary import TaskCount
 
 __all__ = ["halves", "predictive_validity"]

@@ -1,0 +1,132 @@
+"""Whether a ranking holds where it was not made (predictive validity)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ._clustered import REPLICATES, percentiles
+from ._rates import Interval, normal_quantile
+
+__all__ = ["RankAgreement", "rank_agreement", "ranks_of"]
+
+Floats = npt.NDArray[np.float64]
+DRAWS = REPLICATES // 4
+SMALL = 1e-9
+"""Keeps the matrix of two sides that are all but the same invertible; next to 1, the variance of each side."""
+
+
+class RankAgreement(msgspec.Struct, frozen=True):
+    """Spearman's correlation of a ranking with another."""
+
+    value: float | None
+    interval: Interval | None
+    """Of the correlation of the true values, which noise makes smaller: its middle is not `value`."""
+    n: int
+    """Configurations."""
+
+
+def rank_agreement(
+    inside: Mapping[str, Sequence[float]],
+    outside: Mapping[str, Sequence[float]],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> RankAgreement:
+    """Does the ranking of configurations on some tasks hold on others?
+
+    The interval is that of the true values' rank correlation. Tasks drawn with replacement alone would add noise to
+    noise, and noise makes a rank correlation smaller: such percentiles hold the truth in 66 to 92% of experiments.
+    Here the pairs of true values are drawn given what was observed: they are normal with an unknown covariance, of
+    which little is known where configurations are few (an inverse Wishart around the observed one), and what was
+    observed differs from them as means over drawn tasks differ from the mean (a hierarchical normal model, Gelman
+    et al., Bayesian Data Analysis, 3rd ed., chapters 3 and 5; conditioning by simulation after Matheron 1973).
+
+    Args:
+        inside: Configuration to its value on each of the tasks that the ranking was made on, in one order of tasks.
+        outside: The same on other tasks.
+        confidence: Of the interval; None with fewer than 2 tasks on a side.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: The configurations differ, or do not have the same tasks.
+    """
+    normal_quantile(confidence)
+    if set(inside) != set(outside):
+        message = "both sides need the same configurations"
+        raise ValueError(message)
+    names = sorted(inside)
+    sides = [_matrix([side[name] for name in names]) for side in (inside, outside)]
+    if len(names) < 3:
+        return RankAgreement(None, None, len(names))
+    found = _spearman(*(side.mean(axis=1)[None] for side in sides))
+    if not len(found):
+        return RankAgreement(None, None, len(names))
+    if min(side.shape[1] for side in sides) < 2:
+        return RankAgreement(float(found[0]), None, len(names))
+    true = _true_values(sides, np.random.default_rng(seed))
+    drawn = _spearman(true[:, 0], true[:, 1]).tolist()
+    return RankAgreement(float(found[0]), percentiles(drawn, confidence), len(names))
+
+
+def _true_values(sides: Sequence[Floats], draw: np.random.Generator) -> Floats:
+    """Draws of the true values given the observed ones, but for place and unit: [draws, 2, configurations]."""
+    seen = np.stack([side.mean(axis=1) for side in sides])
+    seen -= seen.mean(axis=1, keepdims=True)
+    unit = seen.std(axis=1, keepdims=True)  # a ranking has none
+    seen, noise = seen / unit, np.stack([_noise(side, draw) for side in sides], axis=1) / unit
+    free = seen.shape[1] - 1
+    spread = np.diag(noise.var(axis=0).sum(axis=1) / free)  # of one configuration's noise, [2, 2]
+    true = _positive(_covariances(seen @ seen.T / free, free, draw) - spread)
+    before = np.linalg.cholesky(true) @ draw.standard_normal(noise.shape)
+    gain = true @ np.linalg.inv(true + spread)
+    return np.asarray(before + gain @ (seen - before - noise), dtype=np.float64)
+
+
+def _noise(side: Floats, draw: np.random.Generator) -> Floats:
+    """By how much means over tasks drawn with replacement differ from the mean, [draws, configurations].
+
+    What all configurations share (hard tasks were drawn) moves no rank, and is taken away.
+    """
+    tasks = side.shape[1]
+    counts = draw.multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS)
+    apart = counts @ side.T / tasks - side.mean(axis=1)
+    return np.asarray(apart - apart.mean(axis=1, keepdims=True), dtype=np.float64)
+
+
+def _covariances(around: Floats, free: int, draw: np.random.Generator) -> Floats:
+    """Inverse Wishart draws with `free` degrees of freedom, [draws, 2, 2]."""
+    normal = draw.standard_normal((DRAWS, 2, free))
+    wishart = normal @ normal.swapaxes(1, 2) / free
+    root = np.linalg.cholesky(around + SMALL * np.eye(2))
+    return np.asarray(root @ np.linalg.inv(wishart + SMALL * np.eye(2)) @ root.T, dtype=np.float64)
+
+
+def _positive(matrices: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(matrices)
+    return np.asarray((vectors * np.maximum(values, SMALL)[:, None, :]) @ vectors.swapaxes(1, 2), dtype=np.float64)
+
+
+def _matrix(rows: Sequence[Sequence[float]]) -> Floats:
+    if len({len(row) for row in rows}) > 1 or (rows and not len(rows[0])):
+        message = "every configuration needs a value for the same tasks, and at least one"
+        raise ValueError(message)
+    return np.asarray(rows, dtype=np.float64)
+
+
+def _spearman(one: Floats, other: Floats) -> Floats:
+    """The rank correlation of each row with the other's; rows in which all are equal have none, and are left out."""
+    sides = [ranks - ranks.mean(axis=1, keepdims=True) for ranks in (ranks_of(one), ranks_of(other))]
+    lengths = np.sqrt((sides[0] ** 2).sum(axis=1) * (sides[1] ** 2).sum(axis=1))
+    kept = lengths > 1e-12
+    return np.asarray((sides[0] * sides[1]).sum(axis=1)[kept] / lengths[kept], dtype=np.float64)
+
+
+def ranks_of(values: Floats) -> Floats:
+    """Of each row, from 1; equal values share the mean of their ranks."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(np.round(values, 12), axis=1), dtype=np.float64)
