@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.admission._against_actions import draw_argument, shell_actions, tool_actions
@@ -221,7 +221,8 @@ def test_drawn_actions_depend_on_their_seed_alone() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["object", "array", "integer", "string", "enum"]),
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats()
+    | st.sampled_from(["object", "array", "integer", "number", "string", "enum"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
         st.sampled_from(["type", "properties", "items", "enum", "required", "minimum", "minItems", "anyOf", "a"]),
         inner, max_size=4),
@@ -231,6 +232,8 @@ JSON = st.recursive(
 
 @pytest.mark.quick
 @given(JSON)
+@example({"required": [[]], "properties": None})
+@example({"type": "number", "minimum": float("inf"), "maximum": float("nan")})
 def test_arguments_are_drawn_for_any_schema(schema: Any) -> None:
     import random
 

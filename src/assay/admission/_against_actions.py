@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -87,18 +88,22 @@ def draw_argument(schema: Any, draw: random.Random, depth: int = 0) -> Any:
 def _object(schema: dict[str, Any], draw: random.Random, depth: int) -> dict[str, Any]:
     properties, required = schema.get("properties"), schema.get("required")
     known = properties if isinstance(properties, dict) else {}
-    wanted = set(required) if isinstance(required, list) else set()
+    wanted = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
     chosen = [name for name in known if name in wanted or draw.random() < 0.6]
     return {name: draw_argument(known[name], draw, depth + 1) for name in chosen}
 
 
 def _number(schema: dict[str, Any], draw: random.Random, *, whole: bool) -> int | float:
-    low, high = schema.get("minimum", schema.get("exclusiveMinimum")), schema.get("maximum")
-    if isinstance(low, int | float) or isinstance(high, int | float):
-        first = int(low) if isinstance(low, int | float) else int(high) - 10  # type: ignore[arg-type]
-        last = int(high) if isinstance(high, int | float) else first + 10
+    low, high = _bound(schema.get("minimum", schema.get("exclusiveMinimum"))), _bound(schema.get("maximum"))
+    if low is not None or high is not None:
+        first = low if low is not None else (high or 0) - 10
+        last = high if high is not None else first + 10
         return draw.randint(min(first, last), max(first, last))
     return draw.choice(_NUMBERS) if whole or draw.random() < 0.6 else draw.choice((0.5, -2.25, 1e6))
+
+
+def _bound(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def shell_actions(files: Sequence[str], steps: int, seed: str) -> tuple[Action, ...]:
