@@ -161,3 +161,33 @@ def test_configuration_above_the_root_folder_is_not_read(tmp_path: Path) -> None
     inner = tmp_path / "inner"
     inner.mkdir()
     assert statuses(check(inner, HONEST)) == {"test_one": "passed", "test_two": "passed"}
+
+
+RAISES = """
+def helper(value):
+    return [
+        value
+        / 0,
+    ]
+
+
+def test_it():
+    assert (
+        helper(1)
+        == [2]
+    )
+"""
+
+
+def test_a_failure_is_told_as_pytest_tells_it_in_short(tmp_path: Path) -> None:
+    told = check(tmp_path, RAISES)["tests"][0]["message"]
+    argv = [sys.executable, "-I", "-B", "-m", "pytest", "-c", "/dev/null", "--tb=short", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert "ZeroDivisionError" in told
+    assert told in done.stdout
+
+
+def test_no_file_is_read_anew_for_each_line_of_a_failure(tmp_path: Path) -> None:
+    long = "\n".join(f"def unused_{n}(a, b):\n    return [a, b, {{'n': {n}}}]\n" for n in range(2000))
+    tests = "\n".join(f"def test_{n}():\n    assert {n} + 1 == 0\n" for n in range(40))
+    assert check(tmp_path, long + tests)["duration_s"] < 5 * check(tmp_path, tests)["duration_s"]
