@@ -19,12 +19,17 @@ settings.load_profile("assay")
 
 ROOT = Path(__file__).parent.parent
 LONG = (
-    "tests/holes/",
-    "tests/forgery/",
-    "tests/rollout/",
     "tests/gateway/tokens/",
+    "tests/learning/",
+    "tests/holes/",
+    "tests/rollout/",
+    "tests/forgery/",
     "tests/admission/",
+    "tests/viewer/",
+    "tests/formats/",
+    "tests/store/",
     "tests/synthesis/",
+    "tests/agents/",
 )
 """They begin first, so that of two workers neither waits for the other at the end."""
 

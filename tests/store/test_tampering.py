@@ -16,7 +16,7 @@ from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven,
 from assay.store import LISTING, BlobStore, Problem, RunStore, annotate, audit, keep_tree, seal
 
 Fill = Callable[..., None]
-FEW, MANY = 100, 1000
+FEW, MANY = 100, 500
 COLUMNS = {
     "events": ("chain", "idx", "type", "body", "previous", "digest", "seq"),
     "attempts": ("chain", "row"),
