@@ -68,7 +68,6 @@ def test_the_tree_says_where_outcomes_part(root: Path) -> None:
     assert found["tree"]["attempts"][0] == 3
     assert [len(walk) for walk in found["tree"]["walks"]] == [3, 2, 3]
     assert (found["tree"]["passed"][0], found["tree"]["failed"][0]) == (1, 2)
-    assert {fork["node"] for fork in found["forks"]} == {0, 1}
 
 
 def test_files_that_differ_at_the_end_are_listed(root: Path) -> None:

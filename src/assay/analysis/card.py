@@ -66,7 +66,10 @@ class TaskCard(msgspec.Struct, frozen=True):
     doubtful: int
     """Passes that lack integrity, or did not hold when they were judged again."""
     failed: int
-    unjudged: int
+    unknown: int
+    """No evidence, or no verdict yet."""
+    errors: int
+    """Something around the attempt broke."""
     integrity_failed: int
     safety_failed: int
     process: float | None
@@ -160,7 +163,8 @@ def _task_card(cards: Sequence[Card]) -> TaskCard:
         passed=sum(card.trusted_pass for card in cards),
         doubtful=doubtful,
         failed=sum(card.outcome == "fail" for card in cards),
-        unjudged=sum(card.outcome not in ("pass", "fail") for card in cards),
+        unknown=sum(card.outcome not in ("pass", "fail", "error") for card in cards),
+        errors=sum(card.outcome == "error" for card in cards),
         integrity_failed=sum(card.integrity is not None and card.integrity.status == "fail" for card in cards),
         safety_failed=sum(any(mark.status == "fail" for mark in card.safety) for card in cards),
         process=round(sum(scores) / len(scores), 4) if scores else None,

@@ -19,7 +19,7 @@ from assay.analysis.actions import actions_of_step
 from assay.analysis.alignment import MOST_CELLS, align
 from assay.analysis.card import outcome_words
 from assay.analysis.interface import Action
-from assay.analysis.prefix_tree import PrefixTree, forks, prefix_tree
+from assay.analysis.prefix_tree import PrefixTree, prefix_tree
 from assay.analysis.quotient import Quotient, QuotientNode, bifurcations, quotient_graph
 from assay.analysis.states import State, states_of
 from assay.errors import UserError
@@ -79,7 +79,7 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
 
     Returns:
         `attempts`; `classes` of acts; `rows`, each with a cell an attempt: null, or act, step, line, class, state of
-        the environment (position in `states`, or -1), and whether it failed; `tree`, `forks`, `partings`, `files`.
+        the environment (position in `states`, or -1), and whether it failed; `tree`, `partings`, `files`.
 
     Raises:
         UserError: There are fewer than two, more than twelve, or one is not there.
@@ -108,7 +108,6 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
         "rows": rows,
         "states": list(digests),
         "tree": _tree(tree, graph),
-        "forks": _forks(tree),
         "partings": _partings(graph),
         "files": end_files([way.ends for way in ways]),
     }
@@ -271,11 +270,6 @@ def _tree(tree: PrefixTree, graph: Quotient) -> dict[str, Any]:
         "at": [at[n] for n in range(len(kept))],
         "walks": [list(walk) for walk in tree.walks],
     }
-
-
-def _forks(tree: PrefixTree) -> list[dict[str, Any]]:
-    found = [fork for fork in forks(tree) if fork.node < MOST_ROWS][:MOST_FORKS]
-    return [{"node": fork.node, "depth": fork.depth, "attempts": fork.attempts, "gain": fork.gain} for fork in found]
 
 
 def _partings(graph: Quotient) -> list[dict[str, Any]]:

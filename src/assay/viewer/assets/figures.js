@@ -23,7 +23,7 @@
 
   function rates(data) {
     const items = data.rates.map((one) => ({ name: one.name, ...ends(one.pass_at_1), more: `${one.tasks} tasks` }));
-    const heads = ["configuration", "pass@1", "from", "to", "passed", "doubtful", "failed", "not judged", "broke"];
+    const heads = ["configuration", "pass@1", "from", "to", "passed", "doubtful", "failed", "unknown", "error"];
     const rows = data.rates.map((one) => [one.name, ...["value", "low", "high"].map((name) => share(one.pass_at_1[name])),
       one.passed, one.doubtful, one.failed, one.unknown, one.error]);
     const made = [h("h2", null, "How often it passes"), h("div", { class: "whole" }, C.bars({ title: "pass@1", items, heads, rows,

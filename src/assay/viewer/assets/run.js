@@ -565,18 +565,18 @@
   const GROUPS = 60;
 
   function groupTable(groups, card, open) {
-    const heads = ["Agent", "Model", "Attempts", "Outcomes", "Pass", "Doubtful", "Fail", "Not judged", "pass@1 with its 95% interval"];
+    const heads = ["Agent", "Model", "Attempts", "Outcomes", "Pass", "Doubtful", "Fail", "Unknown", "Error", "pass@1 with its 95% interval"];
     const intervals = new Map((card ? card.groups : []).map((group) => [JSON.stringify([group.agent, group.model]), group]));
     const rows = groups.slice(0, GROUPS).map((group) => {
       const ordered = Object.fromEntries(Assay.outcomes.map((name) => [name, group.counts[name] || 0]));
-      const numbers = [ordered.pass, ordered.doubt, ordered.fail, ordered.unknown + ordered.error];
+      const numbers = [ordered.pass, ordered.doubt, ordered.fail, ordered.unknown, ordered.error];
       return h("tr", null, h("th", { scope: "row" }, line(group.agent)), h("td", null, line(group.model || "–")),
         h("td", { class: "number" }, format.count(group.all)), h("td", { class: "bar-cell slim" }, Assay.bar(ordered, { label: "Outcomes" })),
         numbers.map((number) => h("td", { class: "number" }, format.count(number))),
         h("td", { class: "interval-cell" }, card ? interval(intervals.get(group.key)) : h("span", { class: "quiet-text" }, "…")));
     });
     const table = h("table", { class: "plain" },
-      h("thead", null, h("tr", null, heads.map((name, at) => h("th", { scope: "col", class: at === 2 || (at > 3 && at < 8) ? "number" : null }, name)))),
+      h("thead", null, h("tr", null, heads.map((name, at) => h("th", { scope: "col", class: at === 2 || (at > 3 && at < 9) ? "number" : null }, name)))),
       h("tbody", null, rows));
     return h("details", { class: "results", open },
       h("summary", null, `Results by agent and model (${format.count(groups.length)})`),

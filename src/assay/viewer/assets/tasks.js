@@ -6,9 +6,9 @@
   const COMPARED = 4;
   const COLUMNS = [
     ["task", "Task"], ["outcomes", "Outcomes"], ["all", "Attempts"], ["share", "Pass"], ["doubt", "Doubtful"], ["fail", "Fail"],
-    ["unjudged", "Not judged"], ["integrity", "No integrity"], ["safety", "Not safe"], ["compare", "Compare"],
+    ["unknown", "Unknown"], ["error", "Error"], ["integrity", "No integrity"], ["safety", "Not safe"], ["compare", "Compare"],
   ];
-  const TOTALS = new Set(["all", "doubt", "fail", "unjudged", "integrity", "safety"]);
+  const TOTALS = new Set(["all", "doubt", "fail", "unknown", "error", "integrity", "safety"]);
 
   Assay.route("/run/{run}/tasks", async (page) => {
     const run = page.parts.run;
@@ -40,7 +40,7 @@
     const found = [...tasks.values()];
     for (const task of found) {
       const { pass = 0, doubt = 0, fail = 0, unknown = 0, error = 0 } = task.counts;
-      Object.assign(task, { doubt, fail, unjudged: unknown + error, judged: pass + doubt + fail });
+      Object.assign(task, { doubt, fail, unknown, error, judged: pass + doubt + fail });
       task.share = task.judged ? pass / task.judged : null;
     }
     return found;
@@ -77,7 +77,7 @@
       cell("task", h("a", { href: Assay.href("run", state.run, { task: task.task }) }, line(task.task))),
       cell("outcomes", Assay.bar(counts, { label: "Outcomes" })), total("all"),
       cell("share", task.share === null ? "–" : format.share(task.counts.pass || 0, task.judged), true),
-      total("doubt"), total("fail"), total("unjudged"), total("integrity"), total("safety"),
+      total("doubt"), total("fail"), total("unknown"), total("error"), total("integrity"), total("safety"),
       cell("compare", task.chains.length > 1 ? h("a", { href: Assay.href("run", state.run, "compare", task.chains) }, `first ${task.chains.length}`) : "–"));
   }
 
