@@ -10,7 +10,7 @@ import pytest
 from assay.admission.config import AdmitConfig
 from assay.admission.findings import Finding
 from assay.admission.observed import Observed
-from assay.admission.probes import Untried
+from assay.admission.probes import Group, Untried
 from assay.admission.report import SetReport, markdown, summarise_set, write_report
 from assay.admission.rewrites import Rewrite
 from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants
@@ -21,11 +21,17 @@ pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).with_name("report.md")
 
 
+def paid(name: str, group: Group, about: str = "", **cost: float) -> Observed:
+    """A probe that passed. `cost` holds seconds."""
+    wanted = "pass" if group == "completeness" else "fail"
+    return Observed(name, group, wanted, "default", about, name, f"{name}.0", "pass", **cost)  # type: ignore[arg-type]
+
+
 def a_report(name: str = "good/task") -> SetReport:
     observed = (
-        Observed("oracle.1", "completeness", "pass", "default", "", "a1", "a1.0", "pass", judged_s=0.25, attempt_s=0.5),
-        Observed("oracle.2", "completeness", "pass", "default", "", "a2", "a2.0", "pass", judged_s=0.35, attempt_s=0.5),
-        Observed("null.empty", "null", "fail", "default", "an empty answer", "a3", "a3.0", "pass", attempt_s=1.0),
+        paid("oracle.1", "completeness", judged_s=0.25, attempt_s=0.5, cpu_s=0.2),
+        paid("oracle.2", "completeness", judged_s=0.35, attempt_s=0.5, cpu_s=0.2),
+        paid("null.empty", "null", "an empty answer", attempt_s=1.0, cpu_s=0.6),
     )
     dropped = [Rewrite(f"mutant.{n:03}", "sensitivity", {}, "-a\n+b\n", "hunk-dropped") for n in range(9)]
     rows = [MutantRow(one, "fail") for one in dropped]
@@ -64,7 +70,15 @@ def test_numbers_of_a_set_are_of_its_tasks() -> None:
     summary = a_report().summary
     assert (summary.tasks, summary.admitted, summary.with_holes, summary.flaky) == (1, 0, 1, 0)
     assert (summary.sensitivity_best, summary.sensitivity_best_interval) == (0.9, None)
-    assert (summary.battery_s, summary.in_verifications) == (2.0, 4.0)
+    assert (summary.battery_s, summary.in_verifications, summary.in_verifications_by_clock) == (2.0, 5.0, 4.0)
+    assert (summary.most_in_verifications, summary.most_in_verifications_by_clock) == (5.0, 4.0)
+
+
+def test_where_one_attempts_processor_time_is_not_known_the_clock_counts() -> None:
+    told = paid("oracle.1", "completeness", attempt_s=1.0, cpu_s=0.1)
+    observed = (told, paid("oracle.2", "completeness", attempt_s=2.0))
+    cost = judge_task(Tried("t", "blake3:00", ("default",), True, observed, ())).cost
+    assert (cost.battery_cpu_s, cost.in_verifications, cost.in_verifications_by_clock) == (None, 2.0, 2.0)
 
 
 def test_severities_are_ordered_by_gravity() -> None:

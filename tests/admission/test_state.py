@@ -185,3 +185,14 @@ async def test_what_judging_takes_is_measured(tmp_path: Path, means: Means, load
     assert trajectory.outcome == "pass"
     assert cost["busy_s"] > 0
     assert 1 << 20 < cost["peak_bytes"] < 512 << 20
+
+
+@pytest.mark.slow
+async def test_processor_seconds_of_solution_and_verifier_are_counted(
+    tmp_path: Path, means: Means, loaded: LoadedTask
+) -> None:
+    store, trajectory = await attempted(tmp_path, means, loaded, variation=Variation(counted=True))
+    store.close()
+    (used,) = [e.data for e in trajectory.evidence if e.kind == "attempt_cost"]
+    assert trajectory.outcome == "pass"
+    assert 0.0 < used["cpu_s"] < 60.0

@@ -37,6 +37,8 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds that judging took."""
     attempt_s: float = 0.0
     """Seconds of the whole attempt."""
+    cpu_s: float | None = None
+    """Processor seconds of the commands that the agent and the verifier ran, where the sandbox says."""
     peak_bytes: int | None = None
     """The most memory that the verifier was seen to use, where it was measured."""
     holds: bool | None = None
@@ -68,7 +70,7 @@ def observe(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, Ob
 def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
     verdicts: list[Verdict] = []
     facts: list[Evidence] = []
-    kept = {"circumstance", "test_report", "verification_cost", "world_ended", "review"}
+    kept = {"circumstance", "test_report", "verification_cost", "attempt_cost", "world_ended", "review"}
     ended = None
     for event in store.events(row.chain):
         match event.body:
@@ -82,6 +84,7 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
                 pass
     deciding = next((v for v in verdicts if v.status == row.outcome), None)
     cost = next((f.data for f in facts if f.kind == "verification_cost"), {})
+    used = next((f.data for f in reversed(facts) if f.kind == "attempt_cost"), {})
     return Observed(
         probe=probe.name,
         group=probe.group,
@@ -99,6 +102,7 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
         stopped=row.stopped,
         judged_s=round(sum(v.duration_s or 0.0 for v in verdicts), 6),
         attempt_s=round((row.finished or 0.0) - (row.started or 0.0), 6),
+        cpu_s=used.get("cpu_s"),
         peak_bytes=cost.get("peak_bytes"),
         holds=_holds(probe, facts),
         told=_told(facts),

@@ -116,7 +116,7 @@ def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) 
         limits=merge_limits(merge_limits(config.limits, task.limits), adversary),
         agent=probe.agent,
         verification=probe.verification,
-        variation=probe.variation,
+        variation=msgspec.structs.replace(probe.variation, counted=True),
         told=told,
     )
 

@@ -86,11 +86,14 @@ class Cost(msgspec.Struct, frozen=True):
     battery_s: float
     """Seconds of all attempts of the battery together."""
     attempts: int
-
-    @property
-    def in_verifications(self) -> float | None:
-        """The battery's cost in attempts by the reference solution."""
-        return self.battery_s / self.attempt_s if self.attempt_s else None
+    attempt_cpu_s: float | None = None
+    """Median processor seconds of what an attempt by the solution runs; None where the sandbox does not say."""
+    battery_cpu_s: float | None = None
+    """Processor seconds of what all attempts of the battery ran; None where one of them is not known."""
+    in_verifications: float | None = None
+    """The battery's cost in ordinary attempts by the reference solution: by processor seconds, which other work on the
+    machine does not change, else by the clock."""
+    in_verifications_by_clock: float | None = None
 
 
 class TaskReport(msgspec.Struct, frozen=True):
@@ -331,10 +334,29 @@ def _broken_findings(tried: Tried) -> list[Finding]:
 def _cost(observed: Sequence[Observed]) -> Cost:
     oracles = [o for o in _oracles(observed) if o.passed] or _oracles(observed)
     peaks = [o.peak_bytes for o in observed if o.peak_bytes is not None]
+    attempt_s, battery_s = _median(o.attempt_s for o in oracles), sum(o.attempt_s for o in observed)
+    told = [o.cpu_s for o in observed if o.cpu_s is not None]
+    battery_cpu_s = sum(told) if told and len(told) == len(observed) else None
+    attempt_cpu_s = _median(o.cpu_s for o in oracles if o.cpu_s is not None)
+    by_clock = _times(battery_s, attempt_s)
+    by_processor = _times(battery_cpu_s, attempt_cpu_s)
     return Cost(
-        verification_s=median(o.judged_s for o in oracles) if oracles else None,
-        attempt_s=median(o.attempt_s for o in oracles) if oracles else None,
+        verification_s=_median(o.judged_s for o in oracles),
+        attempt_s=attempt_s,
         peak_mib=round(max(peaks) / (1 << 20), 3) if peaks else None,
-        battery_s=round(sum(o.attempt_s for o in observed), 3),
+        battery_s=round(battery_s, 3),
         attempts=len(observed),
+        attempt_cpu_s=attempt_cpu_s,
+        battery_cpu_s=None if battery_cpu_s is None else round(battery_cpu_s, 3),
+        in_verifications=by_clock if by_processor is None else by_processor,
+        in_verifications_by_clock=by_clock,
     )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return median(found) if found else None
+
+
+def _times(whole: float | None, one: float | None) -> float | None:
+    return round(whole / one, 3) if whole is not None and one else None

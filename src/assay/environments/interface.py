@@ -125,6 +125,8 @@ class ExecResult(msgspec.Struct, frozen=True):
     stderr_digest: str | None = None
     killed_by: str | None = None
     """Which limit ended it, where the sandbox knows: `memory`, `disk`, `processes`, `output`, `timeout`."""
+    cpu_s: float | None = None
+    """Processor seconds of the command and of what it waited for, as the sandbox says; None where it does not."""
 
 
 class ProcessInfo(msgspec.Struct, frozen=True):

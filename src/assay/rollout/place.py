@@ -256,12 +256,16 @@ class WorkspacePlace:
         return {"variation": name} if name else {}
 
     def _cost(self) -> tuple[Evidence, ...]:
-        """What judging took, where that was to be measured."""
-        if self._varied is None or not self._keeping.variation.measured:
+        """What judging took, and what all that ran so far did, where that was to be noted."""
+        if self._varied is None:
             return ()
-        usage = self._varied.usage
-        data = {"peak_bytes": usage.peak_bytes, "busy_s": round(usage.busy_s, 6)}
-        return (Evidence("cost", "audit", "verification_cost", data),)
+        given, usage, found = self._keeping.variation, self._varied.usage, []
+        if given.measured:
+            data = {"peak_bytes": usage.peak_bytes, "busy_s": round(usage.busy_s, 6)}
+            found.append(Evidence("cost", "audit", "verification_cost", data))
+        if given.counted and usage.cpu_s is not None:
+            found.append(Evidence("used", "audit", "attempt_cost", {"cpu_s": round(usage.cpu_s, 6)}))
+        return tuple(found)
 
     async def close(self) -> None:
         """See `Place.close`. One thing that cannot be released keeps no other."""

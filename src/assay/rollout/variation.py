@@ -50,6 +50,8 @@ class Variation(msgspec.Struct, frozen=True):
     no_network: bool = False
     measured: bool = False
     """Note what judging took: seconds, and the most memory that was seen in use."""
+    counted: bool = False
+    """Note the processor seconds of all that runs in the attempt's sandboxes. Nothing differs for what runs."""
 
 
 def other_clock(name: str, time: str) -> Variation | None:
@@ -69,16 +71,24 @@ def other_clock(name: str, time: str) -> Variation | None:
 
 
 class Usage:
-    """What the verifier's sandboxes used."""
+    """What the sandboxes used."""
 
     def __init__(self) -> None:
         self.peak_bytes: int | None = None
-        """The most that was resident at a moment that was looked at; None where the backend cannot say."""
+        """The most that was resident in the verifier's at a moment that was looked at; None where the backend cannot
+        say."""
         self.busy_s = 0.0
+        """Seconds that commands of the verifier's took."""
+        self.cpu_s: float | None = 0.0
+        """Processor seconds of all commands; None once one of them is not known."""
 
     def seen(self, resident: int) -> None:
         """Takes a look into account."""
         self.peak_bytes = max(self.peak_bytes or 0, resident)
+
+    def ran(self, cpu_s: float | None) -> None:
+        """Takes a command into account."""
+        self.cpu_s = None if cpu_s is None or self.cpu_s is None else self.cpu_s + cpu_s
 
 
 class VariedBackend:
@@ -95,8 +105,8 @@ class VariedBackend:
         given = self._variation
         network = "none" if given.no_network else spec.network
         varied = msgspec.structs.replace(spec, mounts=(*spec.mounts, *given.mounts), network=network)
-        usage = self.usage if given.measured and spec.user == "verifier" else None
-        return _VariedWorkspace(await self._inner.open(varied, state=state), given, usage)
+        watched = given.measured and spec.user == "verifier"
+        return _VariedWorkspace(await self._inner.open(varied, state=state), given, self.usage, watched=watched)
 
     async def release(self, snapshot: Snapshot) -> None:
         """See `Backend.release`."""
@@ -125,10 +135,11 @@ class VariedBackend:
 class _VariedWorkspace(PassingWorkspace):
     """Passes everything on; what runs, runs varied."""
 
-    def __init__(self, inner: Workspace, variation: Variation, usage: Usage | None) -> None:
+    def __init__(self, inner: Workspace, variation: Variation, usage: Usage, *, watched: bool) -> None:
         super().__init__(inner)
         self._variation = variation
         self._usage = usage
+        self._watched = watched
 
     async def exec(
         self,
@@ -155,14 +166,15 @@ class _VariedWorkspace(PassingWorkspace):
                 show_bytes=show_bytes,
                 spill=spill,
             )
-        if self._usage is not None:
+        if self._watched:
             self._usage.busy_s += time.monotonic() - started
+        self._usage.ran(result.cpu_s)
         return result
 
     @contextlib.asynccontextmanager
     async def _measuring(self) -> AsyncIterator[None]:
         inner, usage = self._inner, self._usage
-        if usage is None or not isinstance(inner, MeasuresMemory):
+        if not self._watched or not isinstance(inner, MeasuresMemory):
             yield
             return
         enough = asyncio.Event()
@@ -175,7 +187,7 @@ class _VariedWorkspace(PassingWorkspace):
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
         """See `State.fork`."""
-        return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage)
+        return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage, watched=self._watched)
 
 
 async def _look(workspace: MeasuresMemory, usage: Usage, enough: asyncio.Event) -> None:

@@ -242,7 +242,8 @@ class _Call:
             number = int(body.get("errno", 5))
             text = f"cannot run {_name(request)}: {body.get('error')}\n"
             return ExecResult(127 if number == 2 else 126, "", text[:2000], duration)
-        return self._result(int(body["exit"]), reason, duration)
+        result = self._result(int(body["exit"]), reason, duration)
+        return msgspec.structs.replace(result, cpu_s=_seconds(body.get("cpu_s")))
 
     async def _wait(self, future: asyncio.Future[Answer], number: int, timeout_s: float | None) -> str | None:
         """Waits for the end, the time limit or too much output; in the last two kills. Returns which."""
@@ -292,6 +293,11 @@ async def answered(future: asyncio.Future[Answer], timeout_s: float) -> Answer:
     except TimeoutError as exc:
         problem = f"the sandbox's first process did not answer within {timeout_s:g} s"
         raise EnvironmentFailure(problem) from exc
+
+
+def _seconds(told: object) -> float | None:
+    """An amount of time that a sandbox tells, where it can be one."""
+    return float(told) if isinstance(told, int | float) and 0 <= told < 1e9 else None
 
 
 def _name(request: dict[str, Any]) -> str:

@@ -109,7 +109,7 @@
       ["at worst", seen ? known(seen.worst, seen.worst_interval) : "not tested"],
       ["Solutions that mean the same, accepted", strict ? known(strict.rate, strict.interval) : "not tested"],
       ["One verification", `${format.seconds(cost.verification_s)}${cost.peak_mib ? `, ${Math.round(cost.peak_mib)} MiB` : ""}`],
-      ["The whole battery", `${format.seconds(cost.battery_s)}, ${format.count(cost.attempts || 0)} attempts`],
+      ["The whole battery", `${format.seconds(cost.battery_s)}, ${format.count(cost.attempts || 0)} attempts${cost.in_verifications ? `, ${cost.in_verifications.toFixed(1)} times one by the reference solution` : ""}`],
       ...report.difficulty.map((one) => [`${one.agent}${one.model ? ` · ${one.model}` : ""} passes`, `${one.passed} of ${one.judged}`])];
     return h("dl", { class: "sound-facts" }, facts.map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))]));
   }
