@@ -229,6 +229,26 @@ async def test_what_may_wait_is_committed_together_a_moment_later(tmp_path: Path
             await store.joint.commit(bad)
 
 
+async def test_what_has_just_come_is_not_committed_when_others_are_due(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        first, second = Waiting("a.0", started("a")), Waiting("b.0", started("b"))
+        store.joint.soon(first, 0.4)
+        await asyncio.sleep(0.3)
+        store.joint.soon(second, 0.4)
+        await asyncio.sleep(0.15)
+        assert [row.attempt for row in store.attempts()] == ["a"]
+        await asyncio.sleep(0.4)
+        assert [row.attempt for row in store.attempts()] == ["a", "b"]
+
+
+async def test_a_shorter_wait_is_kept_beside_a_longer_one(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        store.joint.soon(Waiting("a.0", started("a")), 10.0)
+        store.joint.soon(Waiting("b.0", started("b")), 0.02)
+        await asyncio.sleep(0.2)
+        assert [row.attempt for row in store.attempts()] == ["b"]
+
+
 async def test_one_chain_that_cannot_be_committed_takes_no_other_with_it(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         good, bad = Waiting("a.0", started("a")), Waiting("b.0", Noted("x", {"value": float("nan")}))

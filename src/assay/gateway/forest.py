@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.records import BranchCause
 
@@ -27,7 +28,7 @@ _WRITTEN_ID = re.compile(r"\bcall_[0-9A-Za-z]{8,64}\b")
 """Ids of tool calls in the text of a client that writes its calls as text (smolagents does)."""
 
 
-class Node(NamedTuple):
+class Node(msgspec.Struct, frozen=True, gc=False):
     """A finished call."""
 
     id: str
@@ -42,7 +43,7 @@ class Node(NamedTuple):
     lineage: Mapping[str, str]
 
 
-class Placement(NamedTuple):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     """Where a new call stands."""
 
     parent: Node | None
@@ -142,9 +143,9 @@ class Forest:
         if placement.cause not in {None, "root"} or not placement.keys:
             return placement
         if hash((placement.keys[-1], placement.tools)) in self._asked:
-            return placement._replace(branch=None, cause="resample", differs_at=len(request.messages))
+            return replace(placement, branch=None, cause="resample", differs_at=len(request.messages))
         if placement.parent is not None and placement.parent.id in self._extended:
-            return placement._replace(branch=None, cause="rewritten", differs_at=len(placement.parent.keys) + 1)
+            return replace(placement, branch=None, cause="rewritten", differs_at=len(placement.parent.keys) + 1)
         return placement
 
     def _kept(self, placement: Placement, request: ModelRequest) -> ModelRequest:
@@ -159,7 +160,7 @@ class Forest:
         shared = _alike(known, request.messages) if again is not None else min(placement.shared_messages, len(known))
         messages = known[:shared] + request.messages[shared:]
         tools = relative.request.tools if relative.request.tools == request.tools else request.tools
-        return msgspec.structs.replace(request, messages=messages, tools=tools)
+        return replace(request, messages=messages, tools=tools)
 
     def _extends(self, messages: Sequence[Message], keys: tuple[int, ...]) -> Node | None:
         """The call whose request and answer are the longest known beginning of these messages."""

@@ -12,7 +12,7 @@ call: a thought's signature). Parts of unknown `type` stand in a content as thei
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class ModelRequest(msgspec.Struct, frozen=True):
+class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """A request in the shape of OpenAI Chat Completions."""
 
     messages: list[dict[str, Any]]
@@ -44,7 +44,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """Fields of the client's dialect that have no canonical form; given to a server of the same dialect, and kept."""
 
 
-class Delta(msgspec.Struct, frozen=True):
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """A piece of an answer while it is generated. One of a tool call has `index`; its first has `id` and `name`.
 
     Pieces of one kind come in order; a piece of another kind, or of another call, ends the one before.
@@ -66,7 +66,7 @@ class Delta(msgspec.Struct, frozen=True):
 OnDeltas = Callable[[Sequence[Delta]], Awaitable[None]]
 
 
-class ModelReply(msgspec.Struct, frozen=True):
+class ModelReply(msgspec.Struct, frozen=True, gc=False):
     """An answer. `message` is the assistant message as the server gave it, `raw` its whole body."""
 
     message: dict[str, Any]
@@ -156,7 +156,7 @@ class TokenBackend(Protocol):
         ...
 
 
-class Exchange(NamedTuple):
+class Exchange(msgspec.Struct, frozen=True, gc=False):
     """One finished exchange with a client, as it is handed to whoever records. Nothing in it is redacted yet."""
 
     id: str

@@ -7,7 +7,9 @@ tokens is asked through `assay.gateway.tokens`, which owns the rendering.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+import msgspec
 
 from assay.records import BranchCause, Certificate
 
@@ -22,7 +24,7 @@ async def unheard(_: Sequence[Delta]) -> None:
     """Takes pieces for a client that wants its answer whole: nobody need stream for it."""
 
 
-class Answered(NamedTuple):
+class Answered(msgspec.Struct, frozen=True, gc=False):
     """An answer and what it means for the tokens of its branch."""
 
     reply: ModelReply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -21,7 +21,7 @@ _SHALLOW = 300
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b"[{,")
 
 
-class Addressed(NamedTuple):
+class Addressed(msgspec.Struct, frozen=True, gc=False):
     """What is addressed, in which session, with which key; the key stands nowhere else."""
 
     target: Target

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -122,10 +122,10 @@ class Gateway:
         """See `App.admit`."""
         dialect = self._dialects[-1]
         try:
-            target, session_id, key = address(head)
-            owner = next((d for d in self._dialects if d.owns(target)), None)
+            addressed = address(head)
+            target, owner = addressed.target, self._owner(addressed.target)
             dialect = owner or dialect
-            session = self._identify(session_id, key)
+            session = self._identify(addressed.session, addressed.key)
             probed = _probed(owner, target, session.model.name)
             if probed is not None:
                 return probed
@@ -136,6 +136,12 @@ class Gateway:
             return dialect.error(exc.problem)
         body = Body(self._budget, self._options.max_body_bytes, self._options.max_body_values)
         return _Call(self._options, session, dialect, target, body)
+
+    def _owner(self, target: Target) -> Dialect | None:
+        for dialect in self._dialects:
+            if dialect.owns(target):
+                return dialect
+        return None
 
     def _identify(self, session_id: str | None, key: str | None) -> Session:
         session = self._sessions.get(session_id or "")
@@ -155,7 +161,7 @@ class _Call:
         self._dialect = dialect
         self._target = target
         self._body = body
-        self._reply_id = secrets.token_hex(12)
+        self._reply_id = os.urandom(12).hex()
 
     def take(self, data: bytes) -> Written | None:
         """See `Call.take`."""

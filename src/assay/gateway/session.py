@@ -11,7 +11,9 @@ import hmac
 import secrets
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from assay.errors import AssayError, LimitReached, ProviderError
 
@@ -35,7 +37,7 @@ class Refused(AssayError):
         self.problem = problem
 
 
-class Begun(NamedTuple):
+class Begun(msgspec.Struct, frozen=True, gc=False):
     """A call under way."""
 
     id: str
@@ -57,6 +59,7 @@ class Session:
     def __init__(self, model: Model, hooks: CallHooks, gate: asyncio.Event) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.key = secrets.token_urlsafe(KEY_BYTES)
+        self._key_bytes = self.key.encode()
         self.model = model
         self.forest = Forest()
         self.open = True
@@ -66,7 +69,7 @@ class Session:
 
     def admits(self, key: str | None) -> bool:
         """Whether this is the session's key, compared in constant time."""
-        return key is not None and self.open and hmac.compare_digest(key.encode(), self.key.encode())
+        return key is not None and self.open and hmac.compare_digest(key.encode(), self._key_bytes)
 
     async def begin(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> Begun:
         """Takes a place for a call. Raises `Refused`."""
@@ -75,7 +78,8 @@ class Session:
             raise Refused(Problem("rate_limited", message, retry_after_s=1.0))
         self.busy += 1
         try:
-            await self._gate.wait()
+            if not self._gate.is_set():
+                await self._gate.wait()
             placement = self.forest.place(parsed.request, lineage)
             parent = placement.parent.id if placement.parent is not None else None
             call_id = await self._hooks.before(parsed.request, parent)
@@ -104,18 +108,18 @@ class Session:
         self.busy -= 1
         placement = self.forest.settle(begun.placement, begun.parsed.request)
         if placement is not begun.placement:
-            answered = answered._replace(cause=placement.cause, differs_at=answered.differs_at or placement.differs_at)
+            answered = replace(answered, cause=placement.cause, differs_at=answered.differs_at or placement.differs_at)
         elif answered.cause is not None and placement.cause is None:
             # Only the tokens showed that the call does not go on with its parent's branch.
-            placement = placement._replace(branch=None, cause=answered.cause)
-        begun = begun._replace(placement=placement)
+            placement = replace(placement, branch=None, cause=answered.cause)
+        begun = replace(begun, placement=placement)
         self.forest.add(begun.id, begun.placement, begun.parsed.request, answered.reply.message)
         await self._hooks.after(self._exchange(begun, answered, None, raw_response, delivered=delivered))
 
     async def fail(self, begun: Begun, error: str) -> None:
         """Records a call that got no answer."""
         self.busy -= 1
-        begun = begun._replace(placement=self.forest.settle(begun.placement, begun.parsed.request))
+        begun = replace(begun, placement=self.forest.settle(begun.placement, begun.parsed.request))
         self.forest.add(begun.id, begun.placement, begun.parsed.request, None)
         await self._hooks.after(self._exchange(begun, None, error, b"", delivered=False))
 

@@ -19,7 +19,7 @@ changed what tools are offered; `sub_agent` belongs to an agent that the first o
 to nothing."""
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Token counts as the server reported them; None where it did not."""
 
     prompt_tokens: int | None = None
@@ -28,7 +28,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     reasoning_tokens: int | None = None
 
 
-class RawBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class RawBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The exact bytes of a request or a reply, after redaction.
 
     They are the first `prefix` and the last `suffix` bytes of the body of `base` (the same side of that call) around
@@ -49,7 +49,7 @@ class RawBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was taken out before anything was stored: names of known secrets, and shapes of unknown ones."""
 
 
-class Certificate(msgspec.Struct, frozen=True, omit_defaults=True):
+class Certificate(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Whether the context that the sampled tokens were drawn under is the context that a row would train them under."""
 
     certified: bool
@@ -59,7 +59,7 @@ class Certificate(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first token position at which the two contexts differ, where known."""
 
 
-class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One exchange with a model."""
 
     id: str

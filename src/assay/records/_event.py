@@ -53,13 +53,13 @@ class AttemptStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=
     assay_version: str | None = None
 
 
-class StepTaken(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="step"):
+class StepTaken(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="step"):
     """A turn."""
 
     step: Step
 
 
-class ModelCalled(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="model_call"):
+class ModelCalled(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="model_call"):
     """An exchange with a model."""
 
     call: ModelCall
@@ -77,7 +77,7 @@ class VerdictGiven(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     verdict: Verdict
 
 
-class Noted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="note"):
+class Noted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="note"):
     """Something that happened to the record itself (`interrupted`, `retried`, ...), with its details."""
 
     name: str
@@ -104,7 +104,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
 Body = AttemptStarted | StepTaken | ModelCalled | EvidenceAdded | VerdictGiven | Noted | AttemptEnded
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """A link of the chain. `digest` is over the canonical bytes of `(chain, index, previous, body)`.
 
     `chain` is the id of the try (`<attempt>.<retry>`).

@@ -11,7 +11,7 @@ __all__ = ["Actor", "Observation", "Step", "ToolCall", "Truncation"]
 Actor = Literal["agent", "user", "environment", "other_agent"]
 
 
-class Truncation(msgspec.Struct, frozen=True):
+class Truncation(msgspec.Struct, frozen=True, gc=False):
     """What was cut from a shown text: the whole length in bytes and where the whole is kept."""
 
     length: int
@@ -21,7 +21,7 @@ class Truncation(msgspec.Struct, frozen=True):
     """False when not even the blob holds all of it, because the source was stopped at the output limit."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A tool call. The raw argument text is kept beside the parsed value, which is None where it did not parse."""
 
     id: str
@@ -32,7 +32,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the call was malformed, if it was."""
 
 
-class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a tool call or an act brought back."""
 
     content: str
@@ -46,7 +46,7 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
     duration_s: float | None = None
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One turn of one actor."""
 
     index: int

@@ -58,7 +58,7 @@ class GuardedModel:
         del on_deltas  # the gateway writes the pieces of a reply that came whole
         asked = request
         if _parent(placement) in self._answered_late:  # its tokens are not those of the program's conversation
-            placement = placement._replace(parent=None, cause="rewritten", shared_messages=0)
+            placement = msgspec.structs.replace(placement, parent=None, cause="rewritten", shared_messages=0)
         for number in range(MOST_REFUSALS):
             begun = time.time()
             inner_id = f"{call_id}.{number}" if number else call_id
@@ -170,7 +170,7 @@ def _stripped(answered: Answered, refused: Mapping[int, str], usage: Usage | Non
     )
     tokens = answered.certificate is not None
     certificate = Certificate(certified=False, reason="its refused calls were taken out of the answer")
-    return answered._replace(reply=reply, shared_tokens=0, certificate=certificate if tokens else None)
+    return msgspec.structs.replace(answered, reply=reply, shared_tokens=0, certificate=certificate if tokens else None)
 
 
 def _parent(placement: Placement) -> str | None:

@@ -38,6 +38,8 @@ INLINE_BYTES = 64 * 1024
 MOST_BYTES = 256 * 1024 * 1024
 LEAST_SHARED = 64
 """Bytes that must be shared for a body to build on another."""
+_CLOSING = 64
+"""A body that goes on mostly differs from the one before in its last bytes alone: brackets, and what follows them."""
 KEPT_BODIES, KEPT_BYTES = 16, 8 * 1024 * 1024
 
 Side = Literal["request", "response"]
@@ -172,6 +174,9 @@ def shared_prefix(one: bytes, other: bytes) -> int:
     same, most = 0, min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
+    near = max(0, most - _CLOSING)
+    if one[:near] == other[:near]:
+        same = near
     while most - same > 1:
         middle = (same + most) // 2
         if one[same:middle] == other[same:middle]:

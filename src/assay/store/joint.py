@@ -47,13 +47,23 @@ class _Waiting(NamedTuple):
                 future.set_exception(failure)
 
 
+class _Later(NamedTuple):
+    """One chain's events that are committed in a while, unless somebody does so before."""
+
+    pending: Pending
+    ripe: float
+    """When they may be committed along with others, in the loop's time: half of the wait is over."""
+    due: float
+    """When they must be."""
+
+
 class JointCommits:
     """The transactions of one run. Used on one event loop."""
 
     def __init__(self, append_all: Callable[[Sequence[tuple[str, Sequence[Body]]]], object]) -> None:
         self._append_all = append_all
         self._waiting: dict[str, _Waiting] = {}
-        self._later: dict[str, Pending] = {}
+        self._later: dict[str, _Later] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     async def commit(self, pending: Pending) -> None:
@@ -64,7 +74,7 @@ class JointCommits:
         """
         if not self._waiting and len(self._later) <= 1:  # no other chain has anything that it could commit now
             self._append_all([(pending.chain, pending.pending())])
-            pending.committed()
+            self._committed(pending)
             return
         loop = asyncio.get_running_loop()
         if not self._waiting:
@@ -81,15 +91,34 @@ class JointCommits:
 
         What cannot be committed then stays pending, and whoever commits it next is told.
         """
-        self._later[pending.chain] = pending
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._on_time)
+        known = self._later.get(pending.chain)
+        if known is not None and known.pending is pending:
+            return
+        now = asyncio.get_running_loop().time()
+        later = self._later[pending.chain] = _Later(pending, now + wait_s / 2, now + wait_s)
+        if self._timer is None or later.due < self._timer.when():
+            self._wake_at(later.due)
+
+    def _wake_at(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(due, self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None
-        late, self._later = [one for one in self._later.values() if one.pending()], {}
-        if late:
-            self._commit([_Waiting(one, []) for one in late])
+        now = asyncio.get_running_loop().time()
+        ripe = [one.pending for one in self._later.values() if one.ripe <= now]
+        for pending in ripe:
+            del self._later[pending.chain]
+        waiting = [_Waiting(pending, []) for pending in ripe if pending.pending()]
+        if waiting:
+            self._commit(waiting)
+        if self._later:
+            self._wake_at(min(one.due for one in self._later.values()))
+
+    def _committed(self, pending: Pending) -> None:
+        pending.committed()
+        self._later.pop(pending.chain, None)
 
     def _run(self) -> None:
         waiting, self._waiting = list(self._waiting.values()), {}
@@ -106,5 +135,5 @@ class JointCommits:
                 self._commit([alone])
             return
         for one in waiting:
-            one.pending.committed()
+            self._committed(one.pending)
             one.tell(None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -166,7 +165,8 @@ class RowBuilder:
 
     def copy(self) -> RowBuilder:
         """One that goes on from here, and leaves this one as it is."""
-        other = copy.copy(self)
+        other = object.__new__(RowBuilder)
+        other.__dict__ |= self.__dict__
         other.fields = dict(self.fields)
         return other
 

@@ -175,9 +175,10 @@ class _Writer:
 
 def _method(path: str) -> tuple[str, str]:
     """Model and method of `.../models/MODEL:METHOD`; empty where the path is no such call."""
-    last = unquote(path.rpartition("/")[2][:400])
-    model, colon, method = last.rpartition(":")
-    return (model, method) if colon and "/v1" in path[:200] and "odels/" in path else ("", "")
+    if "odels/" not in path or "/v1" not in path[:200]:
+        return "", ""
+    model, colon, method = unquote(path.rpartition("/")[2][:400]).rpartition(":")
+    return (model, method) if colon else ("", "")
 
 
 def _signature(sealed: dict[str, Any] | None) -> str | None:

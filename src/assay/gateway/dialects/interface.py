@@ -41,7 +41,7 @@ class Problem(NamedTuple):
     retry_after_s: float | None = None
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """What a client addressed, below the session's own prefix: `/v1/messages`, query string and headers.
 
     `query` and `headers` (lower-case names) hold nothing secret: credentials are taken out before.
@@ -53,7 +53,7 @@ class Target(NamedTuple):
     headers: Mapping[str, str]
 
 
-class Parsed(msgspec.Struct, frozen=True):
+class Parsed(msgspec.Struct, frozen=True, gc=False):
     """What a client asked, understood."""
 
     request: ModelRequest

@@ -61,7 +61,7 @@ class HttpClient:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         start = f"POST {target.translate(_UNFIT).replace(' ', '%20')} HTTP/1.1\r\nHost: {named}\r\n"
         self._start = start.encode("utf-8") + _lines(headers)
-        self._patience = patience
+        self.patience = patience
         self._idle: list[_Peer] = []
         self._busy: set[_Peer] = set()
         self._tls: ssl.SSLContext | None = None
@@ -77,17 +77,13 @@ class HttpClient:
         head = b"%b%bContent-Length: %d\r\n\r\n" % (self._start, _lines(headers), len(body))
         return _Exchange(self, head + body)
 
-    async def begin(self, data: bytes) -> tuple[_Peer, Response]:
-        """Sends a request over a connection that is then busy, until `end`."""
+    async def begin(self) -> _Peer:
+        """A connection that is then busy, until `end`."""
         peer = self._kept() or await self._connected()
         self._busy.add(peer)
         if self._sweeper is None:
             self._sweep()
-        try:
-            return peer, await peer.ask(data, self._patience)
-        except BaseException:
-            self.end(peer)
-            raise
+        return peer
 
     def end(self, peer: _Peer) -> None:
         """Keeps the connection for the next exchange where it can have one."""
@@ -101,7 +97,7 @@ class HttpClient:
         now = loop.time()
         for peer in tuple(self._busy):
             peer.give_up_after(now)
-        tick = min(MOST_TICK_S, self._patience.exchange_s / 20)
+        tick = min(MOST_TICK_S, self.patience.exchange_s / 20)
         self._sweeper = loop.call_later(tick, self._sweep) if self._busy else None
 
     def _kept(self) -> _Peer | None:
@@ -117,7 +113,7 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         if self._secure and self._tls is None:
             self._tls = ssl.create_default_context()
-        async with asyncio.timeout(self._patience.connect_s):
+        async with asyncio.timeout(self.patience.connect_s):
             _, peer = await loop.create_connection(
                 lambda: _Peer(loop), self._host, self._port, ssl=self._tls, happy_eyeballs_delay=0.25
             )
@@ -142,8 +138,12 @@ class _Exchange:
         self._peer: _Peer | None = None
 
     async def __aenter__(self) -> Response:
-        self._peer, response = await self._client.begin(self._data)
-        return response
+        self._peer = peer = await self._client.begin()
+        try:
+            return await peer.ask(self._data, self._client.patience)
+        except BaseException:
+            self._client.end(peer)
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         if self._peer is not None:

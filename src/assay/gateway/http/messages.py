@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 __all__ = ["Gathered", "Head", "Written"]
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The head of a request. Names of headers are in lower case; of a repeated one the last is kept."""
 
     method: str
@@ -18,7 +19,7 @@ class Head(NamedTuple):
     """Bytes that are no UTF-8 are replaced."""
 
 
-class Written(NamedTuple):
+class Written(msgspec.Struct, frozen=True, gc=False):
     """A whole answer: status, body, and headers beside those that every answer has."""
 
     status: int

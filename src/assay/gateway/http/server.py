@@ -21,6 +21,7 @@ from http import HTTPStatus
 from typing import NamedTuple, Protocol
 
 import httptools
+import msgspec
 
 from .messages import Head, Written
 
@@ -136,7 +137,7 @@ class HttpServer:
         self._sweeper = loop.call_later(SWEEP_S, self._sweep)
 
 
-class _Asked(NamedTuple):
+class _Asked(msgspec.Struct, frozen=True, gc=False):
     """A request that waits for its turn, or is being read."""
 
     call: Call | None
@@ -305,17 +306,18 @@ class _Connection(asyncio.Protocol):
             reply.whole(asked.refusal or _FAILED, linger=self._deaf)
             return False
         self.deadline = None
-        self.task = self._loop.create_task(asked.call.answer(reply))
-        self.task.add_done_callback(lambda task: self._answered(task, asked, reply))
+        self.task = self._loop.create_task(self._answer(asked.call, reply))
         return True
 
-    def _answered(self, task: asyncio.Task[None], asked: _Asked, reply: Reply) -> None:
-        if asked.call is not None:
-            asked.call.release()
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            _log.error("a request could not be answered", exc_info=failure)
-        reply.close_unfinished()
-        self._next()
+    async def _answer(self, call: Call, reply: Reply) -> None:
+        try:
+            await call.answer(reply)
+        except Exception:
+            _log.exception("a request could not be answered")
+        finally:
+            call.release()
+            reply.close_unfinished()
+            self._next()
 
     async def written(self) -> None:
         """Waits until the client has taken what it was sent."""
