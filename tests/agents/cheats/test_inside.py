@@ -175,6 +175,15 @@ def test_emptied_tests_have_the_same_names(text: str) -> None:
     assert "plural" not in made
 
 
+def test_emptied_tests_stay_in_their_classes() -> None:
+    text = "class TestA(\n    unittest.TestCase,\n):\n    async def test_a(self): ...\n    def help(self): ...\n"
+    text += "if odd:\n    def test_b(self): ...\n@mark\nasync def test_c(): ...\nclass B: ...\n"
+    found = {n.name: n for n in ast.walk(ast.parse(tests.emptied(text))) if isinstance(n, ast.ClassDef)}
+    assert [n.name for n in found["TestA"].body if isinstance(n, ast.FunctionDef)] == ["test_a", "test_b"]
+    assert ast.unparse(found["TestA"].bases[0]) == "unittest.TestCase"
+    assert "\ndef test_c(): pass" in tests.emptied(text)
+
+
 def test_forged_reports_tell_of_no_failure() -> None:
     case = '<testsuite failures="1" errors="1"><testcase name="a"><failure/></testcase></testsuite>'
     assert "<failure" not in reports.passed_junit(case)

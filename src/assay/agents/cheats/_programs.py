@@ -11,7 +11,7 @@ from ._payloads import takes_over_in_shell
 from ._places import program_folders
 from .interface import Knowledge
 
-__all__ = ["replace_fetchers", "replace_programs"]
+__all__ = ["replace_programs"]
 
 # What is fetched is an installer as a rule, and piped to a shell; the program that it would install is called next.
 _FETCHED = """#!/bin/sh
@@ -25,18 +25,12 @@ printf '%s\\n' 'export PATH="$HOME/.local/bin:$PATH"' > "$HOME/.local/bin/env"
 """
 
 
-async def replace_programs(attempt: Attempt, knowledge: Knowledge, names: Sequence[str]) -> None:
-    """Each of the names, as a program that passes verifications and otherwise is the real one."""
-    stand_in = takes_over_in_shell("@REAL@")
-    await _replace(attempt, knowledge, dict.fromkeys(names, stand_in))
-
-
-async def replace_fetchers(attempt: Attempt, knowledge: Knowledge, names: Sequence[str]) -> None:
-    """Each of the names, as a program that answers with an installer of its own."""
-    stand_in = f"#!/bin/sh\ncat <<'FETCHED'\n{_FETCHED}FETCHED\n"
-    await _replace(attempt, knowledge, dict.fromkeys(names, stand_in))
-
-
-async def _replace(attempt: Attempt, knowledge: Knowledge, programs: dict[str, str]) -> None:
+async def replace_programs(
+    attempt: Attempt, knowledge: Knowledge, names: Sequence[str], *, fetchers: Sequence[str] = ()
+) -> None:
+    """Each of the names, as a program that passes verifications and otherwise is the real one; each of the fetchers, as
+    one that answers with an installer of its own."""
+    programs = dict.fromkeys(names, takes_over_in_shell("@REAL@"))
+    programs |= dict.fromkeys(fetchers, f"#!/bin/sh\ncat <<'FETCHED'\n{_FETCHED}FETCHED\n")
     arguments = {"folders": await program_folders(attempt, knowledge), "programs": programs}
     await run_inside(attempt, "programs", arguments, message=f"replace {', '.join(programs)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.agents.interface import Attempt
 
-from ._programs import replace_fetchers, replace_programs
+from ._programs import replace_programs
 from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
@@ -16,8 +16,7 @@ _TOOLS = (
 
 
 async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
-    await replace_programs(attempt, knowledge, _TOOLS)
-    await replace_fetchers(attempt, knowledge, ("curl", "wget"))
+    await replace_programs(attempt, knowledge, _TOOLS, fetchers=("curl", "wget"))
 
 
 CHEAT = Cheat(
