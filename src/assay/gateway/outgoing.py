@@ -35,7 +35,8 @@ class Outgoing:
             self.said = True
             self.open()
             self._write(b"".join(map(self._writer.delta, deltas)))
-            await self._reply.taken()
+            if self._reply.is_stuck:
+                await self._reply.taken()
 
     def open(self) -> None:
         """Sends the status, the header section and the first event, once."""

@@ -24,7 +24,7 @@ _SHARED = ("tools", "passthrough")
 _ENCODE, _DECODE = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
-class _Parts(NamedTuple):
+class _Parts(msgspec.Struct, frozen=True, gc=False):
     """What of an exchange is kept beside its raw bodies, and what was taken out of it."""
 
     request: dict[str, Any]
@@ -34,7 +34,7 @@ class _Parts(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-class _Tokens(NamedTuple):
+class _Tokens(msgspec.Struct, frozen=True, gc=False):
     """What is kept of a call's tokens: those of the prompt that its parent does not have, and what was sampled."""
 
     prompt: tuple[int, ...] | None

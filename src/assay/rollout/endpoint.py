@@ -192,8 +192,11 @@ class WatchedModel:
         self._under_way.add(task)
         self._meter.begin_wait()
         try:
-            async with self._places:
+            await self._places.acquire()
+            try:
                 answered = await self._model.ask(call_id, request, placement, on_deltas)
+            finally:
+                self._places.release()
         except ProviderError as exc:
             self.failure = None if exc.status in _CLIENTS_FAULT else exc
             raise

@@ -14,7 +14,9 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
+
+import msgspec
 
 from assay.errors import StoreError
 from assay.records import ModelCall, RawBody, digest_bytes
@@ -45,7 +47,7 @@ KEPT_BODIES, KEPT_BYTES = 16, 8 * 1024 * 1024
 Side = Literal["request", "response"]
 
 
-class Cleaned(NamedTuple):
+class Cleaned(msgspec.Struct, frozen=True, gc=False):
     """Bytes that may be stored, and the names of what was taken out of them."""
 
     data: bytes
@@ -64,7 +66,7 @@ class Cleaner(Protocol):
         ...
 
 
-class _Kept(NamedTuple):
+class _Kept(msgspec.Struct, frozen=True, gc=False):
     data: bytes
     clean: bool
     """Nothing was taken out of it: what was sent is what is stored."""
@@ -129,14 +131,14 @@ class BodyKeeper:
             self._size -= len(gone.data)
 
     def _body(self, cleaned: Cleaned, base: str | None, prefix: int, suffix: int) -> RawBody:
-        data, names = cleaned
+        data = cleaned.data
         middle = data[prefix : len(data) - suffix]
         text, blob = None, None
         if len(middle) <= INLINE_BYTES:
             text = _text(middle)
         if text is None:
             blob = self._blobs.put(zlib.compress(middle, 1))
-        return RawBody(digest_bytes(data), len(data), base, prefix, suffix, text, blob, names)
+        return RawBody(digest_bytes(data), len(data), base, prefix, suffix, text, blob, cleaned.names)
 
 
 class _Nothing:

@@ -58,16 +58,11 @@ class ReplyStream(Protocol):
 
 
 class _Given:
-    """Passes pieces on, and knows whether there were any: then nothing may be asked again."""
+    """Who takes pieces, and whether there were any: then nothing may be asked again."""
 
     def __init__(self, on_deltas: OnDeltas) -> None:
         self.begun = False
-        self._on_deltas = on_deltas
-
-    async def __call__(self, deltas: Sequence[Delta]) -> None:
-        if deltas:
-            self.begun = True
-            await self._on_deltas(deltas)
+        self.on_deltas = on_deltas
 
 
 class ModelClient(ABC):
@@ -216,7 +211,10 @@ class ModelClient(ABC):
         """Reads events as they come, gives their pieces on, and checks what they make together."""
         events, growing = Events(), self._reply_stream()
         while piece := await response.piece():
-            await give(growing.feed(self._hidden(events.feed(piece), piece)))
+            deltas = growing.feed(self._hidden(events.feed(piece), piece))
+            if deltas:
+                give.begun = True
+                await give.on_deltas(deltas)
         return self._read(self._hide_bytes(_ENCODER.encode(growing.whole())))
 
     def _hidden(self, events: list[bytes], piece: bytes) -> list[bytes]:

@@ -82,7 +82,7 @@ class _Body(msgspec.Struct):
     prompt_token_ids: list[Count] | None = None
 
 
-class Completion(NamedTuple):
+class Completion(msgspec.Struct, frozen=True, gc=False):
     """A checked answer. `raw` is the server's whole body and `message` a part of it."""
 
     message: dict[str, Any]

@@ -319,6 +319,11 @@ class _Connection(asyncio.Protocol):
             reply.close_unfinished()
             self._next()
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the client does not take what it is sent."""
+        return self._paused is not None and not self.gone
+
     async def written(self) -> None:
         """Waits until the client has taken what it was sent."""
         while self._paused is not None and not self.gone:
@@ -412,6 +417,11 @@ class Reply:
         """Sends a piece."""
         if data and self.connected:
             self._connection.transport.write(data if self._asked.plain else b"%x\r\n%b\r\n" % (len(data), data))
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the client takes nothing now, so that `taken` would wait."""
+        return self._connection.is_stuck
 
     async def taken(self) -> None:
         """Waits while the client takes nothing."""
