@@ -1,6 +1,6 @@
 """Runs the battery on a set of tasks: one run in the store, task by task certified as its last attempt ends.
 
-Phases of a task: the reference solution once; all that follows from what it left; changed solutions, where the control
+Phases of a task: the reference solution; all that follows from what it left; changed solutions, where the control
 passes; comparisons of those that were paid. Tasks go through them a few at a time, so that memory is bounded. Killed at
 any moment, `resume_admission` plans the same and runs what is missing.
 """

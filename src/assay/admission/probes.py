@@ -34,7 +34,17 @@ from .strictness import variants
 from .variations import CIRCUMSTANCES, CONTROLS, OracleUnder, circumstances
 from .worlds import WorldHooks
 
-__all__ = ["GROUPS", "Group", "Probe", "Untried", "has_oracle", "plan_of", "sandbox_probes", "world_probes"]
+__all__ = [
+    "GROUPS",
+    "Group",
+    "Probe",
+    "Untried",
+    "has_oracle",
+    "oracle_probes",
+    "plan_of",
+    "sandbox_probes",
+    "world_probes",
+]
 
 Group = Literal["completeness", "null", "cheat", "sensitivity", "strictness", "review"]
 GROUPS: dict[str, str] = {
@@ -121,34 +131,31 @@ def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) 
     )
 
 
-def first_probe() -> Probe:
-    """What everything else follows from: the reference solution, judged by default, its cost measured."""
+def oracle_probes(config: AdmitConfig) -> Iterator[Probe]:
+    """What everything else follows from: the reference solution as it is, the first time judged by default, its cost
+    measured."""
+    about = "the reference solution"
     variation = Variation("measured", measured=True)
-    return Probe(FIRST, "completeness", "pass", OracleAgent(), "the reference solution", variation=variation)
+    yield Probe(FIRST, "completeness", "pass", OracleAgent(), about, variation=variation)
+    for verification in config.verifications:
+        first = 2 if verification == "default" else 1
+        last = config.n if verification == config.verifications[0] else 1
+        for number in range(first, last + 1):
+            yield Probe(f"oracle.{number}", "completeness", "pass", OracleAgent(), about, verification)
 
 
 def sandbox_probes(
     loaded: LoadedTask, config: AdmitConfig, spec: WorkspaceSpec, known: Known | None, cache: Path
 ) -> Iterator[Probe | Untried]:
-    """All that follows the first probe of a task in a sandbox."""
+    """All that follows `oracle_probes` of a task in a sandbox."""
     plan = _Plan(config, loaded)
     knowledge = known.knowledge if known is not None else Knowledge(spec.workdir)
     if has_oracle(loaded):
-        yield from _repeated(plan)
         yield from _circumstances(plan, spec, cache)
     for verification in config.verifications:
         yield from _nulls(knowledge, verification, shaped=known is not None)
         yield from _cheats(plan, knowledge, verification)
     yield from _rewrites(plan, known)
-
-
-def _repeated(plan: _Plan) -> Iterator[Probe]:
-    about = "the reference solution"
-    for verification in plan.config.verifications:
-        first = 2 if verification == "default" else 1
-        last = plan.config.n if verification == plan.main else 1
-        for number in range(first, last + 1):
-            yield Probe(f"oracle.{number}", "completeness", "pass", OracleAgent(), about, verification)
 
 
 def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | Untried]:

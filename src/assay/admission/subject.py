@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -21,7 +22,7 @@ from .differential import Bench
 from .findings import Finding
 from .knowledge import Known, knowledge_of
 from .observed import Observed, observe
-from .probes import FIRST, Probe, Untried, first_probe, has_oracle, plan_of, sandbox_probes, world_probes
+from .probes import FIRST, Probe, Untried, has_oracle, oracle_probes, plan_of, sandbox_probes, world_probes
 from .review import review_findings
 from .sensitivity import Comparison, MutantRow, Sensitivity, judge_mutants
 from .soundness import Tried
@@ -70,9 +71,9 @@ class Subject:
             yield plan_of(probe, loaded, number, self.config)
 
     def begin(self) -> None:
-        """The first phase: the reference solution, once."""
+        """The first phase: the reference solution."""
         if self.in_sandbox and has_oracle(self.loaded):
-            self._probes.append(first_probe())
+            self._probes += oracle_probes(self.config)
 
     async def learn(self, store: RunStore, means: Means, cache: Path) -> None:
         """The second phase: everything that follows from what the solution left, but what waits for the control.
@@ -102,12 +103,14 @@ class Subject:
             message = "the run has no sandbox"
             raise EnvironmentFailure(message)
         spec = self.spec = await preparer.spec(self.loaded)
-        first = observe(store, self.task, self._probes[:1]).get(FIRST)
+        seen = observe(store, self.task, self._probes)
+        first = seen.get(FIRST)
         if first is not None and first.outcome is not None:
             trajectory = store.trajectory(first.chain)
             self.known = await knowledge_of(self.loaded, trajectory, store.blobs, preparer.backend, spec)
             least_s, times = (QUICK_LEAST_S, QUICK_TIMES) if self.config.quick else (LEAST_LIMIT_S, TIMES_ORACLE)
-            self._limit_s = max(least_s, times * first.judged_s)
+            # The median: the first may have met a busy moment, and an answer that hangs takes all that it is given.
+            self._limit_s = max(least_s, times * median(o.judged_s for o in seen.values() if o.outcome is not None))
         return list(sandbox_probes(self.loaded, self.config, spec, self.known, cache))
 
     async def _learn_world(self) -> list[Probe | Untried]:
