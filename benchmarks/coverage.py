@@ -174,14 +174,17 @@ def _hanley(auc: float, good: int, bad: int) -> float:
 
 
 def _ratio(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | None, float]:
-    """The perturbed agent keeps 0.7 of each task's rate."""
+    """The perturbed agent keeps 0.7 of each task's rate. The naive one: of a risk ratio (Katz et al. 1978)."""
     rates = design.rates(draw)
     sides = [draw.binomial(design.attempts, rates * factor) for factor in (1.0, 0.7)]
     counts = [
         [TaskCount("a", None, str(n), int(c), design.attempts - int(c), 0, 0) for n, c in enumerate(side)]
         for side in sides
     ]
-    return robustness(*counts).ratio_interval, None, 0.7
+    total, (plain, hurt) = design.tasks * design.attempts, (int(side.sum()) for side in sides)
+    half = 1.96 * np.sqrt(1 / max(1, plain) - 1 / total + 1 / max(1, hurt) - 1 / total)
+    ends = [float(hurt / max(1, plain) * np.exp(way * half)) for way in (-1, 1)]
+    return robustness(*counts).ratio_interval, Interval(*ends), 0.7
 
 
 def _amount(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | None, float]:
@@ -206,8 +209,11 @@ def _consistency(design: Experiment, draw: Draw) -> tuple[Interval | None, Inter
 
 
 def _rank(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | None, float]:
-    """Eight configurations whose true rates differ somewhat on the other tasks; the truth is that of the true rates."""
-    from scipy.stats import spearmanr
+    """Eight configurations whose true rates differ somewhat on the other tasks; the truth is that of the true rates.
+
+    The naive one: percentiles over tasks drawn with replacement.
+    """
+    from scipy.stats import rankdata, spearmanr
 
     inside = draw.uniform(design.rate - 0.3, design.rate + 0.3, 8)
     outside = inside + draw.normal(0, 0.08, 8)
@@ -218,7 +224,18 @@ def _rank(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | N
         sides.append(
             {str(n): (draw.binomial(design.attempts, row) / design.attempts).tolist() for n, row in enumerate(true)}
         )
-    return rank_agreement(*sides).interval, None, float(spearmanr(inside, outside).statistic)
+    ranks = [rankdata(_redrawn(np.array(list(side.values())), seed), axis=1) for seed, side in enumerate(sides)]
+    one, other = (each - each.mean(axis=1, keepdims=True) for each in ranks)
+    found = (one * other).sum(axis=1) / np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
+    naive = Interval(*np.quantile(found, [(1 - NOMINAL) / 2, (1 + NOMINAL) / 2]).tolist())
+    return rank_agreement(*sides).interval, naive, float(spearmanr(inside, outside).statistic)
+
+
+def _redrawn(values: npt.NDArray[np.float64], seed: int) -> npt.NDArray[np.float64]:
+    """Means over tasks drawn with replacement, [draws, configurations]."""
+    tasks = values.shape[1]
+    counts = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=500)
+    return np.asarray(counts @ values.T / tasks, dtype=np.float64)
 
 
 INTERVALS: dict[str, Made] = {
