@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -16,10 +17,13 @@ from assay.records import (
     AttemptEnded,
     AttemptStarted,
     Body,
+    ModelCall,
+    ModelCalled,
     Noted,
     Observation,
     Step,
     StepTaken,
+    Usage,
     Verdict,
     VerdictGiven,
     canonical_bytes,
@@ -53,6 +57,21 @@ def test_what_json_cannot_hold_is_refused_and_leaves_the_chain(live: RunStore, t
             store.append("t.a.99.0", [Noted("fine"), Noted("x", {"v": value})])
         store.append("t.a.99.0", [Noted("fine")])
         assert len(list(store.events("t.a.99.0"))) == before.length + 1
+
+
+@pytest.mark.parametrize(
+    "where", ["prompt_token_ids", "completion_token_ids", "logprobs", "response", "usage", "cost_usd"]
+)
+def test_a_call_with_what_json_cannot_hold_is_refused(tmp_path: Path, where: str) -> None:
+    nan = float("nan")
+    odd = {"response": {"x": [nan]}, "usage": Usage(prompt_tokens=cast("int", nan)), "cost_usd": nan}
+    call = ModelCall(
+        "a", "openai-chat", "m", {"stop": None}, {"refusal": None}, prompt_token_ids=(1,), logprobs=(-0.5,)
+    )
+    with RunStore.create(tmp_path, "r", {}) as store:
+        store.append("t.a.0", [ModelCalled(call)])
+        with pytest.raises(StoreError, match="only finite numbers"):
+            store.append("t.a.0", [ModelCalled(msgspec.structs.replace(call, **{where: odd.get(where, (1, nan))}))])
 
 
 def test_a_body_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:

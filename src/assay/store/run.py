@@ -42,6 +42,7 @@ _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES 
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
 _SHALLOW = 300
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
+_TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 _ROW = msgspec.json.Decoder(AttemptRow)
 
 
@@ -451,13 +452,22 @@ def encoded(body: Body, chain: str) -> bytes:
     try:
         raw = canonical_bytes(body)
         if b"null" in raw:
-            require_finite(msgspec.to_builtins(body), str(body.__struct_config__.tag))
+            _require_finite(body)
         if not _is_plain(body, raw):
             raw = canonical_bytes(event_of(Link(chain, 0, GENESIS, raw, "")).body)
     except (StoreError, ValueError, TypeError, OverflowError, RecursionError) as exc:
         message = f"an event of {chain} cannot be recorded: {exc}"
         raise StoreError(message) from exc
     return raw
+
+
+def _require_finite(body: Body) -> None:
+    """Raises `ValueError` for NaN and infinities. A call's tokens are many: their sums tell of them."""
+    if isinstance(body, ModelCalled):
+        tokens = {name: getattr(body.call, name) for name in _TOKENS}
+        require_finite({name: sum(column or ()) for name, column in tokens.items()}, "the sum of the call's tokens")
+        body = ModelCalled(msgspec.structs.replace(body.call, **dict.fromkeys(_TOKENS)))
+    require_finite(msgspec.to_builtins(body), str(body.__struct_config__.tag))
 
 
 def _is_plain(body: Body, raw: bytes) -> bool:
