@@ -150,3 +150,20 @@ def as_otlp(value: Any) -> dict[str, Any]:
     if isinstance(value, list):
         return {"arrayValue": {"values": [as_otlp(v) for v in value]}}
     return {"stringValue": value}
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"key": ["a list"], "value": {"stringValue": "x"}},
+        {"key": "a", "value": {"arrayValue": {"values": 3}}},
+        {"key": "a", "value": {"kvlistValue": {"values": 3}}},
+    ],
+)
+def test_odd_attributes_are_passed_over(tmp_path: Path, attribute: dict[str, Any]) -> None:
+    batch = json.loads((FIXTURES / "otel-genai-otlp.jsonl").read_text().splitlines()[0])
+    for scoped in batch["resourceSpans"][0]["scopeSpans"]:
+        for span in scoped["spans"]:
+            span["attributes"].append(attribute)
+    (tmp_path / "odd.jsonl").write_text(json.dumps(batch))
+    assert read(tmp_path / "odd.jsonl")[0].agent == "demo"
