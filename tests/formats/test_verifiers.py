@@ -138,6 +138,17 @@ def test_what_is_no_row_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     assert [u.place for u in unreadable] == ["line 1", "line 2", "line 3.traces[0].nodes[1]"]
 
 
+@pytest.mark.parametrize("odd", [{"calls": 3}, {"errors": 3}, {"nodes": 3}, {"nodes": None}])
+def test_what_is_no_list_is_passed_over(tmp_path: Path, odd: dict[str, Any]) -> None:
+    path = traces_of(tmp_path, {**node("user", "u"), "token_ids": 3, "mask": [True]})
+    row = json.loads(path.read_text())
+    row["traces"][0] |= odd
+    path.write_text(json.dumps(row) + "\n")
+    found, unreadable = read_all(VERIFIERS, path, Blobs())
+    assert len(found) == 1
+    assert [u.place for u in unreadable] == (["line 1.traces[0]"] if "nodes" in odd else [])
+
+
 LOAD = """
 import sys
 from pathlib import Path

@@ -9,6 +9,7 @@ from assay.errors import UserError
 from assay.records import VerdictStatus
 
 from ._building import Building
+from ._mirrored import objects_of
 from ._reading import LARGEST, Bad, document
 from .interface import Reading
 
@@ -121,9 +122,9 @@ def ctrf_report(path: Path, place: str, bad: Bad) -> dict[str, Any] | None:
     report: dict[str, Any] = {"source": "ctrf", "counts": counts}
     if _is_count(summary.get("tests")):
         report["total"] = summary["tests"]
-    listed = [t for t in tests or () if isinstance(t, dict)] if isinstance(tests, list) else []
     if isinstance(tests, list):
-        report["tests"] = [{"id": str(t.get("name", "")), "status": str(t.get("status", ""))} for t in listed]
+        named = objects_of(tests)
+        report["tests"] = [{"id": str(t.get("name", "")), "status": str(t.get("status", ""))} for t in named]
     return report
 
 

@@ -11,7 +11,7 @@ from assay.records import Trajectory, Verdict, VerdictGiven, VerdictStatus
 
 from ._building import IMPORTED
 from ._inspect_chat import REST
-from ._mirrored import Mirrored
+from ._mirrored import Mirrored, objects_of
 
 __all__ = ["INVALIDATED", "UNSCORED", "as_number", "judge_invalidation", "judge_scores", "own_verdict", "visible_value"]
 
@@ -70,7 +70,7 @@ def _values(name: str, value: Any) -> dict[str, float]:
 
 def _reason(name: str, score: dict[str, Any]) -> str:
     said = f"score `{name}` is {score.get('value')!r} as recorded by Inspect"
-    edit = next((e for e in reversed(score.get("history") or []) if isinstance(e, dict) and e.get("provenance")), None)
+    edit = next((e for e in reversed(objects_of(score.get("history"))) if e.get("provenance")), None)
     if edit is None or not isinstance(edit["provenance"], dict):
         return said
     who = edit["provenance"]

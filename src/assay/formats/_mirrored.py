@@ -184,6 +184,11 @@ def word(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none where it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def number(value: Any) -> float | None:
     """A number, or None where it is none (a truth value is none)."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

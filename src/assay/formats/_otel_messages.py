@@ -11,7 +11,7 @@ from assay.records import canonical_bytes
 
 from ._messages import chat_calls, content_text
 from ._mirror import laid_over, rest_of
-from ._mirrored import text_or_none
+from ._mirrored import objects_of, text_or_none
 from ._reading import loads
 
 __all__ = ["REST", "listed", "messages_of", "text_of", "to_chat"]
@@ -22,8 +22,7 @@ REST = "otel"
 
 def to_chat(message: dict[str, Any]) -> list[dict[str, Any]]:
     """A message of the conventions in the shape of Chat Completions; several where it answers several calls."""
-    parts = message.get("parts")
-    held = [p for p in parts if isinstance(p, dict)] if isinstance(parts, list) else []
+    held = objects_of(message.get("parts"))
     texts = [str(p.get("content") or "") for p in held if p.get("type") == "text"]
     chat: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts) if texts else None}
     thought = [str(p.get("content") or "") for p in held if p.get("type") == "reasoning"]
@@ -89,4 +88,4 @@ def listed(value: Any) -> list[dict[str, Any]]:
             value = loads(value)
         except ValueError:
             return []
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return objects_of(value)

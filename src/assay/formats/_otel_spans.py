@@ -190,7 +190,7 @@ def plain_value(value: Any) -> Any:
     if kind == "intValue":
         try:
             return int(held)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
     return held
 

@@ -19,6 +19,7 @@ from assay.records import AttemptEnded, Trajectory, digest_bytes
 from ._building import Building, Origin
 from ._harbor_verifier import read_artifacts, read_verifier
 from ._harbor_write import write_job
+from ._mirrored import objects_of
 from ._reading import Bad, at_place, digest_file, document, json_fields, json_items, seconds
 from ._sniffing import sniff
 from .atif import Filled, Place, fill
@@ -152,8 +153,7 @@ def _document(path: Path, building: Building, place: Place) -> Filled:
 
 
 def _step_names(folder: Path, result: dict[str, Any]) -> list[str]:
-    results = result.get("step_results")
-    told = [r["step_name"] for r in results or () if isinstance(r, dict) and isinstance(r.get("step_name"), str)]
+    told = [r["step_name"] for r in objects_of(result.get("step_results")) if isinstance(r.get("step_name"), str)]
     names = [name for name in told if "/" not in name and "\\" not in name and name not in ("", ".", "..")]
     steps = folder / "steps"
     there = sorted(p.name for p in steps.iterdir() if p.is_dir()) if steps.is_dir() and not steps.is_symlink() else []

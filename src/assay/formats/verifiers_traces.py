@@ -20,7 +20,7 @@ from ._building import Origin
 from ._losses import THROWAWAY, tell_losses
 from ._messages import actor_of, chat_calls, chat_item, chat_plan, content_text, read_message
 from ._mirror import items_of
-from ._mirrored import Mirrored, fields_of, number, origin_of, own, rewards_of, text_or_none
+from ._mirrored import Mirrored, fields_of, number, objects_of, origin_of, own, rewards_of, text_or_none
 from ._reading import Bad, at_place, json_lines, seconds
 from ._sniffing import sniff
 from ._verifiers_graph import MessageGraph, at_path, chat_of
@@ -131,10 +131,10 @@ def _again(line: dict[str, Any]) -> Imported | None:
 def _row(row: Any, origin: Origin, reading: Reading, bad: Bad, where: str, count: int) -> Iterator[Imported]:
     if isinstance(row, dict) and isinstance(row.get("traces"), list):
         episode = {key: value for key, value in row.items() if key != "traces"}
-        traces = [t for t in row["traces"] if isinstance(t, dict)]
+        traces = [t for t in row["traces"] if isinstance(t, dict) and isinstance(t.get("nodes"), list)]
         for position, trace in enumerate(row["traces"]):
-            if not isinstance(trace, dict):
-                bad(f"{where}.traces[{position}]", "expected a trace")
+            if not isinstance(trace, dict) or not isinstance(trace.get("nodes"), list):
+                bad(f"{where}.traces[{position}]", "expected a trace with nodes")
         for position, trace in enumerate(traces):
             shared = {"episode": episode, "row_number": count}
             yield _trace(trace, shared, origin, reading, bad, f"{where}.traces[{position}]")
@@ -155,7 +155,8 @@ def _trace(
     trace: dict[str, Any], shared: dict[str, Any], origin: Origin, reading: Reading, bad: Bad, where: str
 ) -> Imported:
     built = Mirrored(origin, reading, _fresh_node)
-    calls = {c["node"]: c for c in trace.get("calls") or () if isinstance(c, dict) and isinstance(c.get("node"), int)}
+    told = objects_of(trace.get("calls"))
+    calls = {c["node"]: c for c in told if isinstance(c.get("node"), int)}
     graph = MessageGraph(trace["nodes"], calls, text_or_none(at_path(trace, "agent", "config", "model")))
     for index, node in enumerate(trace["nodes"]):
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict):
@@ -166,7 +167,7 @@ def _trace(
         if call is not None:
             built.call(call)
         _turn(built, node, call)
-    for number_, failed in enumerate(c for c in trace.get("calls") or () if isinstance(c, dict) and c.get("error")):
+    for number_, failed in enumerate(c for c in told if c.get("error")):
         built.call(_failed(failed, number_))
     built.fields = {"trace": {key: value for key, value in trace.items() if key != "nodes"}, **shared}
     _judge(built, trace)
@@ -251,7 +252,7 @@ def _judge(built: Mirrored, trace: dict[str, Any]) -> None:
 
 
 def _ended(trace: dict[str, Any]) -> AttemptEnded:
-    errors = [e for e in trace.get("errors") or () if isinstance(e, dict)]
+    errors = objects_of(trace.get("errors"))
     stop = text_or_none(trace.get("stop_condition"))
     broke = _BOUNDARIES.get(str(errors[-1].get("type")), "environment") if errors and not trace.get("ok") else None
     timeout = trace.get("is_timeout") is True
