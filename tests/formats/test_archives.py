@@ -140,6 +140,16 @@ def test_a_damaged_archive_is_named(make: Callable[[bytes], bytes], tmp_path: Pa
         unpacked_into(made, tmp_path)
 
 
+def test_a_name_that_became_no_text_is_damage(tmp_path: Path) -> None:
+    made = zipped(tmp_path / "a.zip", ("one", b"1" * 50))
+    raw = bytearray(made.read_bytes())
+    raw[7] |= 8  # the header of the member says that its name is UTF-8
+    raw[30:33] = b"\x9dne"
+    made.write_bytes(raw)
+    with pytest.raises(UserError, match="cannot be opened"), archive(made) as members:
+        next(iter(members)).open()
+
+
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_damage_raises_nothing_but_a_refusal(tmp_path: Path, data: st.DataObject) -> None:

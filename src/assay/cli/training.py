@@ -62,8 +62,8 @@ def improve(
 ) -> None:
     """Makes an agent better by what it verifiably did: demonstrates, tries, verifies, trains, evaluates, gates.
 
-    Every attempt is an ordinary run in the store. Killed at any moment, the same command goes on and ends with the
-    same weights. Exits with 1 where the gate does not let the model pass. docs/how-to/improve-an-agent.md is the
+    Every attempt is an ordinary run in the store. Killed at any moment, the same command goes on from what is
+    recorded. Exits with 1 where the gate does not let the model pass. docs/how-to/improve-an-agent.md is the
     way in; docs/reference/recipes.md lists what a recipe may say. Needs assay[train].
 
     Examples:

@@ -31,7 +31,10 @@ __all__ = ["ArchiveBounds", "Member", "archive", "archive_kind", "unpacked_into"
 
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _ZSTANDARD = 93
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, NotImplementedError, struct.error)
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, NotImplementedError, struct.error,
+    UnicodeDecodeError,
+)  # fmt: skip
 
 
 class ArchiveBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
