@@ -11,6 +11,7 @@ from assay.records import ModelCall, Observation, Step, ToolCall, canonical_byte
 
 from ._building import text_and_rest, tool_call
 from ._mirror import laid_over, rest_of
+from ._mirrored import objects_of
 
 __all__ = [
     "REST",
@@ -61,8 +62,7 @@ def _tool_call(call: dict[str, Any]) -> ToolCall:
 
 def reasoning_of(message: dict[str, Any]) -> str | None:
     """What the model thought, as far as the message shows it."""
-    content = message.get("content")
-    parts = [p for p in content if isinstance(p, dict)] if isinstance(content, list) else []
+    parts = objects_of(message.get("content"))
     texts = [str(p["reasoning"]) for p in parts if p.get("type") == "reasoning" and p.get("reasoning")]
     return "\n".join(texts) or None
 

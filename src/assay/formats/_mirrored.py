@@ -184,9 +184,14 @@ def word(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def list_of(value: Any) -> list[Any]:
+    """A list; an empty one where it is none."""
+    return value if isinstance(value, list) else []
+
+
 def objects_of(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; none where it is no list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in list_of(value) if isinstance(item, dict)]
 
 
 def number(value: Any) -> float | None:

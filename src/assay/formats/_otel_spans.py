@@ -16,7 +16,7 @@ import msgspec
 
 from assay.errors import UserError
 
-from ._mirrored import text_or_none
+from ._mirrored import list_of, objects_of, text_or_none
 from ._reading import Bad, document, json_items, loads, seconds
 from ._sniffing import sniff
 
@@ -149,7 +149,7 @@ def otlp_span(raw: Any, about: dict[str, Any]) -> Span | None:
     """A span of OTLP; None where it is none."""
     if not isinstance(raw, dict) or not isinstance(raw.get("traceId"), str) or not isinstance(raw.get("spanId"), str):
         return None
-    attributes = {a["key"]: plain_value(a.get("value")) for a in _listed(raw.get("attributes")) if _is_pair(a)}
+    attributes = {a["key"]: plain_value(a.get("value")) for a in list_of(raw.get("attributes")) if _is_pair(a)}
     parent = text_or_none(raw.get("parentSpanId")) or None
     times = [_nanoseconds(raw.get(key)) for key in ("startTimeUnixNano", "endTimeUnixNano")]
     return Span(raw["traceId"], raw["spanId"], parent, times[0], times[1], attributes, raw, about, "otlp")
@@ -183,20 +183,16 @@ def plain_value(value: Any) -> Any:
         return None
     kind, held = next(iter(value.items()))
     if kind == "arrayValue":
-        return [plain_value(v) for v in _listed(held.get("values"))] if isinstance(held, dict) else []
+        return [plain_value(v) for v in list_of(held.get("values"))] if isinstance(held, dict) else []
     if kind == "kvlistValue":
-        pairs = _listed(held.get("values")) if isinstance(held, dict) else []
-        return {str(p.get("key")): plain_value(p.get("value")) for p in pairs if isinstance(p, dict)}
+        pairs = objects_of(held.get("values")) if isinstance(held, dict) else []
+        return {str(p.get("key")): plain_value(p.get("value")) for p in pairs}
     if kind == "intValue":
         try:
             return int(held)
         except (TypeError, ValueError, OverflowError):
             return None
     return held
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _is_pair(attribute: Any) -> bool:
@@ -222,7 +218,7 @@ def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> d
         held = raw.get("attributes")
         kept = {k: v for k, v in (held if isinstance(held, dict) else {}).items() if k not in added}
         return {**raw, "attributes": {**kept, **{k: v for k, v in added.items() if v is not None}}}
-    pairs = [a for a in _listed(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
+    pairs = [a for a in list_of(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
     pairs += [{"key": k, "value": encoded(v)} for k, v in added.items() if v is not None]
     return {**raw, "attributes": pairs}
 

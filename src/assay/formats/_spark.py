@@ -10,7 +10,7 @@ from assay.records import AttemptEnded, Noted, VerdictStatus
 
 from ._building import Building, Origin
 from ._codex_events import read_events
-from ._mirrored import number, text_or_none, whole_number
+from ._mirrored import number, objects_of, text_or_none, whole_number
 from ._reading import Bad, loads, seconds
 from .interface import Imported, Reading
 
@@ -131,7 +131,7 @@ def _ctrf(report: Any) -> dict[str, Any] | None:
     found["counts"] = {status: count for status, count in told.items() if count is not None}
     total = whole_number(_at(summary, "tests"))
     found |= {} if total is None else {"total": total}
-    named = [one for one in tests if isinstance(one, dict)] if isinstance(tests, list) else []
+    named = objects_of(tests)
     found["tests"] = [
         {"id": str(one.get("name")), "status": str(one.get("status"))}
         | {key: one[key] for key in ("message", "raw_status") if isinstance(one.get(key), str)}

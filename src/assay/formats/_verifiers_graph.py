@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from assay.records import ModelCall, Usage
 
-from ._mirrored import number, text_or_none, whole_number
+from ._mirrored import list_of, number, text_or_none, whole_number
 from ._reading import seconds
 
 __all__ = ["MessageGraph", "at_path", "chat_of"]
@@ -114,12 +114,12 @@ class MessageGraph:
         self, node: dict[str, Any], path: list[int], parent: ModelCall | None, above: int | None
     ) -> dict[str, Any]:
         """Tokens of a call; none where the path's are not all known, or the sampled ones are no tail of the node's."""
-        own, mask = _list(node, "token_ids"), _list(node, "mask")
+        own, mask = list_of(node.get("token_ids")), list_of(node.get("mask"))
         known = parent is None or parent.prompt_token_ids is not None
         sampled = sum(map(bool, mask))
         if not own or not known or not sampled or len(mask) != len(own) or not all(mask[-sampled:]):
             return {}
-        before = [t for n in path for t in _list(self._nodes[n], "token_ids")]
+        before = [t for n in path for t in list_of(self._nodes[n].get("token_ids"))]
         if not all(isinstance(t, int) and not isinstance(t, bool) and 0 <= t < 1 << 31 for t in (*before, *own)):
             return {}
         logprobs = node.get("logprobs")
@@ -135,8 +135,3 @@ class MessageGraph:
 def _tool(tool: Any) -> dict[str, Any]:
     held = tool if isinstance(tool, dict) else {}
     return {"type": "function", "function": {k: v for k, v in held.items() if k != "type"}}
-
-
-def _list(node: Any, key: str) -> list[Any]:
-    held = node.get(key) if isinstance(node, dict) else None
-    return held if isinstance(held, list) else []

@@ -17,7 +17,7 @@ from assay.records import Trajectory
 from ._building import Building, Origin
 from ._labels import add_label
 from ._messages import chat_item
-from ._mirrored import Mirrored, origin_of, sibling, sibling_document
+from ._mirrored import Mirrored, objects_of, origin_of, sibling, sibling_document
 from ._reading import Bad, at_place, json_items
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
@@ -92,7 +92,6 @@ def _label(built: Mirrored, label: dict[str, Any] | None) -> None:
     if label is None:
         return
     steps = built.steps_of()
-    failures = label.get("failures")
-    numbers = [f.get("step_number") for f in failures if isinstance(f, dict)] if isinstance(failures, list) else []
+    numbers = [failure.get("step_number") for failure in objects_of(label.get("failures"))]
     where = [steps.get(n - 1) if isinstance(n, int) and not isinstance(n, bool) else None for n in numbers]
     add_label(built, "agentrx", {**label, "steps": where})

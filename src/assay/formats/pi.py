@@ -18,7 +18,7 @@ from ._building import tool_call
 from ._losses import THROWAWAY, tell_losses
 from ._messages import actor_of, content_text, iso_time
 from ._mirror import items_of
-from ._mirrored import Mirrored, number, one_each, origin_of, own, text_or_none, whole_number
+from ._mirrored import Mirrored, number, objects_of, one_each, origin_of, own, text_or_none, whole_number
 from ._reading import at_place, json_lines, json_objects, seconds
 from ._sniffing import sniff
 from .interface import Imported, Provenance, Reading, Writing
@@ -133,7 +133,7 @@ class _Session:
     def _answer(self, line: dict[str, Any], message: dict[str, Any], at: float | None, extra: dict[str, Any]) -> None:
         self._stop = text_or_none(message.get("stopReason"))
         content = message.get("content")
-        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        blocks = objects_of(content)
         calls = [
             tool_call(text_or_none(b.get("id")) or "", text_or_none(b.get("name")) or "", b.get("arguments"))
             for b in blocks

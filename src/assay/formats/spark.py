@@ -16,7 +16,7 @@ from assay.errors import UserError
 from assay.records import Trajectory
 
 from ._building import Origin
-from ._mirrored import is_object, sibling, sibling_document, text_or_none, word
+from ._mirrored import is_object, objects_of, sibling, sibling_document, text_or_none, word
 from ._reading import Bad, at_place, digest_file, json_lines
 from ._sniffing import sniff
 from ._spark import Attempt
@@ -124,7 +124,7 @@ def _has_attempts(path: Path) -> bool:
 def _recorded(path: Path | None) -> dict[int, dict[str, Any]]:
     found = sibling_document(path) if path is not None else None
     attempts = found.get("attempts") if isinstance(found, dict) else None
-    records = [one for one in attempts if isinstance(one, dict)] if isinstance(attempts, list) else []
+    records = objects_of(attempts)
     return {_number(one.get("attempt"), position): one for position, one in enumerate(records)}
 
 
