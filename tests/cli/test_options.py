@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assay.cli.options import parse_pairs, resolve
+from assay.cli.options import resolve
 from assay.errors import UserError
 from assay.records import Limits
 from assay.rollout import RunConfig, to_toml
@@ -29,11 +29,6 @@ def test_dry_run_reproduces_itself() -> None:
         tasks=("a", "b"), agent_options={"budget": 3}, limits=Limits(wall_s=2.5), base={"x:1": "scratch"}
     )
     assert msgspec.convert(tomllib.loads(to_toml(config)), RunConfig) == config
-
-
-def test_pairs_become_numbers_and_booleans() -> None:
-    given = ["a=1", "b=0.5", "c=true", "d=x=y"]
-    assert parse_pairs(given, "--agent-option") == {"a": 1, "b": 0.5, "c": True, "d": "x=y"}
 
 
 @pytest.mark.parametrize(

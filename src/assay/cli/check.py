@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.pairs import read_pairs
+
 from .shared import JsonOption
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def environment(
     """
     from .output import console, emit_json, plain
 
-    kind, found = _tried(name, _knobs(knob or []))
+    kind, found = _tried(name, read_pairs(knob or [], "--knob", "write KEY=VALUE, for example --knob size=7"))
     broken = [one for one in found if one.problem is not None]
     if as_json:
         emit_json({"environment": name, "kind": kind, "findings": [one._asdict() for one in found]})
@@ -93,22 +95,3 @@ async def _sandbox_tried(kind: Any) -> tuple[Finding, ...]:
         return await check_backend(backend)
     finally:
         await backend.close()
-
-
-def _knobs(pairs: list[str]) -> dict[str, Any]:
-    """`size=7` as a number, `view=map` as text, `wrap=[{"kind": "noise"}]` as what it says."""
-    import msgspec
-
-    from assay.errors import UserError
-
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        key, sep, value = pair.partition("=")
-        if not sep or not key:
-            message = f"--knob {pair}: write KEY=VALUE, for example --knob size=7"
-            raise UserError(message)
-        try:
-            found[key] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            found[key] = value
-    return found

@@ -19,10 +19,11 @@ import msgspec
 import typer
 
 from assay.errors import UserError
+from assay.pairs import read_pairs
 from assay.records import Limits
 from assay.rollout.config import field_docs
 
-__all__ = ["parse_pairs", "read_recipe", "read_toml", "resolve", "takes_config"]
+__all__ = ["read_recipe", "read_toml", "resolve", "takes_config"]
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 CONFIG_BYTES = 1 << 20
@@ -80,7 +81,7 @@ def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
         if name.startswith("max_"):
             limits[name.removeprefix("max_")] = value
         elif _is_mapping(struct, name):
-            data[name] = {**_table(data, name, path), **parse_pairs(value, _flag(name))}
+            data[name] = {**_table(data, name, path), **read_pairs(value, _flag(name), "write it as NAME=VALUE")}
         else:
             data[name] = value
     if limits:
@@ -167,29 +168,6 @@ def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
         message = f"{path}: unknown field {unknown[0]!r}; {hint}known: {', '.join(known)}"
         raise UserError(message)
     return data
-
-
-def parse_pairs(pairs: list[str], option: str) -> dict[str, Any]:
-    """`key=value` pairs; values that read as numbers or booleans become such."""
-    found = {}
-    for pair in pairs:
-        key, sep, value = pair.partition("=")
-        if not sep or not key:
-            message = f"{option} {pair!r} is not of the form key=value"
-            raise UserError(message)
-        found[key] = _value(value)
-    return found
-
-
-def _value(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _is_mapping(struct: type[msgspec.Struct], name: str) -> bool:

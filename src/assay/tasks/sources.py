@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.errors import UserError
+from assay.pairs import read_pairs
 
 from .families import family_tasks
 from .load import LoadedTask, load_tasks, require_distinct
@@ -66,29 +67,10 @@ def _taken_apart(text: str) -> _Family:
     if not name:
         message = f"{text!r} names no family: {_FORM}; `assay plugins` lists families"
         raise UserError(message)
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        key, sep, value = pair.partition("=")
-        if not sep or not key.isidentifier() or key in options:
-            what = "is given twice" if key in options else "is not of the form key=value"
-            message = f"{pair!r} in {text!r} {what}: {_FORM}"
-            raise UserError(message)
-        options[key] = _value(value)
+    options = read_pairs(pairs, repr(text), _FORM)
     count, seed = options.pop("n", COUNT), options.pop("seed", 0)
     for key, number, least in (("n", count, 1), ("seed", seed, 0)):
         if type(number) is not int or not least <= number <= (MOST if key == "n" else 2**63 - 1):
             message = f"{key}={number} in {text!r}: expected a whole number, at least {least}; {_FORM}"
             raise UserError(message)
     return _Family(name, count, seed, options)
-
-
-def _value(text: str) -> Any:
-    """A number or a boolean where it reads as one, else the text."""
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from assay.environments.worlds.opening import text_world, world_kind
 from assay.environments.worlds.played import solution
 from assay.environments.worlds.wrappers import DECLARE, WRAPPERS, parsed
+from assay.errors import UserError
 from tests.environments.worlds.every import NAMES, WORLDS, seen, wander
 
 pytestmark = pytest.mark.quick
@@ -73,5 +74,5 @@ def test_a_wrong_wrapper_is_named(wrap: Any) -> None:
 
 
 def test_a_wrong_form_is_told() -> None:
-    with pytest.raises(ValueError, match="name=value"):
+    with pytest.raises(UserError, match="key=value; write failures"):
         parsed("failures:0.1")

@@ -17,6 +17,7 @@ from blake3 import blake3
 from msgspec import Meta
 
 from assay.environments.interface import ToolSpec
+from assay.pairs import read_pairs
 from assay.records import DIGEST_PREFIX
 
 from .interface import Act, Gives, TextWorld, Turn
@@ -396,28 +397,13 @@ def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
 
 
 def parsed(text: str) -> list[dict[str, Any]]:
-    """Reads `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `ValueError`."""
+    """Reads `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `UserError`."""
     specs: list[dict[str, Any]] = []
     for part in text.split("+"):
         kind, *pairs = part.split(":")
-        spec: dict[str, Any] = {"kind": kind}
-        for pair in pairs:
-            name, sep, value = pair.partition("=")
-            if not sep or not name:
-                message = f"{pair!r} in wrap={text!r} is not of the form name=value: write failures:rate=0.1+twin"
-                raise ValueError(message)
-            spec[name] = _value(value)
-        specs.append(spec)
+        form = "write failures:rate=0.1+twin"
+        specs.append({"kind": kind} | read_pairs(pairs, f"wrap={text!r}", form))
     return specs
-
-
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _is_over(world: Any) -> bool:

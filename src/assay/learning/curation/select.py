@@ -12,6 +12,7 @@ import msgspec
 from assay import plugins
 from assay.errors import UserError
 from assay.learning.options import checked
+from assay.pairs import read_pairs, read_value
 
 from .diversity import diversity
 from .filters import density, efficiency, recovery, verdicts
@@ -114,13 +115,7 @@ def parse_stage(words: str) -> Stage:
         UserError: It does not read as that.
     """
     name, _, rest = words.partition(":") if words.split(":")[0] in SELECTORS else _own(words)
-    options: dict[str, Any] = {}
-    for pair in filter(None, rest.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals or not key.isidentifier():
-            message = f"--where {words}: {pair!r} is no option; write NAME:key=value,key=value"
-            raise UserError(message)
-        options[key] = [_value(part) for part in value.split("+")] if "+" in value else _value(value)
+    options = read_pairs(filter(None, rest.split(",")), f"--where {words}", "write NAME:key=value,key=value", _several)
     return Stage(name, options)
 
 
@@ -130,11 +125,8 @@ def _own(words: str) -> tuple[str, str, str]:
     return ":".join(parts[:2]), ":", parts[2] if len(parts) > 2 else ""
 
 
-def _value(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
+def _several(text: str) -> Any:
+    return [read_value(part) for part in text.split("+")] if "+" in text else read_value(text)
 
 
 def counts(stages: Sequence[Stage], selected: Sequence[Selected]) -> Iterator[tuple[str, int, int]]:

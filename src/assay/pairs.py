@@ -1,0 +1,48 @@
+"""Options written as `key=value`: on a command line, in the name of a task family, of a wrapper or of a stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from assay.errors import UserError
+
+__all__ = ["read_pairs", "read_value"]
+
+
+def read_value(text: str) -> Any:
+    """What a value says: as JSON (`7`, `true`, `"7"`, `[1, 2]`), as a Python number (`.5`, `1_000`), or the text."""
+    readers: tuple[Callable[[str], Any], ...] = (msgspec.json.decode, int, float)
+    for read in readers:
+        try:
+            found = read(text)
+        except (ValueError, RecursionError):
+            continue
+        return text if isinstance(found, float) and not math.isfinite(found) else found
+    return text
+
+
+def read_pairs(pairs: Iterable[str], where: str, form: str, read: Callable[[str], Any] = read_value) -> dict[str, Any]:
+    """The options, by their keys.
+
+    Args:
+        pairs: Each `key=value`; a value may hold further equals signs, or nothing.
+        where: What they were read from, for an error: `--knob`, or the whole word.
+        form: What to write instead, for an error.
+        read: Gives a value its meaning.
+
+    Raises:
+        UserError: A pair is of another form, or a key is given twice.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key or key in found:
+            what = "is given twice" if key in found else "is not of the form key=value"
+            message = f"{where}: {pair!r} {what}; {form}"
+            raise UserError(message)
+        found[key] = read(value)
+    return found
