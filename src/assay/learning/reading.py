@@ -112,8 +112,10 @@ class Reader:
             yield cls(store, config, tell or _nobody, past)
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """The deciding try of each attempt that is asked for, with what was learnt of it later."""
+        """The deciding try of each attempt that is asked for, with what was learnt of it later: by task and attempt,
+        whatever order they were made in, so that a run that was cut gives what one that was not does."""
         wanted = [row for row in self._store.attempts() if self._is_wanted(row)]
+        wanted.sort(key=lambda row: (row.task, row.number, row.attempt, row.retry))
         if not wanted:
             named = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
             message = f"run {self._store.run!r} has no attempt{named}"

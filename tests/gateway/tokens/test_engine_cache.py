@@ -35,6 +35,28 @@ async def test_requests_that_begin_alike_read_their_beginning_once(engine: Any) 
     assert other.cached_tokens == 20
 
 
+async def test_in_double_precision_company_and_history_change_no_token_and_no_number(tiny_folder: Path) -> None:
+    from assay.gateway.backends.local import open_local
+
+    prompts = [[*PROMPT[: 5 * (i % 4)], *range(i, 20 + 3 * i), *PROMPT] for i in range(24)]
+
+    async def said(together: int, order: int) -> list[Any]:
+        backend = open_local(tiny_folder, "local:tiny", device="cpu", dtype="float64")
+        found: dict[int, Any] = {}
+        numbers = list(range(len(prompts)))[::order]
+        for begin in range(0, len(numbers), together):
+            batch = numbers[begin : begin + together]
+            sampling = {"max_tokens": 12, "temperature": 1.0}
+            replies = await asyncio.gather(*(backend.generate(prompts[i], {**sampling, "seed": i}) for i in batch))
+            found |= {i: (reply.token_ids, reply.logprobs) for i, reply in zip(batch, replies, strict=True)}
+        await backend.close()
+        return [found[i] for i in range(len(prompts))]
+
+    alone = await said(1, 1)
+    assert await said(24, 1) == alone
+    assert await said(7, -1) == alone
+
+
 async def test_conversations_branch_without_disturbing_each_other(engine: Any) -> None:
     first = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})
     whole = [*PROMPT, *first.token_ids]

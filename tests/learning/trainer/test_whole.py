@@ -22,6 +22,8 @@ from assay.learning.trainer.rollouts import finished_run, rows_of, tasks_of_step
 from assay.learning.trainer.sft import train_sft
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
+from assay.store import RunStore, deciding, list_runs
+from assay.tasks import find_tasks
 
 pytest.importorskip("torch")
 pytest.importorskip("renderers")
@@ -97,16 +99,23 @@ def test_a_recipe_makes_a_model_tries_trains_and_says_how_it_went(improved: Any)
     assert Path(folder / report["model"] / "model.safetensors").is_file()
 
 
+def ended(store: Path, run: str) -> int:
+    """Attempts of a run that may not have begun."""
+    if run not in list_runs(store):
+        return 0
+    with RunStore.open(store, run) as opened:
+        return len(deciding(opened.attempts()))
+
+
 @pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, tmp_path: Path) -> None:
     _, report = improved
-    runs = tmp_path / "x" / "store" / "runs"
-    for until in ("tiny-0-evaluation-0000", "tiny-0-step-0002"):
+    store = tmp_path / "x" / "store"
+    for until in ("demonstrations", "evaluation-0000", "step-0002"):
         process = improve(tmp_path / "x")
         deadline = time.monotonic() + 100
-        while not (runs / until).exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.1)
+        while not ended(store, f"tiny-0-{until}") and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.communicate()
     out, err = improve(tmp_path / "x").communicate(timeout=150)
@@ -126,6 +135,18 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, list[Any]]
     make_model(folder / "made", ["goal 1 down 1 left " * 4], options, seed=0)
     policy = Policy.open(folder / "made", options)
     return policy, rows_of(settings(folder), "demonstrations", policy, rendered=True, system="")
+
+
+def test_rows_do_not_depend_on_the_order_in_which_attempts_were_made(taught: Any, tmp_path: Path) -> None:
+    import asyncio
+
+    policy, rows = taught
+    tasks = find_tasks(("family:grid,size=3,n=8",))
+    config = RunConfig(tasks=("family:grid,size=3,n=8",), agent="expert", run="backwards", concurrency=1)
+    asyncio.run(finished_run(config, settings(tmp_path), tasks=tasks[::-1]))
+    again = rows_of(settings(tmp_path), "backwards", policy, rendered=True, system="")
+    assert [row.attempt for row in again] == [row.attempt for row in rows]
+    assert [row.token_ids.tolist() for row in again] == [row.token_ids.tolist() for row in rows]
 
 
 def test_training_goes_on_from_a_checkpoint_to_the_same_bits(taught: Any, tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ class Engine:
                 use_cache=True,
                 logits_to_keep=1,
             )
-            return out.logits[:, -1].float().cpu()
+            return out.logits[:, -1].cpu()
 
     def _guarded(self, jobs: list[Job], act: Callable[[], None]) -> None:
         """Whatever the model does wrong ends these jobs and no others."""
@@ -343,7 +343,7 @@ def _drawn(logits: torch.Tensor, jobs: Sequence[Job]) -> list[bool]:
             job = jobs[row]
             if len(job.ids) < len(job.steered):
                 tokens[position] = job.steered[len(job.ids)]
-        chosen = log_probs[range(len(rows)), tokens].tolist()
+        chosen = log_probs[range(len(rows)), tokens].float().tolist()
         for row, token, logprob in zip(rows, tokens, chosen, strict=True):
             going[row] = jobs[row].take(token, logprob)
     return going

@@ -46,9 +46,16 @@ def drawing_of(sampling: dict[str, Any]) -> Drawing:
 
 
 def log_probabilities(logits: torch.Tensor, how: Drawing) -> torch.Tensor:
-    """Of every token, under the sampling distribution. `logits` is of shape (..., vocabulary), float32."""
+    """Of every token, under the sampling distribution, in float64 if `logits` are, else in float32.
+
+    Args:
+        logits: Of shape (..., vocabulary).
+        how: The distribution.
+    """
     import torch
 
+    if logits.dtype != torch.float64:
+        logits = logits.float()
     if how.temperature > 0:
         logits = logits / how.temperature
         if 0 < how.top_k < logits.shape[-1]:

@@ -2,8 +2,9 @@
 
 For tests, small models and small machines; a server such as vLLM or SGLang is faster for large ones. Requests that
 come together run together. A seeded request draws the same numbers whatever runs beside it; what remains is the
-rounding of batched arithmetic. Weights are read from safetensors files of a folder only: nothing is fetched, nothing
-is unpickled, no code of a checkpoint runs.
+rounding of batched arithmetic: about 1e-6 of a log-probability in float32, so that once in some hundred thousand tokens
+another is drawn, and 1e-15 with `dtype=float64`, which takes twice the arithmetic. Weights are read from safetensors
+files of a folder only: nothing is fetched, nothing is unpickled, no code of a checkpoint runs.
 
 Options after the folder, as in `local:PATH?device=cuda&temperature=1`: `device`, `dtype`, `renderer`, `thinking`, and
 sampling options that go before the client's.
@@ -25,12 +26,13 @@ from ._engine import Engine, EngineOptions, Job
 from ._reply import CONTEXT_LENGTH
 from ._sampling import Drawing, drawing_of, log_probabilities
 
-__all__ = ["LocalBackend", "load_checkpoint", "open_local", "weights_digest"]
+__all__ = ["LocalBackend", "load_checkpoint", "open_local", "runs_small", "weights_digest"]
 
 _LEAST_TOKENS = 4096
 """Of an answer whose request names no bound, where the context leaves as much."""
 _SMALL = 50_000_000
-"""Parameters of a model that a second thread makes slower, and far slower on a busy machine."""
+"""Parameters of a model whose arithmetic costs less than what surrounds it: a second thread makes it slower, and far
+slower on a busy machine."""
 Event = tuple[list[int], str | None, ProviderError | None]
 
 
@@ -100,7 +102,7 @@ class LocalBackend:
         how: Drawing = drawing_of(sampling)
         with torch.inference_mode():
             ids = torch.tensor([[*prompt, *completion]], device=self._model.device)
-            logits = self._model(input_ids=ids, logits_to_keep=len(completion) + 1).logits[0].float().cpu()
+            logits = self._model(input_ids=ids, logits_to_keep=len(completion) + 1).logits[0].cpu()
         return tuple(float(log_probabilities(row, how)[token]) for row, token in zip(logits, completion, strict=False))
 
     async def load(self, weights: Mapping[str, Any], version: str) -> None:
@@ -183,7 +185,7 @@ def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "a
 
     tokenizer = open_tokenizer(folder)
     model = load_checkpoint(folder, f"--model {name}", device=device, dtype=dtype)
-    if model.device.type == "cpu" and model.num_parameters() < _SMALL:
+    if runs_small(model):
         import torch
 
         torch.set_num_threads(1)
@@ -212,6 +214,11 @@ def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str
             ).to(device)
     except ProviderError as exc:
         raise UserError(str(exc)) from exc
+
+
+def runs_small(model: Any) -> bool:
+    """Whether a Transformers model runs on a CPU and is so small that what surrounds its arithmetic costs more."""
+    return bool(model.device.type == "cpu" and model.num_parameters() < _SMALL)
 
 
 def weights_digest(weights: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import StoreError, UserError, boundary
-from assay.gateway.backends.local import LocalBackend, load_checkpoint, weights_digest
+from assay.gateway.backends.local import LocalBackend, load_checkpoint, runs_small, weights_digest
 from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import LibraryRenderer, open_renderer, open_tokenizer
@@ -72,9 +72,12 @@ class Policy:
         """An engine with a copy of the weights, which is what the runs of this training ask."""
         import copy
 
-        tokens = LocalBackend(
-            copy.deepcopy(self.model), name, decode=self.renderer.tokenizer.decode, weight_version=self.version
-        )
+        import torch
+
+        own = "float64" if runs_small(self.model) else self.options.dtype
+        wanted = own if self.options.sampler_dtype == "auto" else self.options.sampler_dtype
+        model = copy.deepcopy(self.model).to(getattr(torch, wanted))
+        tokens = LocalBackend(model, name, decode=self.renderer.tokenizer.decode, weight_version=self.version)
         # Said in every request, so that every record says it: this is the distribution that the ratio is taken over.
         return RenderedBackend(tokens, self.renderer, {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0})
 
