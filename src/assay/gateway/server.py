@@ -186,6 +186,7 @@ class _Call:
             read, raw = self._body.decoded()
             parsed = self._dialect.parse(self._target, read)
             lineage = self._dialect.lineage(self._target, read)
+            del read  # what is needed of it was taken, and the model may answer for minutes
             ask = self._answer_stream if parsed.stream else self._answer_whole
             await ask(reply, parsed, raw, lineage)
         except BadRequest as exc:
