@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -237,3 +238,10 @@ async def test_a_model_list_is_no_call() -> None:
         async with it.client.get(url, headers={"x-api-key": it.session.key}) as answer:
             assert (await answer.json())["data"][0]["id"] == "scripted"
     assert it.hooks.begun == []
+
+
+async def test_garbage_is_looked_for_as_before_once_the_gateway_has_ended() -> None:
+    before = gc.get_threshold()
+    async with Gateway():
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before

@@ -69,7 +69,7 @@ class Forest:
         self._asked: dict[int, str] = {}
         """Key of a request with its tools, to the last call that asked it."""
         self._extended: set[str] = set()
-        self._beginnings: dict[int, list[str]] = {}
+        self._beginnings: dict[int, dict[str, None]] = {}
         """Key of a prefix, to the branches that begin so."""
         self._newest: dict[str, Node] = {}
         """The last call of each branch, the branch that was added to last at the end."""
@@ -132,9 +132,7 @@ class Forest:
         last = self._newest.pop(node.branch, None)
         known = last.keys if last is not None and node.keys[: len(last.keys)] == last.keys else ()
         for key in node.keys[len(known) :]:
-            branches = self._beginnings.setdefault(key, [])
-            if node.branch not in branches:
-                branches.append(node.branch)
+            self._beginnings.setdefault(key, {})[node.branch] = None
         self._newest[node.branch] = node
 
     def settle(self, placement: Placement, request: ModelRequest) -> Placement:
@@ -183,7 +181,7 @@ class Forest:
         common = len(keys)
         while common and keys[common - 1] not in self._beginnings:
             common -= 1
-        alike = set(self._beginnings[keys[common - 1]]) if common else self._newest.keys()
+        alike = self._beginnings[keys[common - 1]] if common else self._newest
         best = self._newest[next(branch for branch in reversed(self._newest) if branch in alike)]
         own, others = _system(request.messages), _system(best.request.messages)
         told_apart = any(

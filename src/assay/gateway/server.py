@@ -14,6 +14,7 @@ Not covered: denial of service by a client with a valid key against its own atte
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -37,6 +38,9 @@ from .session import Refused, Session
 __all__ = ["Address", "Gateway", "GatewayOptions"]
 
 _log = logging.getLogger(__name__)
+_YOUNG = 10_000
+"""New objects after which those in no use are looked for. Calls under way hold thousands, and none in a cycle: looking
+at Python's own 700 took a tenth of the CPU of 64 sessions, and a fifth of that of 512."""
 
 
 class GatewayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,9 +82,11 @@ class Gateway:
         self._gate = asyncio.Event()
         self._gate.set()
         self._server: HttpServer | None = None
+        self._collecting = gc.get_threshold()
 
     async def __aenter__(self) -> Gateway:
         options = self._options
+        gc.set_threshold(_YOUNG, *self._collecting[1:])
         self._server = HttpServer(self, Bounds(options.header_s, options.body_s, options.max_connections))
         await self._server.__aenter__()
         return self
@@ -88,6 +94,7 @@ class Gateway:
     async def __aexit__(self, *_: object) -> None:
         server, self._server = self._server, None
         if server is not None:
+            gc.set_threshold(*self._collecting)
             await asyncio.shield(server.__aexit__())
 
     async def listen(self, listener: socket.socket) -> Callable[[], None]:
@@ -186,6 +193,7 @@ class _Call:
             read, raw = self._body.decoded()
             parsed = self._dialect.parse(self._target, read)
             lineage = self._dialect.lineage(self._target, read)
+            del read  # what is needed of it was taken, and the model may answer for minutes
             ask = self._answer_stream if parsed.stream else self._answer_whole
             await ask(reply, parsed, raw, lineage)
         except BadRequest as exc:

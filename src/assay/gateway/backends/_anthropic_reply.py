@@ -30,14 +30,14 @@ _STOPS = {
 _ERRORS = {"overloaded_error": 529, "api_error": 500, "timeout_error": 504, "rate_limit_error": 429}
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
 
 
-class _Block(msgspec.Struct):
+class _Block(msgspec.Struct, gc=False):
     type: str
     text: str = ""
     thinking: str = ""
@@ -49,14 +49,14 @@ class _Block(msgspec.Struct):
     """Of a streamed reply: the arguments as they came."""
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     content: list[_Block]
     stop_reason: str | None = None
     model: str | None = None
     usage: _Usage | None = None
 
 
-class _EventDelta(msgspec.Struct):
+class _EventDelta(msgspec.Struct, gc=False):
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
@@ -66,7 +66,7 @@ class _EventDelta(msgspec.Struct):
     stop_sequence: str | None = None
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     type: str
     message: dict[str, Any] | None = None
     content_block: dict[str, Any] | None = None

@@ -39,43 +39,43 @@ _TOO_LONG = re.compile(
 )
 
 
-class _PromptDetails(msgspec.Struct):
+class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: Count | None = None
 
 
-class _CompletionDetails(msgspec.Struct):
+class _CompletionDetails(msgspec.Struct, gc=False):
     reasoning_tokens: Count | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
 
 
-class _TokenLogprob(msgspec.Struct):
+class _TokenLogprob(msgspec.Struct, gc=False):
     token: str
     logprob: float
 
 
-class _Logprobs(msgspec.Struct):
+class _Logprobs(msgspec.Struct, gc=False):
     content: list[_TokenLogprob] | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     content: str | list[dict[str, Any]] | None = None
     tool_calls: list[Any] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     message: _Message
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
     token_ids: list[Count] | None = None
 
 
-class _Body(msgspec.Struct):
+class _Body(msgspec.Struct, gc=False):
     choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
     model: str | None = None
     usage: _Usage | None = None

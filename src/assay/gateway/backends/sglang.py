@@ -21,20 +21,20 @@ Id = Annotated[int, msgspec.Meta(ge=0)]
 _PASSED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
 
 
-class _Finish(msgspec.Struct):
+class _Finish(msgspec.Struct, gc=False):
     type: str
     matched: int | str | list[int | str] | None = None
     message: str | None = None
 
 
-class _Meta(msgspec.Struct):
+class _Meta(msgspec.Struct, gc=False):
     finish_reason: _Finish
     output_token_logprobs: list[tuple[float | None, Id, Any]]
     prompt_tokens: int | None = None
     weight_version: str | int | None = None
 
 
-class _Generation(msgspec.Struct):
+class _Generation(msgspec.Struct, gc=False):
     meta_info: _Meta
     output_ids: list[Id] | None = None
 

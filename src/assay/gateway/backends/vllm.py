@@ -22,33 +22,33 @@ Id = Annotated[int, msgspec.Meta(ge=0)]
 _PASSED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
 
 
-class _Entry(msgspec.Struct):
+class _Entry(msgspec.Struct, gc=False):
     logprob: float | None = None
     token_id: int | None = None
     token: str | None = None
 
 
-class _Content(msgspec.Struct):
+class _Content(msgspec.Struct, gc=False):
     content: list[_Entry] | None = None
 
 
-class _Generated(msgspec.Struct):
+class _Generated(msgspec.Struct, gc=False):
     token_ids: list[Id]
     finish_reason: str | None = None
     logprobs: _Content | None = None
     weight_versions: Any = None
 
 
-class _Generation(msgspec.Struct):
+class _Generation(msgspec.Struct, gc=False):
     choices: Annotated[list[_Generated], msgspec.Meta(min_length=1, max_length=1)]
     prompt_token_ids: list[Id] | None = None
 
 
-class _Lists(msgspec.Struct):
+class _Lists(msgspec.Struct, gc=False):
     token_logprobs: list[float | None] | None = None
 
 
-class _Completed(msgspec.Struct):
+class _Completed(msgspec.Struct, gc=False):
     token_ids: list[Id]
     finish_reason: str | None = None
     logprobs: _Lists | None = None
@@ -56,7 +56,7 @@ class _Completed(msgspec.Struct):
     weight_versions: Any = None
 
 
-class _Completion(msgspec.Struct):
+class _Completion(msgspec.Struct, gc=False):
     choices: Annotated[list[_Completed], msgspec.Meta(min_length=1, max_length=1)]
 
 

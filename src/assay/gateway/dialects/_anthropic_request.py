@@ -22,18 +22,18 @@ _TOOL_OWN = {"name", "description", "input_schema"}
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-class _Source(msgspec.Struct):
+class _Source(msgspec.Struct, gc=False):
     type: str
     media_type: str = ""
     data: str = ""
     url: str = ""
 
 
-class _Image(msgspec.Struct):
+class _Image(msgspec.Struct, gc=False):
     source: _Source
 
 
-class _Block(msgspec.Struct):
+class _Block(msgspec.Struct, gc=False):
     type: str
     text: str | None = None
     thinking: str | None = None
@@ -48,7 +48,7 @@ class _Block(msgspec.Struct):
     cache_control: dict[str, Any] | None = None
 
 
-class _ResultContent(msgspec.Struct):
+class _ResultContent(msgspec.Struct, gc=False):
     content: list[_Block]
 
 
@@ -60,34 +60,34 @@ class _Given(NamedTuple):
     where: str
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     role: Literal["user", "assistant", "system"]
     content: str | list[_Block]
 
 
-class _Tool(msgspec.Struct):
+class _Tool(msgspec.Struct, gc=False):
     name: str = ""
     type: str | None = None
     description: str | None = None
     input_schema: dict[str, Any] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     type: str
     name: str | None = None
     disable_parallel_tool_use: bool | None = None
 
 
-class _Format(msgspec.Struct):
+class _Format(msgspec.Struct, gc=False):
     type: str
     schema: dict[str, Any] | None = None
 
 
-class _OutputConfig(msgspec.Struct):
+class _OutputConfig(msgspec.Struct, gc=False):
     format: _Format | None = None
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, gc=False):
     messages: list[_Message]
     model: str = ""
     system: str | list[_Block] | None = None

@@ -30,7 +30,7 @@ _OWN = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfi
 _MODES = {"AUTO": "auto", "VALIDATED": "auto", "MODE_UNSPECIFIED": "auto", "ANY": "required", "NONE": "none"}
 
 
-class _Part(msgspec.Struct, rename="camel"):
+class _Part(msgspec.Struct, rename="camel", gc=False):
     text: str | None = None
     thought: bool | None = None
     thought_signature: str | None = None
@@ -40,39 +40,39 @@ class _Part(msgspec.Struct, rename="camel"):
     file_data: dict[str, Any] | None = None
 
 
-class _Content(msgspec.Struct):
+class _Content(msgspec.Struct, gc=False):
     parts: list[dict[str, Any]] | None = None
     role: Literal["user", "model", "function", "system"] | None = None
 
 
-class _Declaration(msgspec.Struct, rename="camel"):
+class _Declaration(msgspec.Struct, rename="camel", gc=False):
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
     parameters_json_schema: dict[str, Any] | None = None
 
 
-class _Tool(msgspec.Struct, rename="camel"):
+class _Tool(msgspec.Struct, rename="camel", gc=False):
     function_declarations: list[dict[str, Any]] | None = None
 
 
-class _Calling(msgspec.Struct, rename="camel"):
+class _Calling(msgspec.Struct, rename="camel", gc=False):
     mode: str | None = None
     allowed_function_names: list[str] | None = None
 
 
-class _ToolConfig(msgspec.Struct, rename="camel"):
+class _ToolConfig(msgspec.Struct, rename="camel", gc=False):
     function_calling_config: _Calling | None = None
 
 
-class _Generation(msgspec.Struct, rename="camel"):
+class _Generation(msgspec.Struct, rename="camel", gc=False):
     candidate_count: int | None = None
     response_mime_type: str | None = None
     response_schema: dict[str, Any] | None = None
     response_json_schema: Any = None
 
 
-class _Request(msgspec.Struct, rename="camel"):
+class _Request(msgspec.Struct, rename="camel", gc=False):
     contents: list[_Content] | _Content | str
     system_instruction: _Content | str | None = None
     tools: list[dict[str, Any]] | None = None
@@ -199,7 +199,7 @@ class _Messages:
         return call
 
 
-class _Held(msgspec.Struct):
+class _Held(msgspec.Struct, gc=False):
     part: dict[str, Any]
 
     def read(self) -> _Part:

@@ -48,7 +48,7 @@ _SHELL: dict[str, Any] = {
 }
 
 
-class _Item(msgspec.Struct):
+class _Item(msgspec.Struct, gc=False):
     type: str = "message"
     role: Literal["user", "assistant", "system", "developer"] | None = None
     content: str | list[dict[str, Any]] | None = None
@@ -63,7 +63,7 @@ class _Item(msgspec.Struct):
     action: Any = None
 
 
-class _Tool(msgspec.Struct):
+class _Tool(msgspec.Struct, gc=False):
     type: str
     name: str | None = None
     description: str | None = None
@@ -73,22 +73,22 @@ class _Tool(msgspec.Struct):
     tools: list[dict[str, Any]] | None = None
 
 
-class _Format(msgspec.Struct):
+class _Format(msgspec.Struct, gc=False):
     type: str
     name: str | None = None
     schema: dict[str, Any] | None = None
     strict: bool | None = None
 
 
-class _Text(msgspec.Struct):
+class _Text(msgspec.Struct, gc=False):
     format: _Format | None = None
 
 
-class _Reasoning(msgspec.Struct):
+class _Reasoning(msgspec.Struct, gc=False):
     effort: str | None = None
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, gc=False):
     input: str | list[_Item]
     model: str = ""
     instructions: str | None = None

@@ -31,49 +31,49 @@ SAMPLING: Final = frozenset(
 _OWN = {"model", "messages", "tools", "stream", "stream_options", "n"}
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str
     arguments: str = ""
 
 
-class _ToolCall(msgspec.Struct):
+class _ToolCall(msgspec.Struct, gc=False):
     function: _Function
     id: str = ""
 
 
-class _Image(msgspec.Struct):
+class _Image(msgspec.Struct, gc=False):
     url: str
 
 
-class _Part(msgspec.Struct):
+class _Part(msgspec.Struct, gc=False):
     type: str
     text: str | None = None
     image_url: _Image | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[_Part] | None = None
     tool_calls: list[_ToolCall] | None = None
     tool_call_id: str | None = None
 
 
-class _ToolFunction(msgspec.Struct):
+class _ToolFunction(msgspec.Struct, gc=False):
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(msgspec.Struct):
+class _Tool(msgspec.Struct, gc=False):
     type: str
     function: _ToolFunction | None = None
 
 
-class _StreamOptions(msgspec.Struct):
+class _StreamOptions(msgspec.Struct, gc=False):
     include_usage: bool = False
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, gc=False):
     messages: list[_Message]
     model: str = ""
     tools: list[_Tool] | None = None

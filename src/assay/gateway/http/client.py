@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from .messages import Gathered
+from .messages import Gathered, Reading, read_buffer
 
 __all__ = ["BrokenAnswer", "HttpClient", "Patience", "Response", "TooLong"]
 
@@ -62,6 +62,7 @@ class HttpClient:
         start = f"POST {target.translate(_UNFIT).replace(' ', '%20')} HTTP/1.1\r\nHost: {named}\r\n"
         self._start = start.encode("utf-8") + _lines(headers)
         self.patience = patience
+        self._buffer = read_buffer()
         self._idle: list[_Peer] = []
         self._busy: set[_Peer] = set()
         self._tls: ssl.SSLContext | None = None
@@ -115,7 +116,7 @@ class HttpClient:
             self._tls = ssl.create_default_context()
         async with asyncio.timeout(self.patience.connect_s):
             _, peer = await loop.create_connection(
-                lambda: _Peer(loop), self._host, self._port, ssl=self._tls, happy_eyeballs_delay=0.25
+                lambda: _Peer(loop, self._buffer), self._host, self._port, ssl=self._tls, happy_eyeballs_delay=0.25
             )
         return peer
 
@@ -176,12 +177,13 @@ class Response:
         return self._peer.taken()
 
 
-class _Peer(asyncio.Protocol):
+class _Peer(Reading):
     """One connection to the server: one exchange after the other."""
 
     transport: asyncio.Transport
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
+        super().__init__(buffer)
         self._loop = loop
         self._parser = httptools.HttpResponseParser(self)
         self._since = 0.0
@@ -270,7 +272,7 @@ class _Peer(asyncio.Protocol):
     def _framed(self) -> bool:
         return "content-length" in self._headers or "transfer-encoding" in self._headers
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, data: memoryview) -> None:
         if not self._asked or self._complete:
             self.leave()  # nobody asked for that
             return

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 import httptools
 import msgspec
 
-from .messages import Head, Written
+from .messages import Head, Reading, Written, read_buffer
 
 __all__ = ["App", "Bounds", "Call", "HttpServer", "Reply"]
 
@@ -91,6 +91,7 @@ class HttpServer:
         self.most = bounds.connections if files == resource.RLIM_INFINITY else min(bounds.connections, files * 3 // 4)
         self.open: set[_Connection] = set()
         self.date = b""
+        self.buffer = read_buffer()
         self._listeners: set[asyncio.Server] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -148,12 +149,13 @@ class _Asked(msgspec.Struct, frozen=True, gc=False):
     """It is of HTTP/1.0, which knows no chunks."""
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(Reading):
     """One client's connection: reads requests, and answers them one after the other."""
 
     transport: asyncio.Transport
 
     def __init__(self, server: HttpServer, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(server.buffer)
         self.deadline: float | None = None
         self.task: asyncio.Task[None] | None = None
         self.gone = False
@@ -191,7 +193,7 @@ class _Connection(asyncio.Protocol):
         self.resume_writing()
         self._forget()
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, data: memoryview) -> None:
         if self._deaf:
             return
         if self._in_head:
