@@ -14,17 +14,18 @@ Not covered: denial of service by a client with a valid key against its own atte
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 import msgspec
 
 from assay.errors import AssayError
+from assay.garbage import looked_for_seldom
 
 from .dialects import DIALECTS, BadRequest, Dialect, Parsed, Problem, Target, deltas_of
 from .http.messages import Head, Written
@@ -82,20 +83,18 @@ class Gateway:
         self._gate = asyncio.Event()
         self._gate.set()
         self._server: HttpServer | None = None
-        self._collecting = gc.get_threshold()
+        self._until_closed = AsyncExitStack()
 
     async def __aenter__(self) -> Gateway:
         options = self._options
-        gc.set_threshold(_YOUNG, *self._collecting[1:])
-        self._server = HttpServer(self, Bounds(options.header_s, options.body_s, options.max_connections))
-        await self._server.__aenter__()
+        self._until_closed.enter_context(looked_for_seldom(_YOUNG))
+        bounds = Bounds(options.header_s, options.body_s, options.max_connections)
+        self._server = await self._until_closed.enter_async_context(HttpServer(self, bounds))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            gc.set_threshold(*self._collecting)
-            await asyncio.shield(server.__aexit__())
+        self._server = None
+        await asyncio.shield(self._until_closed.aclose())
 
     async def listen(self, listener: socket.socket) -> Callable[[], None]:
         """Serves on a listening socket, which it takes over; call what it returns to end that."""

@@ -19,7 +19,7 @@ from assay.errors import AssayError, LimitReached, ProviderError
 
 from .dialects import Parsed, Problem
 from .forest import Forest, Placement
-from .interface import CallHooks, Exchange, ModelRequest, OnDeltas
+from .interface import CallHooks, Exchange, OnDeltas
 from .model import Answered, Model
 
 __all__ = ["Begun", "Refused", "Session"]
@@ -82,7 +82,6 @@ class Session:
                 await self._gate.wait()
             placement = self.forest.place(parsed.request, lineage)
             parent = placement.parent.id if placement.parent is not None else None
-            _share(parsed.request, placement)
             call_id = await self._hooks.before(parsed.request, parent)
         except LimitReached as exc:
             self.busy -= 1
@@ -148,14 +147,6 @@ class Session:
             certificate=answered.certificate if answered else None,
             lineage=dict(placement.lineage),
         )
-
-
-def _share(request: ModelRequest, placement: Placement) -> None:
-    """Puts the very messages of the call before in place of what the client sent again, which need not be held twice
-    while the model answers."""
-    if placement.parent is not None:
-        known = placement.parent.request.messages[: placement.shared_messages]
-        request.messages[: len(known)] = known
 
 
 def _problem(exc: ProviderError) -> Problem:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import hmac
 import logging
 import secrets
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.errors import BoundaryError, StoreError, UserError
+from assay.garbage import looked_for_seldom
 
 from .assets import POLICY, TYPES, asset, asset_names, index_page
 from .cache import Kept, ViewCache
@@ -160,27 +160,25 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
     from aiohttp import web
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)  # views are many small objects without cycles
-    viewer = Viewer(root, token or secrets.token_urlsafe(24))
-    log = logging.getLogger(f"{__name__}.requests")
-    log.addFilter(_is_ours)
-    server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)
-    runner = web.ServerRunner(server, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, HOST, port)
+    with looked_for_seldom(100_000, 50, 100):  # views are many small objects without cycles
+        viewer = Viewer(root, token or secrets.token_urlsafe(24))
+        log = logging.getLogger(f"{__name__}.requests")
+        log.addFilter(_is_ours)
+        server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        await runner.setup()
         try:
-            await site.start()
-        except OSError as exc:
-            message = f"port {port} of {HOST} cannot be used: {exc.strerror or exc}; choose another with --port"
-            raise UserError(message) from exc
-        viewer.port = runner.addresses[0][1]
-        yield viewer
-    finally:
-        await runner.cleanup()
-        viewer.close()
-        gc.set_threshold(*before)
+            site = web.TCPSite(runner, HOST, port)
+            try:
+                await site.start()
+            except OSError as exc:
+                message = f"port {port} of {HOST} cannot be used: {exc.strerror or exc}; choose another with --port"
+                raise UserError(message) from exc
+            viewer.port = runner.addresses[0][1]
+            yield viewer
+        finally:
+            await runner.cleanup()
+            viewer.close()
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -1,0 +1,19 @@
+"""How often garbage is looked for, and that it is as before once nobody wants it seldom."""
+
+from __future__ import annotations
+
+import gc
+
+from assay.garbage import looked_for_seldom
+
+
+def test_the_most_patient_one_decides_and_what_was_before_comes_back_in_any_order() -> None:
+    before = gc.get_threshold()
+    one, other = looked_for_seldom(90_000), looked_for_seldom(95_000, 50, 100)
+    with one:
+        assert gc.get_threshold() == (90_000, *before[1:])
+        other.__enter__()
+        assert gc.get_threshold() == (95_000, 50, 100)
+    assert gc.get_threshold() == (95_000, 50, 100)
+    other.__exit__(None, None, None)
+    assert gc.get_threshold() == before
