@@ -14,14 +14,16 @@ __all__ = ["read_pairs", "read_value"]
 
 
 def read_value(text: str) -> Any:
-    """What a value says: as JSON (`7`, `true`, `"7"`, `[1, 2]`), as a Python number (`.5`, `1_000`), or the text."""
+    """What a value says: as JSON (`7`, `true`, `"7"`, `[1, 2]`), as a Python number (`.5`, `1_000`), or the text.
+    `null` is the text: an option that is not to be set is left out."""
     readers: tuple[Callable[[str], Any], ...] = (msgspec.json.decode, int, float)
     for read in readers:
         try:
             found = read(text)
         except (ValueError, RecursionError):
             continue
-        return text if isinstance(found, float) and not math.isfinite(found) else found
+        nothing = found is None or (isinstance(found, float) and not math.isfinite(found))
+        return text if nothing else found
     return text
 
 

@@ -75,7 +75,7 @@ def require_whole(root: Path, run: str) -> None:
 
 def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, tell: Tell | None = None
                 ) -> Iterator[TrainingRow]:  # fmt: skip
-    """The rows of every decided attempt of a run, in the order in which the attempts began.
+    """The rows of every decided attempt of a run, by task and attempt.
 
     Raises:
         StoreError: The run is missing, damaged, or was changed.

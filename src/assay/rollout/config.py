@@ -117,9 +117,14 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 def to_toml(config: RunConfig) -> str:
-    """The resolved configuration as the TOML file that reproduces it. Absent means unset."""
+    """The resolved configuration as the TOML file that reproduces it. Absent means unset. Raises `UserError` where an
+    option holds what TOML has no word for, as a list with a null."""
     plain = msgspec.to_builtins(config)
-    return tomli_w.dumps({k: _without_none(v) for k, v in plain.items() if v is not None})
+    try:
+        return tomli_w.dumps({k: _without_none(v) for k, v in plain.items() if v is not None})
+    except TypeError as exc:
+        message = f"this configuration cannot be written as TOML: {exc}"
+        raise UserError(message) from exc
 
 
 def _without_none(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -50,6 +51,23 @@ class Server:
         writer.close()
 
 
+class Echo(Server):
+    """Answers with what it was sent, in pieces of 5,000 bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving.add(asyncio.current_task())
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+        writer.write(OK + f"Content-Length: {len(body)}\r\n\r\n".encode())
+        for begin in range(0, len(body), 5000):
+            writer.write(body[begin : begin + 5000])
+            await asyncio.sleep(0.001)
+        writer.close()
+
+
 @asynccontextmanager
 async def asking(server: Server, most: int = 1000, exchange_s: float = 2.0) -> AsyncIterator[HttpClient]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
@@ -87,6 +105,21 @@ def test_an_answer_is_the_same_in_any_pieces(kind: str, data: st.DataObject) -> 
         assert first.endswith(b"X-Key: k\r\nMore: m\r\nContent-Length: 2\r\n\r\n{}")
 
     asyncio.run(ask())
+
+
+async def test_answers_that_come_at_the_same_time_stay_apart() -> None:
+    choose = random.Random(7)
+    bodies = [choose.randbytes(choose.randrange(1, 90_000)) for _ in range(12)]
+
+    async def asked(client: HttpClient, body: bytes) -> bytes:
+        async with client.post(body, {}) as response:
+            found = b""
+            while piece := await response.piece():
+                found += piece
+            return found
+
+    async with asking(Echo(), most=100_000) as client:
+        assert await asyncio.gather(*(asked(client, body) for body in bodies)) == bodies
 
 
 @pytest.mark.parametrize(

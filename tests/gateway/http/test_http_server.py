@@ -106,6 +106,26 @@ async def test_requests_in_any_pieces_are_answered_in_order(seed: int) -> None:
     assert app.released == 4
 
 
+async def test_what_clients_say_at_the_same_time_stays_apart() -> None:
+    choose = random.Random(7)
+    bodies = [choose.randbytes(choose.randrange(1, 9000)) for _ in range(16)]
+
+    async def told(port: int, body: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        whole = post(body)
+        for begin in range(0, len(whole), 700):
+            writer.write(whole[begin : begin + 700])
+            await asyncio.sleep(0.001)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert f"content-length: {len(body)}".encode() in head.lower()
+        found = await reader.readexactly(len(body))
+        writer.close()
+        return found
+
+    async with served(App()) as port:
+        assert await asyncio.gather(*(told(port, body) for body in bodies)) == bodies
+
+
 async def test_headers_are_named_in_lower_case_and_odd_bytes_are_replaced() -> None:
     app = App()
     async with served(app) as port:

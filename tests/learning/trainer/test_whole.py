@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from assay.errors import StoreError, UserError
 from assay.learning.trainer.checkpoint import Checkpoints, Progress
@@ -135,6 +137,46 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, list[Any]]
     make_model(folder / "made", ["goal 1 down 1 left " * 4], options, seed=0)
     policy = Policy.open(folder / "made", options)
     return policy, rows_of(settings(folder), "demonstrations", policy, rendered=True, system="")
+
+
+def test_a_policy_samples_in_double_precision_and_turns_positions_as_the_trainer_does(taught: Any) -> None:
+    policy, _ = taught
+
+    def sampler(dtype: str, sampler_dtype: str) -> Any:
+        options = structs.replace(policy.options, dtype=dtype, sampler_dtype=sampler_dtype)
+        model = copy.deepcopy(policy.model)
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(getattr(torch, dtype))
+        return Policy(model, policy.folder, options).backend("local:x").tokens._model
+
+    torch = pytest.importorskip("torch")
+    found = {(a, b): sampler(a, b) for a in ("float32", "bfloat16") for b in ("auto", "same", "float64")}
+    own = policy.model.model.rotary_emb.inv_freq
+    assert all(torch.equal(model.model.rotary_emb.inv_freq, own) for model in found.values())
+    assert {key: str(model.dtype) for key, model in found.items()} == {
+        ("float32", "auto"): "torch.float64",
+        ("float32", "same"): "torch.float32",
+        ("float32", "float64"): "torch.float64",
+        ("bfloat16", "auto"): "torch.bfloat16",
+        ("bfloat16", "same"): "torch.bfloat16",
+        ("bfloat16", "float64"): "torch.float64",
+    }
+
+
+def test_a_model_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ModelOptions(hidden=32, layers=1, heads=2, feed_forward=32, device="cpu", thinking=False)
+
+    def cut(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("json.dumps", cut)
+        with pytest.raises(KeyboardInterrupt):
+            make_model(tmp_path / "made", ["goal 1 down"], options, seed=0)
+    assert not (tmp_path / "made").exists()
+    make_model(tmp_path / "made", ["goal 1 down"], options, seed=0)
+    assert Policy.open(tmp_path / "made", options).parameters > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
 
 def test_rows_do_not_depend_on_the_order_in_which_attempts_were_made(taught: Any, tmp_path: Path) -> None:

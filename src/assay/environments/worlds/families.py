@@ -168,7 +168,8 @@ def _pairs(text: Any) -> Any:
     return found
 
 
-def _wrappers(text: str, *, twins: bool) -> list[dict[str, Any]]:
+def _wrappers(given: Any, *, twins: bool) -> list[dict[str, Any]]:
+    text = str(given)  # what reads as a number is no wrapper's name either, and is told so
     if not text and not twins:
         return []
     from .wrappers import parsed

@@ -55,7 +55,8 @@ class Gathered:
 
 
 def read_buffer() -> memoryview:
-    """What the connections of one event loop read into, one after the other."""
+    """What the connections of one event loop read into, one after the other: the loop gives what one of them read to it
+    before it reads for another."""
     return memoryview(bytearray(_READ_BYTES))
 
 
@@ -75,5 +76,5 @@ class Reading(asyncio.BufferedProtocol):
         self.received(self._buffer[:nbytes])
 
     def received(self, data: memoryview) -> None:
-        """Takes in what was read; nothing of it is there any more afterwards."""
+        """Takes in what was read. It must keep no view of `data`, into which the next connection reads."""
         raise NotImplementedError

@@ -34,10 +34,11 @@ class ModelOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """`cpu`, `cuda`, ...; `auto` takes a GPU where there is one."""
     dtype: str = "float32"
     """What weights are trained in: `float32` or `bfloat16`."""
-    sampler_dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    """What the policy's attempts are sampled in. In `float64` a token does not depend on which requests run together
-    (their rounding, 1e-15, is far below what decides a draw), so a training that was killed ends as one that was not.
-    `auto` takes it for models of under 50 million weights on a CPU, and `dtype` for others."""
+    sampler_dtype: Literal["auto", "same", "float64"] = "auto"
+    """What the attempts of `assay improve` are sampled in: `same` as `dtype`, or `float64`, where a token does not
+    depend on which requests run together (their rounding, 1e-15, is far below what decides a draw), so that a training
+    that was killed ends as one that was not. `auto` takes `float64` for float32 models of under 50 million weights on a
+    CPU."""
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Threads that training uses on a CPU; 0 leaves it to PyTorch. Another number may change the last bits."""
     vocabulary: Annotated[int, msgspec.Meta(ge=300, le=65536)] = 768

@@ -74,9 +74,11 @@ class Policy:
 
         import torch
 
-        own = "float64" if runs_small(self.model) else self.options.dtype
-        wanted = own if self.options.sampler_dtype == "auto" else self.options.sampler_dtype
-        model = copy.deepcopy(self.model).to(getattr(torch, wanted))
+        wanted = self.options.sampler_dtype
+        model = copy.deepcopy(self.model)
+        if wanted == "float64" or (wanted == "auto" and self.options.dtype == "float32" and runs_small(model)):
+            for parameter in model.parameters():  # buffers, as what turns positions, stay what the model made them
+                parameter.data = parameter.data.to(torch.float64)
         tokens = LocalBackend(model, name, decode=self.renderer.tokenizer.decode, weight_version=self.version)
         # Said in every request, so that every record says it: this is the distribution that the ratio is taken over.
         return RenderedBackend(tokens, self.renderer, {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0})
@@ -93,13 +95,18 @@ class Policy:
 
 
 def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:
-    """Makes a small Qwen3 of random weights, and a tokenizer from `texts`, in `folder`. The same every time."""
+    """Makes a small Qwen3 of random weights, and a tokenizer from `texts`, in `folder`. The same every time, and whole:
+    cut short it leaves no `folder`, or the one that was there."""
     require_torch()
+    import shutil
+
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    size = write_domain_tokenizer(folder, texts, options.vocabulary)
-    end = open_tokenizer(folder).eos_token_id
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    size = write_domain_tokenizer(partial, texts, options.vocabulary)
+    end = open_tokenizer(partial).eos_token_id
     config = Qwen3Config(
         vocab_size=size, hidden_size=options.hidden, intermediate_size=options.feed_forward,
         num_hidden_layers=options.layers, num_attention_heads=options.heads, num_key_value_heads=options.heads,
@@ -109,10 +116,13 @@ def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
-    model.save_pretrained(folder, safe_serialization=True)
-    described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    model.save_pretrained(partial, safe_serialization=True)
+    described = json.loads((partial / "config.json").read_text(encoding="utf-8"))
     described.pop("transformers_version", None)  # the same folder from the same recipe
-    (folder / "config.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+    (partial / "config.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+    if folder.exists():
+        shutil.rmtree(folder)
+    partial.rename(folder)
 
 
 def require_torch() -> None:

@@ -181,6 +181,5 @@ def tries_of(settings: Settings, run: str) -> list[TaskCount]:
     """How often each task was passed, and how often it was judged; a pass that something speaks against is none."""
     stands = standing(settings.store, run)
     with RunStore.open(settings.store, run) as opened:
-        rows = sorted(deciding(opened.attempts()), key=lambda row: row.attempt)  # not as they happened to be made
-        found = counted(rows, stands)
+        found = counted(deciding(opened.attempts()), stands)
     return list(count_by_task(one.outcome for one in found))
