@@ -36,11 +36,17 @@ def test_no_value_is_an_error_or_a_number_that_is_none(text: str) -> None:
 
 def test_keys_are_given_once_and_values_may_hold_equals_signs() -> None:
     assert read_pairs(["a=1", "b=x=y", "c="], "--knob", "") == {"a": 1, "b": "x=y", "c": ""}
+    assert read_pairs(["python:3.11=scratch"], "--base", "", named=bool) == {"python:3.11": "scratch"}
 
 
 @pytest.mark.parametrize(
     ("pairs", "what"),
-    [(["a"], "'a' is not of the form"), (["=1"], "'=1' is not of the form"), (["a=1", "a=1"], "'a=1' is given twice")],
+    [
+        (["a"], "'a' is not of the form"),
+        (["=1"], "'=1' is not of the form"),
+        (["a-b=1"], "'a-b=1' is not of the form"),
+        (["a=1", "a=1"], "'a=1' is given twice"),
+    ],
 )
 def test_another_form_is_named_with_what_to_write(pairs: list[str], what: str) -> None:
     with pytest.raises(UserError, match=f"--knob: {what}.*; write KEY=VALUE"):

@@ -27,7 +27,14 @@ def read_value(text: str) -> Any:
     return text
 
 
-def read_pairs(pairs: Iterable[str], where: str, form: str, read: Callable[[str], Any] = read_value) -> dict[str, Any]:
+def read_pairs(
+    pairs: Iterable[str],
+    where: str,
+    form: str,
+    *,
+    read: Callable[[str], Any] = read_value,
+    named: Callable[[str], bool] = str.isidentifier,
+) -> dict[str, Any]:
     """The options, by their keys.
 
     Args:
@@ -35,6 +42,7 @@ def read_pairs(pairs: Iterable[str], where: str, form: str, read: Callable[[str]
         where: What they were read from, for an error: `--knob`, or the whole word.
         form: What to write instead, for an error.
         read: Gives a value its meaning.
+        named: Whether a word is a key.
 
     Raises:
         UserError: A pair is of another form, or a key is given twice.
@@ -42,7 +50,7 @@ def read_pairs(pairs: Iterable[str], where: str, form: str, read: Callable[[str]
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals or not key or key in found:
+        if not equals or not named(key) or key in found:
             what = "is given twice" if key in found else "is not of the form key=value"
             message = f"{where}: {pair!r} {what}; {form}"
             raise UserError(message)

@@ -81,7 +81,8 @@ def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
         if name.startswith("max_"):
             limits[name.removeprefix("max_")] = value
         elif _is_mapping(struct, name):
-            data[name] = {**_table(data, name, path), **read_pairs(value, _flag(name), "write it as NAME=VALUE")}
+            pairs = read_pairs(value, _flag(name), "write it as NAME=VALUE", named=bool)  # names of images among them
+            data[name] = {**_table(data, name, path), **pairs}
         else:
             data[name] = value
     if limits:

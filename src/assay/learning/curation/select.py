@@ -115,7 +115,8 @@ def parse_stage(words: str) -> Stage:
         UserError: It does not read as that.
     """
     name, _, rest = words.partition(":") if words.split(":")[0] in SELECTORS else _own(words)
-    options = read_pairs(filter(None, rest.split(",")), f"--where {words}", "write NAME:key=value,key=value", _several)
+    pairs = filter(None, rest.split(","))
+    options = read_pairs(pairs, f"--where {words}", "write NAME:key=value,key=value", read=_several)
     return Stage(name, options)
 
 
