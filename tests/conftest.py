@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from assay import garbage
 from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
@@ -53,6 +55,16 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("../shared/data is not here: tests on real recorded runs need it")
     return folder
+
+
+@pytest.fixture
+def thresholds(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int, int]]:
+    """Python's own `gc` thresholds, set, whatever a server of another test of this process asked for."""
+    before, own = gc.get_threshold(), (700, 10, 10)
+    monkeypatch.setattr(garbage, "_asked", garbage._Asked())
+    gc.set_threshold(*own)
+    yield own
+    gc.set_threshold(*before)
 
 
 @pytest.fixture

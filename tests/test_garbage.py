@@ -7,24 +7,22 @@ import gc
 from assay.garbage import looked_for_seldom
 
 
-def test_the_most_patient_one_decides_and_what_was_before_comes_back_in_any_order() -> None:
-    before = gc.get_threshold()
+def test_the_most_patient_one_decides_and_what_was_before_comes_back_in_any_order(
+    thresholds: tuple[int, int, int],
+) -> None:
     one, other = looked_for_seldom(90_000), looked_for_seldom(95_000, 50)
     with one:
-        assert gc.get_threshold() == (90_000, *before[1:])
+        assert gc.get_threshold() == (90_000, *thresholds[1:])
         other.__enter__()
-        assert gc.get_threshold() == (95_000, 50, before[2])
-    assert gc.get_threshold() == (95_000, 50, before[2])
+        assert gc.get_threshold() == (95_000, 50, thresholds[2])
+    assert gc.get_threshold() == (95_000, 50, thresholds[2])
     other.__exit__(None, None, None)
-    assert gc.get_threshold() == before
+    assert gc.get_threshold() == thresholds
 
 
-def test_a_process_that_looks_for_none_goes_on_so() -> None:
-    before = gc.get_threshold()
+def test_a_process_that_looks_for_none_goes_on_so(thresholds: tuple[int, int, int]) -> None:
     gc.set_threshold(0)
-    try:
-        with looked_for_seldom(90_000):
-            assert gc.get_threshold()[0] == 0
+    with looked_for_seldom(90_000):
         assert gc.get_threshold()[0] == 0
-    finally:
-        gc.set_threshold(*before)
+    assert gc.get_threshold()[0] == 0
+    gc.set_threshold(*thresholds)
