@@ -113,7 +113,7 @@ def ended(store: Path, run: str) -> int:
 def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, tmp_path: Path) -> None:
     _, report = improved
     store = tmp_path / "x" / "store"
-    for until in ("demonstrations", "evaluation-0000", "step-0002"):
+    for until in ("evaluation-0000", "step-0002"):
         process = improve(tmp_path / "x")
         deadline = time.monotonic() + 100
         while not ended(store, f"tiny-0-{until}") and process.poll() is None and time.monotonic() < deadline:
