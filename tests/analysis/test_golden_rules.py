@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.analysis import consistency, integrity
 from assay.analysis.interface import Finding
-from assay.analysis.quotes import stands
-from assay.analysis.subject import Subject, found
 
 COUNTING = {"reward-without-tests", "passed-fewer-than-counted", "patch-not-applied", "verdict-against-reward"}
 pytestmark = pytest.mark.slow
@@ -24,20 +21,20 @@ def audit() -> Any:
 
 
 @cache
-def subjects(folder: Path) -> tuple[Subject, ...]:
-    return tuple(audit().subjects(folder))
+def every(data: Path) -> tuple[tuple[Any, Finding], ...]:
+    """All findings in all recorded runs, with what names each; that their quotes stand there was seen to."""
+    return tuple(pair for subject in audit().subjects(data) for pair in audit().items(subject))
 
 
-def flagged(folder: Path, rules: set[str]) -> Iterator[tuple[str, Finding]]:
-    for subject in subjects(folder):
-        for one in found((*consistency.RULES, *integrity.RULES), subject):
-            assert all(stands(subject.trajectory, quote, subject.texts) for quote in one.quotes)
-            if one.rule in rules:
-                yield f"{Path(subject.trajectory.run).parts[0]} {subject.trajectory.attempt}", one
+def flagged(data: Path, folder: str, rules: set[str]) -> Iterator[tuple[str, Finding]]:
+    for item, one in every(data):
+        run, attempt = item.where.split(" | ")
+        if run.startswith(f"{folder}/") and one.rule in rules:
+            yield f"{Path(run).relative_to(folder).parts[0]} {attempt}", one
 
 
 def test_exactly_six_spark_passes_are_flagged_by_the_counting_rules(shared_data: Path) -> None:
-    its = {name: (one.rule, one.severity) for name, one in flagged(shared_data / "spark-skills", COUNTING)}
+    its = {name: (one.rule, one.severity) for name, one in flagged(shared_data, "spark-skills", COUNTING)}
     assert its == {
         "court-form-filling attempt 0": ("passed-fewer-than-counted", "major"),
         "energy-ac-optimal-power-flow attempt 0": ("passed-fewer-than-counted", "major"),
@@ -49,7 +46,7 @@ def test_exactly_six_spark_passes_are_flagged_by_the_counting_rules(shared_data:
 
 
 def test_what_else_is_counted_differently_is_a_note_with_its_reason(shared_data: Path) -> None:
-    its = dict(flagged(shared_data / "spark-skills", {"counts-disagree"}))
+    its = dict(flagged(shared_data, "spark-skills", {"counts-disagree"}))
     assert {one.severity for one in its.values()} == {"note"}
     assert all("fold the cases of one test into one" in one.summary for one in its.values())
     assert {name.rsplit(" ", 2)[0] for name in its} == {
@@ -59,14 +56,18 @@ def test_what_else_is_counted_differently_is_a_note_with_its_reason(shared_data:
 
 
 def test_exactly_three_swe_smith_reports_are_flagged_by_the_counting_rules(shared_data: Path) -> None:
-    its = [(one.rule, subject) for subject, one in flagged(shared_data / "swe-smith", COUNTING)]
+    its = [(one.rule, subject) for subject, one in flagged(shared_data, "swe-smith", COUNTING)]
     assert {rule for rule, _ in its} == {"patch-not-applied"}
     assert sorted(name.rsplit("_", 1)[1] for _, name in its) == ["53652", "7331", "8316"]
 
 
 def test_the_run_that_read_the_upstream_fix_cites_its_steps(shared_data: Path) -> None:
-    folder = shared_data / "agentlens-bench" / "trajectories" / "astropy__astropy-13236"
-    its = {name: one for name, one in flagged(folder, {"future-history"}) if "sonnet-4.5-pass-24932719213" in name}
+    folder = "agentlens-bench/trajectories/astropy__astropy-13236"
+    its = {
+        name: one
+        for name, one in flagged(shared_data, folder, {"future-history"})
+        if "sonnet-4.5-pass-24932719213" in name
+    }
     (finding,) = its.values()
     assert (finding.severity, finding.reach) == ("critical", "obtained")
     assert finding.steps == (26, 27, 28, 29, 30, 34)
@@ -76,8 +77,8 @@ def test_the_run_that_read_the_upstream_fix_cites_its_steps(shared_data: Path) -
 
 def test_the_published_items_are_drawn_again(shared_data: Path) -> None:
     sample = audit()
-    every = [item for subject in subjects(shared_data) for item, _ in sample.items(subject)]
+    items = [item for item, _ in every(shared_data)]
     kept = sample.json.loads((sample.ROOT / "docs" / "audit.json").read_text())
-    chosen = [*sample.drawn(every), *(sample.Item(**one) for one in kept["adversaries"])]
-    counts = sample.Counter((item.rule, item.severity) for item in every)
+    chosen = [*sample.drawn(items), *(sample.Item(**one) for one in kept["adversaries"])]
+    counts = sample.Counter((item.rule, item.severity) for item in items)
     assert sample.page(chosen, counts, kept) == (sample.ROOT / "docs" / "audit.md").read_text()

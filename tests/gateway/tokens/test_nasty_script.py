@@ -20,6 +20,7 @@ from assay.rollout.redact import Redactor
 from assay.store.blobs import BlobStore
 from assay.store.calls import prompt_ids_of
 from tests.gateway.tokens.imitations import AGENTS
+from tests.gateway.tokens.scoring import assert_scored_alike
 
 pytestmark = pytest.mark.slow
 ODD = '{ "content" : "a b" ,"path":"hello.txt", "mode" : 420 }'
@@ -94,9 +95,7 @@ async def test_every_sampled_token_is_certified_in_one_row_a_branch(
     rows = rows_of(calls).rows
     assert sum(sum(row.mask) for row in rows) == sum(len(call.completion_token_ids or ()) for call in calls)
     for row in rows:
-        for span in row.spans:
-            again = engine.score(row.token_ids[: span.start], row.token_ids[span.start : span.end], {})
-            assert again == pytest.approx(row.logprobs[span.start : span.end], abs=1e-4)
+        assert_scored_alike(engine, row)
     strict = strictly(recorder, renderer)
     counts = f"{len(calls)} calls, {client.changed} changed, {len(rows)} rows, {strict} strictly merged"
     record_property("rows", f"{agent}: {counts}")

@@ -15,6 +15,7 @@ from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.gateway.tokens import TokenModel, rows_of, strict_rows
 from assay.plugins import load
 from assay.settings import Settings
+from tests.gateway.tokens.scoring import assert_scored_alike
 
 pytestmark = pytest.mark.slow
 TURNS, BROKEN, DOUBLE = 12, 5, 3
@@ -77,12 +78,7 @@ async def test_every_sampled_token_is_certified_in_one_row(
     assert len(echoes) >= 5 or harness == "codex"  # which sends every byte back
     (row,) = rows_of(calls).rows
     assert sum(row.mask) == sum(len(call.completion_token_ids) for call in calls)
-    first, last = row.spans[0].start, row.spans[-1].end
-    again = engine.score(row.token_ids[:first], row.token_ids[first:last], {})  # each token after all that is before it
-    for span in row.spans:
-        assert again[span.start - first : span.end - first] == pytest.approx(
-            row.logprobs[span.start : span.end], abs=1e-4
-        )
+    assert_scored_alike(engine, row)
     sent = [(renderer.render(e.request.messages, e.request.tools), e.reply.completion_token_ids) for e in came.answered]
     assert strict_rows(sent) > TURNS // 2
     assert b"turn-10" in came.files["/workspace/log.txt"]
