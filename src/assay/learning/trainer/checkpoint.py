@@ -1,13 +1,11 @@
 """Checkpoints: everything that training goes on from, in a folder that is whole or not there.
 
 A checkpoint is a model's folder as any loader takes it, with the optimiser's state and a page of numbers beside it.
-Tensors are safetensors: nothing is unpickled. It is written under another name, synced, and renamed; a killed writer
-leaves a folder that is not looked at and is swept away by the next one.
+Tensors are safetensors: nothing is unpickled.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,9 @@ from assay.errors import StoreError, boundary
 
 from .optimise import Optimiser
 from .policy import Policy
+from .whole import whole_folder
 
 __all__ = ["Checkpoints", "Progress"]
-
-_PARTIAL = ".partial"
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,19 +51,11 @@ class Checkpoints:
         from safetensors.torch import save_file
 
         final = self.path(progress.stage, progress.step)
-        partial = final.with_name(final.name + _PARTIAL)
-        with boundary(StoreError, f"writing the checkpoint {final}"):
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
-            policy.save(partial)
+        with boundary(StoreError, f"writing the checkpoint {final}"), whole_folder(final) as folder:
+            policy.save(folder)
             if optimiser is not None:
-                save_file(optimiser.state(), partial / "optimiser.safetensors")
-            (partial / "progress.json").write_bytes(msgspec.json.format(msgspec.json.encode(progress)))
-            _sync(partial)
-            if final.exists():
-                shutil.rmtree(final)
-            partial.rename(final)
-            _sync(self.folder)
+                save_file(optimiser.state(), folder / "optimiser.safetensors")
+            (folder / "progress.json").write_bytes(msgspec.json.format(msgspec.json.encode(progress)))
         for old in self.steps(progress.stage)[: -self._kept]:
             shutil.rmtree(self.path(progress.stage, old))
         return final
@@ -112,12 +101,3 @@ class Checkpoints:
         names = [path.name for path in self.folder.iterdir() if path.is_dir()]
         numbers = [name.removeprefix(f"{stage}-") for name in names if name.startswith(f"{stage}-")]
         return sorted(int(number) for number in numbers if number.isdecimal())
-
-
-def _sync(folder: Path) -> None:
-    for path in [*(p for p in folder.iterdir() if p.is_file()), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

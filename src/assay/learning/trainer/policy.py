@@ -18,6 +18,7 @@ from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import LibraryRenderer, open_renderer, open_tokenizer
 
 from .options import ModelOptions
+from .whole import whole_folder
 
 if TYPE_CHECKING:
     import torch
@@ -95,18 +96,19 @@ class Policy:
 
 
 def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:
-    """Makes a small Qwen3 of random weights, and a tokenizer from `texts`, in `folder`. The same every time, and whole:
-    cut short it leaves no `folder`, or the one that was there."""
+    """Makes a small Qwen3 of random weights, and a tokenizer from `texts`, in `folder`: whole, and the same every
+    time."""
     require_torch()
-    import shutil
+    with whole_folder(folder) as partial:
+        _make_model(partial, texts, options, seed)
 
+
+def _make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    size = write_domain_tokenizer(partial, texts, options.vocabulary)
-    end = open_tokenizer(partial).eos_token_id
+    size = write_domain_tokenizer(folder, texts, options.vocabulary)
+    end = open_tokenizer(folder).eos_token_id
     config = Qwen3Config(
         vocab_size=size, hidden_size=options.hidden, intermediate_size=options.feed_forward,
         num_hidden_layers=options.layers, num_attention_heads=options.heads, num_key_value_heads=options.heads,
@@ -116,13 +118,10 @@ def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
-    model.save_pretrained(partial, safe_serialization=True)
-    described = json.loads((partial / "config.json").read_text(encoding="utf-8"))
+    model.save_pretrained(folder, safe_serialization=True)
+    described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     described.pop("transformers_version", None)  # the same folder from the same recipe
-    (partial / "config.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
-    if folder.exists():
-        shutil.rmtree(folder)
-    partial.rename(folder)
+    (folder / "config.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
 
 
 def require_torch() -> None:

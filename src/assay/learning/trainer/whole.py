@@ -1,0 +1,37 @@
+"""Folders that are whole or not there: written under another name, synced, and renamed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["whole_folder"]
+
+
+@contextmanager
+def whole_folder(final: Path) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `final` at the end.
+
+    Whoever is killed on the way leaves what was there, or nothing, and a folder that the next one sweeps away.
+    """
+    partial = final.with_name(final.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    yield partial
+    _sync([*(path for path in partial.iterdir() if path.is_file()), partial])
+    if final.exists():
+        shutil.rmtree(final)
+    partial.rename(final)
+    _sync([final.parent])
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
