@@ -55,6 +55,16 @@ def test_rewritten_arguments_still_go_on_with_the_answer() -> None:
     assert (placement.parent.id, placement.branch, placement.cause, placement.shared_messages) == ("c1", "c1", None, 2)
 
 
+def test_what_is_said_again_is_held_once() -> None:
+    forest = Forest()
+    grown(forest)
+    first, second = forest.node("c1"), forest.node("c2")
+    assert second.request.messages[2] is first.answer
+    assert [id(m) for m in second.request.messages[:2]] == [id(m) for m in first.request.messages]
+    ask(forest, "c3", [*second.request.messages, calling("t2", '{"a":1}'), told("t2")], calling("t3"))
+    assert forest.node("c3").request.messages[4] is not second.answer  # rewritten: what the client said is kept
+
+
 def test_exact_echo_is_shared_too() -> None:
     forest = Forest()
     grown(forest)

@@ -12,7 +12,7 @@ import pytest
 from assay.errors import StoreError
 from assay.records import SCHEMA_VERSION, Noted
 from assay.store import RunStore, audit, query, seal
-from assay.store.database import MIGRATIONS
+from assay.store.database import LOG_BYTES, MIGRATIONS, PAGE_BYTES
 
 pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).parent / "golden" / "version_0.sqlite"
@@ -59,6 +59,18 @@ def test_a_writer_migrates_version_0_in_place_and_goes_on(golden: Path) -> None:
     assert audit(golden, "golden") == ()
     seal(golden, "golden")
     assert query(golden, "SELECT max(length) FROM trajectories").rows == ((4,),)
+
+
+def sizes(store: RunStore) -> tuple[int, int]:
+    """Bytes of a page of a run's file, and of the log that it may have."""
+    pages = [int(store.raw().execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_size", "wal_autocheckpoint")]
+    return pages[0], pages[0] * pages[1]
+
+
+def test_a_log_may_be_as_long_whatever_the_pages_of_its_file(golden: Path) -> None:
+    with RunStore.create(golden, "new", {}) as new, RunStore.open(golden, "golden", write=True) as old:
+        assert sizes(new) == (PAGE_BYTES, LOG_BYTES)
+        assert sizes(old) == (512, LOG_BYTES)
 
 
 READ = """

@@ -148,14 +148,15 @@ class Forest:
 
     def _kept(self, placement: Placement, request: ModelRequest) -> ModelRequest:
         """The request with the very objects of the call that it shares messages with, so that each is held once."""
-        relative = placement.parent
         again = self._asked.get(hash((placement.keys[-1], placement.tools))) if placement.keys else None
-        if again is not None:
-            relative = self._nodes[again]
+        relative = placement.parent if again is None else self._nodes[again]
         if relative is None:
             return request
-        known = relative.request.messages
-        shared = _alike(known, request.messages) if again is not None else min(placement.shared_messages, len(known))
+        known, shared = relative.request.messages, placement.shared_messages
+        if again is not None:
+            shared = _alike(known, request.messages)
+        elif shared > len(known) and relative.answer is not None:
+            known = [*known, relative.answer]
         messages = known[:shared] + request.messages[shared:]
         tools = relative.request.tools if relative.request.tools == request.tools else request.tools
         return replace(request, messages=messages, tools=tools)

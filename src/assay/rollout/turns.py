@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,18 +29,27 @@ SHOWN = 65_536
 _DECODE = msgspec.json.Decoder().decode
 
 
+class _Turn(NamedTuple):
+    """A reply that waits for what it led to."""
+
+    started: float | None
+    answer: dict[str, Any]
+    tool_calls: tuple[ToolCall, ...]
+
+
 class Turns:
     """The open turns of one attempt; `on_step` is told of each step when it is recorded."""
 
     def __init__(self, recorder: Recorder, on_step: Callable[[Step], None] | None = None) -> None:
         self._recorder = recorder
         self._on_step = on_step
-        self._open: OrderedDict[str, ModelCall] = OrderedDict()
+        self._open: OrderedDict[str, _Turn] = OrderedDict()
 
     def answered(self, call: ModelCall) -> None:
         """Opens a turn; `call` is as it was recorded. One whose client was gone is none."""
-        if call.delivered and answer_of(call) is not None:
-            self._open[call.id] = call
+        answer = answer_of(call)
+        if call.delivered and answer is not None:
+            self._open[call.id] = _Turn(call.started, answer, tool_calls_of(answer))
         if len(self._open) > MOST_OPEN:
             self._close(next(iter(self._open)), (), None)
 
@@ -52,9 +61,9 @@ class Turns:
             messages: The request's, as the client sent them.
             state: The environment's digest now.
         """
-        if parent is not None and parent in self._open:
-            calls = tool_calls_of(answer_of(self._open[parent]) or {})
-            self._close(parent, self._observations(calls, messages), state)
+        turn = self._open.get(parent or "")
+        if parent is not None and turn is not None:
+            self._close(parent, self._observations(turn.tool_calls, messages), state)
 
     def close(self, state: str | None) -> None:
         """Closes every turn; of the last of them `state` is what it left."""
@@ -62,19 +71,19 @@ class Turns:
             self._close(next(iter(self._open)), (), state if len(self._open) == 1 else None)
 
     def _close(self, call_id: str, seen: tuple[Observation, ...], state: str | None) -> None:
-        call = self._open.pop(call_id)
-        message = answer_of(call) or {}
+        turn = self._open.pop(call_id)
+        message = turn.answer
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         step = Step(
             index=self._recorder.steps,
             actor="agent",
             message=text_of(message.get("content")) or None,
             reasoning=reasoning if isinstance(reasoning, str) else None,
-            tool_calls=tool_calls_of(message),
+            tool_calls=turn.tool_calls,
             observations=seen,
-            call=call.id,
+            call=call_id,
             state=state,
-            started=call.started,
+            started=turn.started,
             ended=time.time(),
         )
         self._recorder.step(step, clean=True)

@@ -176,16 +176,14 @@ def shared_prefix(one: bytes, other: bytes) -> int:
     same, most = 0, min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
-    near = max(0, most - _CLOSING)
-    if one[:near] == other[:near]:
-        same = near
-    while most - same > 1:
-        middle = (same + most) // 2
+    middle = max(0, most - _CLOSING)
+    while most - same > _CLOSING:
         if one[same:middle] == other[same:middle]:
             same = middle
         else:
             most = middle
-    return same
+        middle = (same + most) // 2
+    return same + _alike(one[same:most], other[same:most], "little")
 
 
 def shared_suffix(one: bytes, other: bytes, limit: int) -> int:
@@ -196,13 +194,19 @@ def shared_suffix(one: bytes, other: bytes, limit: int) -> int:
     ends = (len(one), len(other))
     if one[ends[0] - most :] == other[ends[1] - most :]:
         return most
-    while most - same > 1:
+    while most - same > _CLOSING:
         middle = (same + most) // 2
         if one[ends[0] - middle : ends[0] - same] == other[ends[1] - middle : ends[1] - same]:
             same = middle
         else:
             most = middle
-    return same
+    return same + _alike(one[ends[0] - most : ends[0] - same], other[ends[1] - most : ends[1] - same], "big")
+
+
+def _alike(one: bytes, other: bytes, order: Literal["little", "big"]) -> int:
+    """How many bytes two that differ, as long as each other, have in common at their beginning (`little`) or end."""
+    differ = int.from_bytes(one, order) ^ int.from_bytes(other, order)
+    return ((differ & -differ).bit_length() - 1) // 8
 
 
 def rebuild(calls: Mapping[str, ModelCall], call: ModelCall, side: Side, blobs: BlobStore) -> bytes | None:

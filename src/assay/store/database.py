@@ -20,9 +20,12 @@ from assay.records import SCHEMA_VERSION
 
 __all__ = ["SCHEMA_OF", "WriterLock", "connect", "is_written", "schema", "store_errors"]
 
-LOG_PAGES = 8192
-"""Pages (of 4 KiB) that the log may have before they are written to the file: many chains write the same pages again
-and again, and each is then written there once."""
+PAGE_BYTES = 16 * 1024
+"""Of a new file. An event has some KiB: in pages of 4 KiB most of them spill into a second one, and four times as many
+pages are written."""
+LOG_BYTES = 32 * 1024 * 1024
+"""What the log may hold before it is written to the file: many chains write the same pages again and again, and each is
+then written there once."""
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -84,7 +87,8 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
         try:
             connection = _brought_forward(connection, path, write=write)
             connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+            page_bytes = int(connection.execute("PRAGMA page_size").fetchone()[0])
+            connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page_bytes}")
             if not write:
                 connection.execute("PRAGMA query_only=1")
         except BaseException:
@@ -96,6 +100,7 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
 def _created(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
