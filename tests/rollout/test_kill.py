@@ -96,7 +96,7 @@ def test_second_writer_is_refused_while_the_first_lives(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own needs root: run the suite as root to try a full one")
 def test_full_disk_stops_the_run_and_resume_finishes_it(tmp_path: Path) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)], check=True)
     try:
         assert start(tmp_path).wait() != 0
         with RunStore.open(tmp_path, "long") as run:
