@@ -61,9 +61,8 @@ class Turns:
             messages: The request's, as the client sent them.
             state: The environment's digest now.
         """
-        turn = self._open.get(parent or "")
-        if parent is not None and turn is not None:
-            self._close(parent, self._observations(turn.tool_calls, messages), state)
+        if parent is not None and parent in self._open:
+            self._close(parent, self._observations(self._open[parent].tool_calls, messages), state)
 
     def close(self, state: str | None) -> None:
         """Closes every turn; of the last of them `state` is what it left."""

@@ -176,7 +176,7 @@ def shared_prefix(one: bytes, other: bytes) -> int:
     same, most = 0, min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
-    middle = max(0, most - _CLOSING)
+    middle = most - _CLOSING
     while most - same > _CLOSING:
         if one[same:middle] == other[same:middle]:
             same = middle
