@@ -10,6 +10,7 @@ a backend whose sandbox is a plain folder can pass too. Each opens its own works
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.environments.interface import Backend, Change, Mount, Workspace, WorkspaceSpec
+from assay.environments.interface import Backend, Change, Mount, PipedExec, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 
 __all__ = ["PROPERTIES", "Finding", "Property", "check_backend"]
@@ -465,7 +466,29 @@ async def isolation_is_said(backend: Backend, spec: WorkspaceSpec) -> None:
         _expect(box.spec.workdir == spec.workdir, "the specification is kept")
 
 
+async def two_sandboxes_are_joined_by_pipes(backend: Backend, spec: WorkspaceSpec) -> None:
+    """What one command writes is what another, in a second sandbox, reads, both ways at once."""
+    async with _Opened(backend, spec) as asking, _Opened(backend, spec) as answering:
+        if not (isinstance(asking, PipedExec) and isinstance(answering, PipedExec)):
+            return
+        (there_out, there_in), (back_out, back_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        try:
+            ask = asking.exec_piped(
+                ["/bin/sh", "-c", "echo ping; read line; echo $line >&2"], back_out, there_in, timeout_s=20
+            )
+            answer = answering.exec_piped(
+                ["/bin/sh", "-c", "read line; echo $line-pong; exit 7"], there_out, back_in, timeout_s=20
+            )
+            asked, answered = await asyncio.gather(ask, answer)
+        finally:
+            for fd in (there_out, there_in, back_out, back_in):
+                os.close(fd)
+        _expect(asked.stderr == "ping-pong\n" and asked.stdout == "", "the answer arrives", asked)
+        _expect(answered.exit_code == 7, "the exit code is that of the command", answered)
+
+
 PROPERTIES: tuple[Property, ...] = (
+    two_sandboxes_are_joined_by_pipes,
     streams_and_exit_code_are_kept_apart,
     words_are_not_given_to_a_shell,
     missing_and_unrunnable_commands_have_their_codes,

@@ -31,6 +31,7 @@ __all__ = [
     "Mount",
     "PackedState",
     "PacksStates",
+    "PipedExec",
     "ProcessInfo",
     "ResourceLimits",
     "Session",
@@ -320,6 +321,41 @@ class MeasuresMemory(Protocol):
 
     async def memory_bytes(self) -> int:
         """Resident bytes of everything that runs in it now. Raises `EnvironmentFailure` as `Session.exec`."""
+        ...
+
+
+@runtime_checkable
+class PipedExec(Protocol):
+    """A workspace that can join a command to another process: its standard input and output are the caller's."""
+
+    async def exec_piped(
+        self,
+        command: Sequence[str],
+        stdin: int,
+        stdout: int,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+    ) -> ExecResult:
+        """Runs one command whose standard input and output are descriptors of the caller's, to its end.
+
+        Two processes in two sandboxes are joined by two pipes: the kernel bounds what is in flight, and nothing else is
+        shared. Whoever reads must bound what it takes: `ResourceLimits.output_mib` counts standard error alone.
+
+        Args:
+            command: Run as it is.
+            stdin: Open for reading; duplicated, the caller closes its own.
+            stdout: Open for writing; duplicated, the caller closes its own. `ExecResult.stdout` is empty.
+            cwd: As in `Session.exec`.
+            env: As in `Session.exec`.
+            timeout_s: As in `Session.exec`.
+            show_bytes: As in `Session.exec`, of standard error.
+
+        Raises:
+            EnvironmentFailure: As `Session.exec`.
+        """
         ...
 
 

@@ -18,7 +18,7 @@ from ._event import (
     StepTaken,
     VerdictGiven,
 )
-from ._evidence import Channel, Evidence, Verdict, VerdictKind, VerdictStatus
+from ._evidence import Channel, Evidence, Separation, Verdict, VerdictKind, VerdictStatus
 from ._isolation import Hold, Isolation, IsolationName, LimitHold
 from ._step import Actor, Observation, Step, ToolCall, Truncation
 from ._task import Check, EnvironmentSpec, Limits, Message, Oracle, Task
@@ -52,6 +52,7 @@ __all__ = [
     "Observation",
     "Oracle",
     "RawBody",
+    "Separation",
     "Step",
     "StepTaken",
     "Task",

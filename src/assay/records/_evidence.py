@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Channel", "Evidence", "Verdict", "VerdictKind", "VerdictStatus"]
+__all__ = ["Channel", "Evidence", "Separation", "Verdict", "VerdictKind", "VerdictStatus"]
 
 Channel = Literal["gateway", "audit", "state"]
 VerdictKind = Literal["outcome", "process", "safety", "integrity"]
 VerdictStatus = Literal["pass", "fail", "unknown", "error"]
+Separation = Literal["no-agent-code", "separate", "same-user", "same-process", "unknown"]
+"""How far the deciding process was kept from code that the agent wrote, strongest first (see `Verdict.separation`)."""
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,3 +55,8 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """The named rewards that the task's own verifier wrote, if it wrote any."""
     marks: tuple[str, ...] = ()
     """What was neutralised or found suspicious while judging, in stable short names."""
+    separation: Separation = "unknown"
+    """How far the process that decided was kept from what the agent wrote: `no-agent-code` (nothing of it was
+    executed), `separate` (it ran in a sandbox of its own), `same-user`, `same-process`, or `unknown` (not observed)."""
+    separations: dict[Separation, int] = {}
+    """Number of deciding tests by grade, where a check decides by several; `separation` is the weakest of them."""

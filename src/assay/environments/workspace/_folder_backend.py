@@ -294,6 +294,26 @@ class FolderWorkspace:
             spill=spill,
         )
 
+    async def exec_piped(
+        self,
+        command: Sequence[str],
+        stdin: int,
+        stdout: int,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+    ) -> ExecResult:
+        """See `interface.PipedExec.exec_piped`."""
+        session = self.live()
+        self._watch.wake()
+        words = self._backend.words(self._tree.folder, self.spec, command)
+        place = self._map(cwd) if cwd else None
+        return await session.exec_piped(
+            words, stdin, stdout, cwd=place, env=env, timeout_s=timeout_s, show_bytes=show_bytes
+        )
+
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See `interface.Session.processes`."""
         return await self.live().processes()

@@ -244,6 +244,24 @@ class NamespacesWorkspace:
             note = "the sandbox ran out of memory, init included; it was started again on the same files\n"
             return ExecResult(-signal.SIGKILL, "", note, time.monotonic() - started, killed_by="memory")
 
+    async def exec_piped(
+        self,
+        command: Sequence[str],
+        stdin: int,
+        stdout: int,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+    ) -> ExecResult:
+        """See `interface.PipedExec.exec_piped`."""
+        session = await self._awake()
+        self._watch()
+        return await session.exec_piped(
+            command, stdin, stdout, cwd=cwd, env=env, timeout_s=timeout_s, show_bytes=show_bytes
+        )
+
     async def _revived(self, session: InitSession) -> bool:
         """Whether the sandbox died of its memory limit, and goes on now: a command's doing, not the machine's."""
         async with self._changing:

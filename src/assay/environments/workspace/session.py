@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -74,6 +74,34 @@ class InitSession:
         spill: SpillTarget | None = None,
     ) -> ExecResult:
         """See `interface.Session.exec`."""
+        source = _stdin(stdin)
+        try:
+            return await self._run(command, (source, None), cwd, env, _Keep(timeout_s, show_bytes, spill))
+        finally:
+            os.close(source)
+
+    async def exec_piped(
+        self,
+        command: Sequence[str],
+        stdin: int,
+        stdout: int,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+    ) -> ExecResult:
+        """See `interface.PipedExec.exec_piped`."""
+        return await self._run(command, (stdin, stdout), cwd, env, _Keep(timeout_s, show_bytes, None))
+
+    async def _run(
+        self,
+        command: str | Sequence[str],
+        pipes: tuple[int, int | None],
+        cwd: str | None,
+        env: Mapping[str, str] | None,
+        keep: _Keep,
+    ) -> ExecResult:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         if not argv or any("\0" in part for part in argv):
             problem = "a command needs at least one word and no NUL"
@@ -84,10 +112,10 @@ class InitSession:
             "cwd": cwd or self._defaults.workdir,
             "env": {**self._defaults.env, **(env or {})},
         }
-        call = _Call(self, show_bytes, spill, self._defaults.output_mib * 1024 * 1024)
+        call = _Call(self, keep.show_bytes, keep.spill, self._defaults.output_mib * 1024 * 1024)
         self.running += 1
         try:
-            return await call.run(request, stdin, timeout_s)
+            return await call.run(request, pipes, keep.timeout_s)
         finally:
             self.running -= 1
             call.close()
@@ -201,6 +229,14 @@ class InitSession:
         self.channel.close()
 
 
+class _Keep(NamedTuple):
+    """How long a command may run, and what is kept of its output."""
+
+    timeout_s: float | None
+    show_bytes: int
+    spill: SpillTarget | None
+
+
 class _Call:
     """One exec under way."""
 
@@ -220,15 +256,15 @@ class _Call:
             self._out.pause()
             self._err.pause()
 
-    async def run(self, request: dict[str, Any], stdin: bytes, timeout_s: float | None) -> ExecResult:
-        source = _stdin(stdin)
+    async def run(self, request: dict[str, Any], pipes: tuple[int, int | None], timeout_s: float | None) -> ExecResult:
+        source, target = pipes
+        out = self._out.write_end if target is None else target
         started = time.monotonic()
         try:
-            future = self._session.channel.post(request, (source, self._out.write_end, self._err.write_end))
+            future = self._session.channel.post(request, (source, out, self._err.write_end))
         except OSError as exc:
             return ExecResult(126, "", f"cannot run: {exc.strerror}\n", 0.0)
         finally:
-            os.close(source)
             self._out.close_write_end()
             self._err.close_write_end()
         number = self._session.channel.last_id
