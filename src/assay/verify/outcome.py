@@ -14,6 +14,7 @@ from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
 from assay.errors import AssayError, BoundaryError, VerifierError, boundary
 from assay.records import Check, Task, Verdict, digest_record
+from assay.verdicts import FLAKY
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
 
@@ -96,6 +97,6 @@ def _agree(rounds: list[CheckResult]) -> CheckResult:
         score=None,
         reason=f"flaky: {len(rounds)} repetitions say {said}",
         evidence=cited,
-        marks=(*marks, "flaky"),
+        marks=tuple(sorted({*marks, FLAKY})),
     )
     return CheckResult(verdict, evidence)

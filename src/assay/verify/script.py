@@ -102,7 +102,7 @@ class ScriptCheck:
             verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
             duration_s=round(time.monotonic() - started, 6),
             rewards=left.rewards.values,
-            marks=tuple(sorted(set(marks))),
+            marks=tuple(sorted({*marks, *ruling.marks})),
         )
         return CheckResult(verdict, tuple(cited.items))
 
@@ -208,7 +208,7 @@ async def _run(
         cited.processes("test script ended", alive)
     await workspace.kill_all()
     left = await collect(workspace)
-    marks = [*findings.marks, *left.marks, *_marks_of(left.records), *(("left_processes",) if alive else ())]
+    marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,
@@ -222,17 +222,6 @@ async def _run(
         demand="script",
     )
     return facts, tuple(marks), left
-
-
-def _marks_of(records: tuple[dict[str, object], ...]) -> tuple[str, ...]:
-    """What the recorded test runs show to be wrong."""
-    forged = any("must fail did not fail" in str(record.get("problems")) for record in records)
-    named = {
-        "always_equal": any(record.get("always_equal") for record in records),
-        "forged": forged,
-        "not_whole": any(record.get("problems") for record in records) and not forged,
-    }
-    return tuple(name for name, holds in named.items() if holds)
 
 
 def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:
