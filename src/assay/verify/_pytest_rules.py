@@ -11,7 +11,7 @@ from typing import NamedTuple
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
 
-__all__ = ["PytestFacts", "PytestRuling", "rule"]
+__all__ = ["PytestFacts", "PytestRuling", "came_to_no_result", "rule"]
 
 
 class PytestFacts(NamedTuple):
@@ -70,6 +70,11 @@ def rule(facts: PytestFacts) -> PytestRuling:
         lost = f"{len(missing)} of the wanted tests did not run: {missing[0]}" if missing else "no test ran"
         return PytestRuling("fail", 0.0, lost)
     return _doubted(facts, len(good))
+
+
+def came_to_no_result(facts: PytestFacts) -> bool:
+    """Returns whether the run gave no report, did not end, or is not whole."""
+    return facts.report is None or facts.timed_out or bool(facts.problems)
 
 
 def _doubted(facts: PytestFacts, passed: int) -> PytestRuling:

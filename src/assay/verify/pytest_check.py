@@ -27,7 +27,7 @@ from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspa
 from assay.errors import TaskError, VerifierError
 from assay.records import Verdict, digest_bytes
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._pytest_rules import PytestFacts, rule
+from assay.verify._pytest_rules import PytestFacts, came_to_no_result, rule
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import Planted
@@ -44,6 +44,7 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.script import recorded
+from assay.verify.unjudgeable import NO_RESULT
 
 __all__ = ["PytestCheck", "PytestParameters", "TestMount"]
 
@@ -127,6 +128,7 @@ class PytestCheck:
         _cite(cited, run)
         ruling = rule(facts)
         marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ())}
+        marks |= {NO_RESULT} if ruling.score is None and came_to_no_result(facts) else set()
         verdict = Verdict(
             check=given.check.name,
             kind="outcome",
