@@ -19,8 +19,10 @@ from .names import (
     AGENT_MADE_UNJUDGEABLE,
     AS_ASKED,
     FLAKY,
+    HOST_FAILED,
     IMPORTED,
     MARKS,
+    NO_RESULT,
     REVERIFICATIONS,
     REWARD_OVERRULED,
     Reverification,
@@ -31,15 +33,17 @@ from .names import (
     recorded_check,
     reverification_check,
 )
-from .separation import SEPARATIONS, meets, weakest
+from .separation import SEPARATIONS, grade_of, grade_recorded, meets, weakest
 from .trust import OUTCOME_CLASSES, OutcomeClass, Trust, assess, outcome_class_of, trust_of
 
 __all__ = [
     "AGENT_MADE_UNJUDGEABLE",
     "AS_ASKED",
     "FLAKY",
+    "HOST_FAILED",
     "IMPORTED",
     "MARKS",
+    "NO_RESULT",
     "OUTCOME_CLASSES",
     "REVERIFICATIONS",
     "REWARD_OVERRULED",
@@ -52,6 +56,8 @@ __all__ = [
     "assess",
     "current_verdicts",
     "current_verdicts_of",
+    "grade_of",
+    "grade_recorded",
     "is_imported",
     "is_imported_record",
     "is_own_praise",

@@ -14,8 +14,10 @@ __all__ = [
     "AGENT_MADE_UNJUDGEABLE",
     "AS_ASKED",
     "FLAKY",
+    "HOST_FAILED",
     "IMPORTED",
     "MARKS",
+    "NO_RESULT",
     "REVERIFICATIONS",
     "REWARD_OVERRULED",
     "Reverification",
@@ -34,6 +36,11 @@ AS_ASKED = "as_asked"
 FLAKY = "flaky"
 REWARD_OVERRULED = "reward_overruled"
 AGENT_MADE_UNJUDGEABLE = "agent_made_unjudgeable"
+"""Mark of a `fail`: the check comes to a result without the agent's changes, and to none with them."""
+HOST_FAILED = "host_failed"
+"""Mark: there is positive evidence that the host failed."""
+NO_RESULT = "no_result"
+"""Mark: judging ended without a result that a status could rest on."""
 
 Reverification = Literal["disagree", "flaky", "cannot", "agree"]
 """Result of judging a stored state again; of several checks the first in this order stands for the attempt."""
@@ -43,7 +50,9 @@ MARKS: dict[str, str] = {
     IMPORTED: "another system gave this verdict",
     AS_ASKED: "judged in the agent's living sandbox, as the task's own settings ask",
     FLAKY: "repetitions or rounds of the same check gave different statuses",
-    AGENT_MADE_UNJUDGEABLE: "the agent's own doing prevented the verification",
+    AGENT_MADE_UNJUDGEABLE: "the check comes to a result without the agent's changes, and to none with them",
+    HOST_FAILED: "there is positive evidence that the host failed",
+    NO_RESULT: "judging ended without a result that a status could rest on",
     "agree": "judging the stored state again gave the recorded status",
     "disagree": "judging the stored state again gave another status in all rounds",
     "cannot": "the stored state could not be judged again",
