@@ -81,7 +81,8 @@ class Cited:
 def code_digest() -> str:
     """The content address of the checks' own code."""
     here = Path(__file__).parent
-    return digest_bytes((stage(here).digest + stage(here.parent / "code").digest).encode())
+    folders = (here, here.parent / "code", here.parent / "verdicts")
+    return digest_bytes("".join(stage(folder).digest for folder in folders).encode())
 
 
 def verifier_digest(kind: str, parameters: dict[str, Any], files: str | None) -> str:
