@@ -28,8 +28,12 @@ class ScriptFacts(NamedTuple):
     records: tuple[dict[str, object], ...]
     reports: tuple[TestReport, ...]
     left_running: int
+    orphans: int
+    """Processes that outlived the program that started them, and ended while the script ran."""
     untrusted: tuple[str, ...]
     demand: Demand
+    allowed: tuple[str, ...] = ()
+    """Names of suspicions that are part of this task's honest solutions."""
 
 
 class Ruling(NamedTuple):
@@ -42,7 +46,7 @@ class Ruling(NamedTuple):
 
 def rule_literally(facts: ScriptFacts) -> Ruling:
     """Harbor's own meaning: the reward file alone decides."""
-    if not facts.rewards.values:
+    if not facts.rewards.values or facts.rewards.unusable:
         return Ruling("error", None, facts.rewards.problem or "no reward was written")
     value = headline(facts.rewards.values)
     status: VerdictStatus = "pass" if value >= 1 else "fail"
@@ -59,6 +63,8 @@ def rule(facts: ScriptFacts) -> Ruling:
         if against:
             return Ruling("fail", 0.0, f"{against}; {problem}")
         return Ruling("unknown", None, f"{problem}; the test script ended with exit code {facts.exit_code}{_by(facts)}")
+    if facts.rewards.unusable and not against:
+        return Ruling("error", None, f"one of two reward files cannot be used: {facts.rewards.problem}")
     value = headline(facts.rewards.values)
     if value < 1:
         return Ruling("fail", _score(value), f"reward {value:g}" + (f"; {against}" if against else ""))
@@ -107,6 +113,7 @@ def _doubt(facts: ScriptFacts) -> str | None:
         (facts.rewards.problem is not None, str(facts.rewards.problem)),
         (facts.exit_code != 0, f"the test script ended with exit code {facts.exit_code}{_by(facts)}"),
         (facts.left_running > 0, f"{facts.left_running} processes were still running when the test script ended"),
+        (facts.orphans > 0 and not facts.records and "orphaned_processes" not in facts.allowed, _orphaned(facts)),
         (not _demanded(facts), _missing(facts)),
         (bool(facts.untrusted), f"changed files reach for {', '.join(facts.untrusted)}"),
     )
@@ -123,6 +130,13 @@ def _demanded(facts: ScriptFacts) -> bool:
     if facts.demand == "report":
         return _passed(facts) > 0 or any(report.counts.passed for report in facts.reports)
     return True
+
+
+def _orphaned(facts: ScriptFacts) -> str:
+    return (
+        f"{facts.orphans} processes outlived the program that started them while the script ran, and nothing but the "
+        "reward tells how it ended (allow = ['orphaned_processes'] accepts it)"
+    )
 
 
 def _missing(facts: ScriptFacts) -> str:
