@@ -26,7 +26,7 @@ import msgspec
 
 from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
-from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
+from assay.environments.interface import Change, CountsOrphans, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import TaskError
 from assay.records import Verdict
 from assay.verdicts import NO_RESULT
@@ -203,14 +203,17 @@ async def _run(
     cited.findings(findings)
     name = f"{TESTS}/{Path(parameters.script or 'test.sh').name}"
     argv = [*parameters.interpreter, name]
+    before = await _orphans(workspace)
     result = await workspace.exec(argv, timeout_s=parameters.timeout_s, spill=given.blobs)
     cited.execution(argv, workspace.spec.workdir, result)
     alive = () if result.timed_out else await left_running(workspace)
     if alive:
         cited.processes("test script ended", alive)
+    orphans = await _orphans(workspace) - before
     await workspace.kill_all()
     left = await collect(workspace)
     marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
+    marks += ["orphaned_processes"] if orphans else []
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,
@@ -220,10 +223,16 @@ async def _run(
         records=left.records,
         reports=reports,
         left_running=len(alive),
+        orphans=orphans,
         untrusted=(*findings.untrusted(parameters.allow), *left.marks),
         demand="script",
+        allowed=parameters.allow,
     )
     return facts, tuple(marks), left
+
+
+async def _orphans(workspace: Workspace) -> int:
+    return await workspace.orphans() if isinstance(workspace, CountsOrphans) else 0
 
 
 def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:
