@@ -16,7 +16,7 @@ import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import facts, init, mounts, privileges, seccomp
+from . import counts, facts, init, mounts, privileges, seccomp
 from . import syscalls as sys_
 from .base import write_skeleton
 from .cgroups import Control, Group
@@ -63,9 +63,13 @@ def take_root(work: str = "/tmp") -> None:
 class Boxes:
     """Everything the launcher holds."""
 
-    def __init__(self, scratch: str, *, separate: bool, generation: int = 0) -> None:
+    def __init__(self, scratch: str, limits: dict[str, int], *, separate: bool, generation: int = 0) -> None:
         self.separate = separate
         """Whether many ids are mapped (the launcher is root)."""
+        self._owners = counts.Owners() if separate else None
+        shared = self._owners is None or not self._owners.available
+        self.counted = limits if shared else {}
+        """Counted limits of the host that sandboxes share, by name; empty where each has an owner of its own."""
         self.control = Control("/host/sys/fs/cgroup", delegated=not separate)
         self.alive: dict[int, Box] = {}
         self.fates: dict[int, int] = {}
@@ -206,7 +210,7 @@ class Boxes:
         group = self.control.make(memory, cpus) if memory is not None or cpus is not None else None
         flags = SPACES | (sys_.NEWNET if request["network"] == "none" else 0)
         read, write = os.pipe2(os.O_CLOEXEC)
-        pid = sys_.clone(flags)
+        pid = self._owners.clone(flags) if self._owners is not None else sys_.clone(flags)
         if pid == 0:
             os.close(write)
             _become(self, request, control, read)
@@ -325,6 +329,7 @@ def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.sock
     os.setsid()
     sys_.unshare(sys_.NEWCGROUP)
     made = mounts.build(_plan(request, user, separate=boxes.separate))
+    counts.write_limits(request["counts"], f"{mounts.NEW_ROOT}{counts.FOLDER}")
     mounts.enter()
     sys_.set_hostname(request["hostname"])
     if request["network"] == "none":
