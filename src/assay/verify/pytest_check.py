@@ -186,7 +186,10 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
     facts = _facts(_of_tests(plan, names), told, ())
-    facts = facts._replace(problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)))
+    facts = facts._replace(
+        problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)),
+        timed_out=facts.timed_out or "worker_late" in run.marks,
+    )
     ruling = rule(facts)
     return _Part(ruling, frozenset({*run.findings.marks, *ruling.marks, *run.marks}), names, run.grade)
 
