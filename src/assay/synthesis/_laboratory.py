@@ -25,6 +25,7 @@ from ._tree import SourceTree
 __all__ = ["WORKSPACE", "Laboratory", "write_tree"]
 
 WORKSPACE = "/workspace"
+PROGRAMS = "/tmp/programs"
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
 
@@ -121,6 +122,32 @@ class Laboratory:
             for chunk in _chunks(jobs, self._places):
                 group.create_task(self._run_chunk(chunk, repetition, found))
         return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
+
+    async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float) -> bytes:
+        """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`.
+
+        Args:
+            programs: Files that are laid into one folder; the first one is started.
+            request: What it reads.
+            wall_s: Seconds after which it is ended.
+
+        Returns:
+            What it wrote before its end; empty where it wrote nothing.
+        """
+        workspace = await self._idle.get()
+        try:
+            for program in programs:
+                await workspace.write(f"{PROGRAMS}/{program.name}", program.read_bytes())
+            await workspace.write(f"{PROGRAMS}/request.json", request)
+            command = [PYTHON, f"{PROGRAMS}/{programs[0].name}", f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json"]
+            await workspace.exec(command, env={"PYTHONHASHSEED": "0"}, timeout_s=wall_s)
+            await workspace.kill_all()
+            return await workspace.read(f"{PROGRAMS}/reply.json")
+        except (OSError, ValueError):
+            return b""
+        finally:
+            # The program may have been ended while files were changed.
+            self._idle.put_nowait(await self._afresh(workspace))
 
     async def _run_chunk(self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult]) -> None:
         workspace, pending = await self._idle.get(), [chunk]
