@@ -11,7 +11,7 @@ from types import CodeType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
 from package_functions import replace_body  # type: ignore[import-not-found]
-from value_shapes import CONTAINERS, PLAIN, Shapes, TooLarge, fields_of, fingerprint  # type: ignore[import-not-found]
+from value_shapes import CONTAINERS, PLAIN, Shapes, TooLarge, fields_of, fingerprint, type_name  # type: ignore[import-not-found]
 
 MOST_RECORDED = 200
 """Calls of one entry point in one test whose values are looked at; the others are counted."""
@@ -141,7 +141,7 @@ class EntryRecorder:
             if type(answer) in (bool, type(None)) and any(self._is_answer(a) for a in (*args, *kwargs.values())):
                 calls.compared += 1
         except BaseException as exc:
-            kind = f"raise {type(exc).__name__}"
+            kind = f"raise {type_name(type(exc))}"
             raise
         finally:
             self._depth -= 1
