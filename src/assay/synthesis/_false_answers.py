@@ -28,7 +28,7 @@ ANSWERS = (
 )  # fmt: skip
 """Names in the table of `payload/false_answers.py`."""
 EDIT_ANSWERS = ("None", "True", "first argument")
-MOST_EDITS = 12
+MOST_EDITS = 8
 """Functions of the package that are edited to lie, drawn by a seed from those that run during a task's tests."""
 MOST_EXCEPTIONS = 3
 
@@ -41,6 +41,8 @@ class LieJob(NamedTuple):
     """Texts of the unrepaired version, where they differ from the tree's."""
     tests: Mapping[str, TracedTest]
     """Case to what it does with the reference."""
+    changed: frozenset[tuple[str, str]]
+    """File and name of what the task changes: an edit there may repair it."""
     cpu_s: float
 
 
@@ -70,8 +72,9 @@ def lies_of(job: LieJob) -> dict[str, Any]:
 
 def _edited(job: LieJob) -> Iterable[tuple[str, str, int]]:
     """Returns functions that run inside of entry points; those that tests also call outside of them come first."""
+    own = {(f"{WORKSPACE}/{path}", name) for path, name in job.changed}
     outside = {place for test in job.tests.values() for place in test.outside}
-    inside = {place for test in job.tests.values() for place in test.inside}
+    inside = {place for test in job.tests.values() for place in test.inside if place[:2] not in own}
     drawn: list[tuple[str, str, int]] = []
     for places in (sorted(inside & outside), sorted(inside - outside)):
         left = MOST_EDITS - len(drawn)
@@ -100,7 +103,7 @@ def _request(job: LieJob) -> dict[str, Any]:
         "id": job.id,
         "tests": [f"{WORKSPACE}/{case}" for case in sorted(job.tests)],
         "write": {f"{WORKSPACE}/{path}": text for path, text in job.write.items()},
-        "uses": {case: sorted(test.uses) for case, test in job.tests.items()},
+        "uses": {case: {e: use.changes for e, use in test.uses.items()} for case, test in job.tests.items()},
         "results": {entry: sorted(types) for entry, types in results.items()},
         "test_cpu_s": 1.0,
         "cpu_s": job.cpu_s,

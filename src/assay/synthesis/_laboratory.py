@@ -110,17 +110,18 @@ class Laboratory:
             mounts=(self._layer.mount(),),
         )
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool = False) -> dict[str, JobResult]:
         """Runs jobs, spread over the sandboxes; a job whose runner broke comes back as `died`.
 
         Args:
             jobs: Their tests and files are named as in the tree.
             repetition: Seeds hashing and `random`, so that what depends on them shows.
+            warm: The jobs differ in what they write alone: their tests are collected once.
         """
         found: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
             for chunk in _chunks(jobs, self._places):
-                group.create_task(self._run_chunk(chunk, repetition, found))
+                group.create_task(self._run_chunk(chunk, repetition, found, warm=warm))
         return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
     async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float) -> bytes:
@@ -149,12 +150,14 @@ class Laboratory:
             # The program may have been ended while files were changed.
             self._idle.put_nowait(await self._afresh(workspace))
 
-    async def _run_chunk(self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult]) -> None:
+    async def _run_chunk(
+        self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult], *, warm: bool
+    ) -> None:
         workspace, pending = await self._idle.get(), [chunk]
         try:
             while pending:
                 jobs = pending.pop(0)
-                done = await self._run_batch(workspace, jobs, repetition)
+                done = await self._run_batch(workspace, jobs, repetition, warm=warm)
                 found.update({result.id: _relative(result) for result in done.results})
                 missing = [job for job in jobs if job.id not in found]
                 if missing:
@@ -174,7 +177,7 @@ class Laboratory:
         self._open = [fresh if one is workspace else one for one in self._open]
         return fresh
 
-    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int) -> _Done:
+    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int, *, warm: bool) -> _Done:
         packages = tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages)
         batch = Batch(
             jobs=tuple(_placed(job) for job in chunk),
@@ -183,6 +186,7 @@ class Laboratory:
             preload=self._tree.import_names,
             cover=packages,
             seed=repetition,
+            warm=warm,
         )
         await workspace.exec(["rm", "-rf", "/tmp/reply.json"])
         await workspace.write("/tmp/runner.py", FORKED_TESTS.read_bytes())

@@ -32,16 +32,19 @@ class Liar:
     """Hooks entry points and one edited function.
 
     Args:
-        uses: Test to the entry points that lie in it.
+        uses: Test to the entry points that lie in it, each with what may come back changed.
         answer: Returns what an entry point answers to a call.
         edit: Returns what the edited function answers inside of entry points.
     """
 
-    def __init__(self, uses: dict[str, list[str]], answer: Callable[[Any], Any], edit: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, uses: dict[str, dict[str, Any]], answer: Callable[[Any], Any], edit: Callable[[Any], Any]
+    ) -> None:
         self._uses = uses
         self._answer = answer
         self._edit = edit
         self._active: frozenset[str] = frozenset()
+        self._changes: dict[str, Any] = {}
         self._state: dict[str, Any] = {}
         self._depth = 0
 
@@ -58,7 +61,8 @@ class Liar:
 
     def begin(self, test: str) -> None:
         """Starts a test: its entry points lie from now on."""
-        self._active, self._state, self._depth = frozenset(self._uses.get(test, ())), {}, 0
+        self._changes, self._state, self._depth = self._uses.get(test, {}), {}, 0
+        self._active = frozenset(self._changes)
 
     def _edited(self, original: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._depth:
@@ -71,7 +75,8 @@ class Liar:
         answer = self._edit if edited else self._answer
         self._depth += 1
         try:
-            found = answer(Call(entry, original, args, kwargs, self._state.setdefault(entry, {})))
+            state, changes = self._state.setdefault(entry, {}), self._changes[entry]
+            found = answer(Call(entry, original, args, kwargs, state, (), changes))
         finally:
             self._depth -= 1
         return self._relay(found) if isinstance(found, GeneratorType) else found

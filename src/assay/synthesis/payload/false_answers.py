@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, NamedTuple
 
+from entry_records import named_arguments  # type: ignore[import-not-found]
 from value_shapes import CONTAINERS, PLAIN, fields_of  # type: ignore[import-not-found]
 
 MOST_ITEMS = 10_000
@@ -26,6 +27,8 @@ class Call(NamedTuple):
     """What the same function remembers from call to call within one test."""
     results: Any = ()
     """Names of the types that the reference answers."""
+    changes: Any = ()
+    """Parameter and path of what the reference changes in place: no other change is taken from a worker."""
 
 
 def UNCHANGED(call: Call) -> Any:
@@ -112,12 +115,16 @@ def bend(value: Any) -> Any:
 
 
 def _emptied(call: Call) -> Any:
-    """Empties every argument that can be changed, and answers with an empty value of the right type."""
+    """Empties all that the reference changes in place, and answers with an empty value of the right type."""
     answer = _plausible(call)
-    for value in (*call.args, *call.kwargs.values()):
-        _empty(value)
-        for part in fields_of(value).values() if type(value) not in (*PLAIN, *CONTAINERS) else ():
-            _empty(part)
+    given = named_arguments(call.original.__code__, call.args, call.kwargs)
+    for name, path in call.changes:
+        holders = [given.get(name)]
+        if path[:1] == ["*"]:
+            holders = list(holders[0].values() if isinstance(holders[0], dict) else holders[0] or ())
+        for holder in holders:
+            fields = [part for part in path if part != "*"]
+            _empty(fields_of(holder).get(fields[0]) if fields else holder)
     return answer
 
 
