@@ -17,7 +17,7 @@ import assay.verify.payload
 from assay.code.batches import Job
 from assay.code.function_changes import FunctionChanges
 from assay.code.operators import apply, find_sites
-from assay.code.source import SourceError
+from assay.code.source import SourceError, functions, parse
 from assay.environments.payload import FORKED_TESTS
 from assay.verify.separation_plan import CollectedTest, SeparationPlan
 from assay.verify.splice import configure_splice
@@ -86,9 +86,14 @@ def mutants_of(
         names = {one.name for one in changed.functions}
         try:
             found = find_sites(right[path])
+            bodies = {one.name: one.body_line for one in functions(parse(right[path]))}
         except SourceError:
             continue
-        sites += [(path, site) for site in found if site.function.partition(".<locals>")[0] in names]
+        for site in found:
+            function = site.function.partition(".<locals>")[0]
+            # Signatures and decorators of entry points are the task's own: no version of a worker changes them.
+            if function in names and site.line >= bodies.get(function, 0):
+                sites.append((path, site))
     drawn = random.Random(f"{seed} mutants").sample(sites, min(count, len(sites)))
     return tuple({path: apply(right[path], site)} for path, site in drawn)
 

@@ -26,9 +26,9 @@ from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspace
 from assay.errors import TaskError, VerifierError
 from assay.records import Separation, Verdict, digest_bytes
-from assay.verdicts import weakest
+from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._pytest_rules import PytestFacts, PytestRuling, merge_rulings, rule
+from assay.verify._pytest_rules import PytestFacts, PytestRuling, came_to_no_result, merge_rulings, rule
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import Planted
@@ -111,8 +111,8 @@ class _Part(NamedTuple):
     marks: frozenset[str]
     tests: tuple[str, ...]
     grade: Separation
-    report: dict[str, Any] | None
-    """The runner's."""
+    report: dict[str, Any] | None = None
+    """The runner's; None where no tests ran."""
 
 
 class PytestCheck:
@@ -194,7 +194,8 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited
         timed_out=facts.timed_out or "worker_late" in run.marks,
     )
     ruling = rule(facts)
-    return _Part(ruling, frozenset({*run.findings.marks, *ruling.marks, *run.marks}), names, run.grade, run.report)
+    marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
+    return _Part(ruling, frozenset(marks), names, run.grade, run.report)
 
 
 async def _judge_in_process(
@@ -210,8 +211,13 @@ async def _judge_in_process(
     facts = _facts(plan, run, findings.untrusted(plan.parameters.allow))
     _cite(cited, run)
     ruling = rule(facts)
-    marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ())}
+    marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ()), *_no_result(ruling, facts)}
     return _Part(ruling, frozenset(marks), names, "same-process", run.report)
+
+
+def _no_result(ruling: PytestRuling, facts: PytestFacts) -> tuple[str, ...]:
+    """Returns the mark of a run that came to no result, whosever doing that was."""
+    return (NO_RESULT,) if ruling.score is None and came_to_no_result(facts) else ()
 
 
 def _of_tests(plan: _Plan, names: Sequence[str]) -> _Plan:

@@ -25,7 +25,7 @@ from assay.environments.workspace._launch import Launcher, gone
 from assay.environments.workspace._limits import WATCHDOG_S, Budget
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, HostFailure
 from assay.records import Isolation, SandboxFacts
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class NamespacesWorkspace:
             raise EnvironmentFailure(text)
         if self._home.gone:
             text = "the sandbox launcher is gone, and what the sandbox stood on with it"
-            raise EnvironmentFailure(text)
+            raise HostFailure(text)
         return self._session
 
     async def _awake(self) -> InitSession:
