@@ -4,6 +4,7 @@ When a task is made, `record_calls` and `programs_of` turn its tests into progra
 makes a `CallPlan` or says why there is none. When an attempt is judged: `judge_by_calls`.
 """
 
+from .deciding import CalledTests, call_plans, judge_called_tests
 from .judge import CallsResult, judge_by_calls
 from .power import CallRefusal, PowerQuestion, measure_power
 from .programs import CallPlan, CallProgram, programs_of
@@ -14,11 +15,14 @@ __all__ = [
     "CallPlan",
     "CallProgram",
     "CallRefusal",
+    "CalledTests",
     "CallsResult",
     "PowerQuestion",
     "RecordRequest",
     "ReferenceFix",
+    "call_plans",
     "judge_by_calls",
+    "judge_called_tests",
     "measure_power",
     "programs_of",
     "read_fixes",

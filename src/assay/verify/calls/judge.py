@@ -1,8 +1,10 @@
 """Judges a final state by calls on fresh inputs; nothing that the agent wrote runs in the process that decides.
 
 The inputs are drawn here, after the agent's processes are dead. The worker's sandbox holds the final state, answers and
-is closed; only then does the reference answer, in a sandbox of the task's image. The judge is this process: it reads
-both answers as data (`answers`). Covered: tests read, patched or answered by heart; a worker that lies about anything.
+is closed; only then is the reference written into a sandbox of the task's image, where it answers. The judge is this
+process: it reads both answers as data (`answers`).
+
+Covered: tests read, patched or answered by heart; a worker that lies about anything.
 Not covered: a wrong reference, and behaviour that no drawn input shows.
 """
 
@@ -18,8 +20,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
-from assay.records import digest_record
+from assay.records import SandboxFacts, digest_record
 from assay.verify.sanitise import opened, require_mounts
+from assay.verify.separation import facts_of
 
 from .answers import Answer, describe_answer, same_answer
 from .draw import draw_inputs
@@ -56,7 +59,10 @@ class CallsResult(NamedTuple):
     differing: int
     data: dict[str, Any]
     """Evidence: the seed, the counts and the first differences; plain JSON data."""
-    marks: tuple[str, ...] = ()
+    worker: SandboxFacts = SandboxFacts()
+    """Of the sandbox that held the final state."""
+    reference: SandboxFacts = SandboxFacts()
+    """Of the sandbox that held the reference alone."""
 
 
 async def judge_by_calls(
@@ -86,9 +92,13 @@ async def judge_by_calls(
     require_mounts(backend)
     began, seed = time.monotonic(), seed or secrets.token_bytes(SEED_BYTES)
     inputs, questions = draw_questions(plan, seed)
-    answers = await _answer_by_worker(backend, spec, state, plan, questions)
-    fair = await answer_by_reference(backend, spec, plan, list(enumerate(inputs)), fixes)
-    return _ruling(plan, seed, inputs, _Answers(questions, answers, fair), time.monotonic() - began)
+    # Opened first, so that no number of a namespace or device can be used twice: the reference itself comes later.
+    async with opened(backend, calls_spec(spec)) as reference:
+        answers, worker = await _answer_by_worker(backend, spec, state, plan, questions)
+        fair = await answer_by_reference(reference, plan, list(enumerate(inputs)), fixes)
+    result = _ruling(plan, seed, inputs, _Answers(questions, answers, fair))
+    data = {**result.data, "duration_s": round(time.monotonic() - began, 3)}
+    return result._replace(data=data, worker=worker, reference=fair.facts)
 
 
 def draw_questions(plan: CallPlan, seed: bytes) -> tuple[list[CallProgram], list[CallsQuestion]]:
@@ -109,15 +119,14 @@ class _Answers(NamedTuple):
 
 async def _answer_by_worker(
     backend: Backend, spec: WorkspaceSpec, state: Snapshot, plan: CallPlan, questions: Sequence[CallsQuestion]
-) -> dict[int, Answer]:
+) -> tuple[dict[int, Answer], SandboxFacts]:
     request = CallRequest((), plan.imports, plan.roots, program_s=WORKER_S)
     async with opened(backend, calls_spec(spec), state) as workspace:
-        return await answer_calls(workspace, [(q.number, q.program) for q in questions], request, hash_seed=0)
+        answers = await answer_calls(workspace, [(q.number, q.program) for q in questions], request)
+        return answers, await facts_of(workspace)
 
 
-def _ruling(
-    plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _Answers, duration_s: float
-) -> CallsResult:
+def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _Answers) -> CallsResult:
     right = given.reference.answers
     wrong: dict[int, Answer | None] = {}
     for question in given.questions:
@@ -136,7 +145,6 @@ def _ruling(
         "differing": len(wrong),
         "dropped": dict(given.reference.dropped),
         "differences": [_witness(inputs[n], right[n], wrong[n]) for n in sorted(wrong)[:MAX_WITNESSES]],
-        "duration_s": round(duration_s, 3),
     }
     if wrong:
         reason = f"{len(wrong)} of {len(right)} fresh inputs are answered otherwise than by the reference"

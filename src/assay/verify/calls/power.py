@@ -89,7 +89,8 @@ async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestio
     draft = question.draft
     count = max(MIN_DRAWN, min(MAX_DRAWN, DRAWN_EACH * len(draft.programs)))
     inputs, source = _inputs_of_each(draft.programs, count, seed)
-    fair = await answer_by_reference(backend, spec, draft, list(enumerate(inputs)), question.fixes)
+    async with opened(backend, calls_spec(spec)) as reference:
+        fair = await answer_by_reference(reference, draft, list(enumerate(inputs)), question.fixes)
     asked = [(n, inputs[n]) for n in fair.answers]
     request = CallRequest((), draft.imports, draft.roots, program_s=2 * REFERENCE_S)
     wrong = []

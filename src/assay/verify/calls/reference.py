@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.code.preserving import PRESERVING
-from assay.environments.interface import Backend, Workspace, WorkspaceSpec
+from assay.environments.interface import Workspace
 from assay.errors import TaskError
-from assay.verify.sanitise import opened
+from assay.records import SandboxFacts
+from assay.verify.separation import facts_of
 
 from .answers import Answer, same_answer
 from .programs import CallPlan, CallProgram
-from .sandboxes import CallRequest, answer_calls, calls_spec, put_texts
+from .sandboxes import CallRequest, answer_calls, put_texts
 
 __all__ = ["FairAnswers", "ReferenceFix", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts"]
 
@@ -45,6 +46,8 @@ class FairAnswers(NamedTuple):
 
     answers: dict[int, Answer]
     dropped: Counter[str]
+    facts: SandboxFacts = SandboxFacts()
+    """Of the sandbox that the reference answered in."""
 
 
 def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
@@ -81,24 +84,26 @@ async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -
 
 
 async def answer_by_reference(
-    backend: Backend,
-    given: WorkspaceSpec,
-    plan: CallPlan,
-    inputs: Sequence[tuple[int, CallProgram]],
-    fixes: Sequence[ReferenceFix],
+    workspace: Workspace, plan: CallPlan, inputs: Sequence[tuple[int, CallProgram]], fixes: Sequence[ReferenceFix]
 ) -> FairAnswers:
-    """Asks the reference twice, in a sandbox of the task's image that shares nothing writable with any other.
+    """Asks the reference twice.
 
     The second time it is rewritten without a change of behaviour, and runs with another hash seed.
+
+    Args:
+        workspace: A sandbox of the task's image in which nothing ran, with the spec of `calls_spec`.
+        plan: What is imported, and which exceptions and tolerance the tests have.
+        inputs: Numbered inputs.
+        fixes: The reference; it is written into the sandbox here, not before.
     """
     request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S)
-    async with opened(backend, calls_spec(given)) as workspace:
-        texts = await reference_texts(workspace, fixes)
-        await put_texts(workspace, texts)
-        first = await answer_calls(workspace, inputs, request, hash_seed=0)
-        await put_texts(workspace, rewritten(texts))
-        second = await answer_calls(workspace, inputs, request, hash_seed=1)
-    return fair_answers([number for number, _ in inputs], first, second, plan)
+    texts = await reference_texts(workspace, fixes)
+    await put_texts(workspace, texts)
+    first = await answer_calls(workspace, inputs, request, hash_seed=0)
+    await put_texts(workspace, rewritten(texts))
+    second = await answer_calls(workspace, inputs, request, hash_seed=1)
+    fair = fair_answers([number for number, _ in inputs], first, second, plan)
+    return fair._replace(facts=await facts_of(workspace))
 
 
 def rewritten(texts: Mapping[str, bytes]) -> dict[str, bytes]:
