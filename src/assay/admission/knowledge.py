@@ -47,7 +47,7 @@ _STARTS_OTHERS = (
 )
 """Programs that start others as files in the workspace say: what a verifier runs by them is not known."""
 _RUNS_PYTEST = re.compile(rf"py\.?test|{_STARTS_OTHERS}")
-_READS_REPORTS = re.compile(rf"(?i:ctrf|junit|\.xml|report)|{_STARTS_OTHERS}")
+_READS_REPORTS = re.compile(rf"(?i:ctrf|junit|xml)|{_STARTS_OTHERS}")
 MOST_VERIFIER_TEXT = 1 << 20
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -44,8 +44,10 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """The most memory that the verifier was seen to use, where it was measured."""
     holds: bool | None = None
     """Of a circumstance: whether it was seen to hold; None where nothing shows it."""
+    members: tuple[str, ...] = ()
+    """Names of the probes that share this attempt."""
     covers: tuple[str, ...] = ()
-    """Names of the probes that this attempt made unnecessary: it stands for them."""
+    """Those of them that this attempt made unnecessary: it stands for them."""
     separation: Separation = "unknown"
     """How far the deciding process was kept from the agent's code, by the deciding verdict."""
     output: str = ""
@@ -119,7 +121,8 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
         output=_last_line(facts) if probe.group in ("completeness", "strictness") and row.outcome != "pass" else "",
         told=_told(facts),
     )
-    return msgspec.structs.replace(observed, covers=_covers(store, probe, observed, facts))
+    members = tuple(member.name for member in probe.members)
+    return msgspec.structs.replace(observed, members=members, covers=_covers(store, probe, observed, facts))
 
 
 def _covers(store: RunStore, probe: Probe, observed: Observed, facts: list[Evidence]) -> tuple[str, ...]:

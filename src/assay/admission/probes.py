@@ -59,6 +59,7 @@ GROUPS: dict[str, str] = {
 FIRST = "oracle.1"
 BLIND = "cheat.blind-replay"
 SHORTCUT = "cheat.shortcut"
+LEFT_OUT = "left out by --quick"
 NO_SANDBOX = "the task's world runs no agent code: there is no sandbox to do this in"
 ATTEMPTS = 39
 """What a task's battery is planned for, unless more mutants or variants are asked for, or an attempt that several
@@ -189,7 +190,7 @@ def _each_circumstance(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterato
     for one in circumstances(spec, cache):
         name = f"oracle.{one.name}"
         if plan.config.quick:
-            yield Untried(name, "completeness", "left out by --quick")
+            yield Untried(name, "completeness", LEFT_OUT)
         elif one.missing is not None:
             yield Untried(name, "completeness", one.missing)
         elif not one.as_always:
@@ -222,7 +223,7 @@ def _each_cheat(plan: _Plan, knowledge: Knowledge, verification: Verification) -
         name = f"cheat.{cheat.name}"
         why_not = cheat.applies(knowledge)
         if plan.config.quick and not cheat.quick:
-            yield Untried(name, "cheat", "left out by --quick")
+            yield Untried(name, "cheat", LEFT_OUT)
         elif why_not is not None:
             yield Untried(name, "cheat", why_not)
         else:
@@ -230,7 +231,7 @@ def _each_cheat(plan: _Plan, knowledge: Knowledge, verification: Verification) -
 
 
 def _rewrites(plan: _Plan, known: Known | None, planned: int) -> Iterator[Probe | Untried]:
-    left_out = "left out by --quick" if plan.config.quick else "asked for none"
+    left_out = LEFT_OUT if plan.config.quick else "asked for none"
     room = ATTEMPTS - planned - 1  # the control
     variants_most = plan.config.most_variants(room)
     most: dict[Group, int] = {
@@ -304,7 +305,7 @@ def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Unt
 def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Untried]:
     most = config.most_mutants(ATTEMPTS)
     if hooks.perturb is None or not most:
-        reason = "the world gives no `perturb`" if hooks.perturb is None else "left out by --quick"
+        reason = "the world gives no `perturb`" if hooks.perturb is None else LEFT_OUT
         yield Untried("sensitivity", "sensitivity", reason)
         return
     for number, (name, calls) in enumerate(list(hooks.perturb.items())[:most], 1):
