@@ -9,6 +9,7 @@ import msgspec
 from assay.records import AttemptEnded, Evidence, EvidenceAdded, Separation, Verdict, VerdictGiven, VerdictStatus
 from assay.rollout.plan import Verification
 from assay.store import AttemptRow, RunStore
+from assay.verdicts import REWARD_OVERRULED
 
 from .knowledge import changes_in
 from .probes import Group, Probe
@@ -132,8 +133,8 @@ def _covers(store: RunStore, probe: Probe, observed: Observed, facts: list[Evide
         reversed_tests = any(f.data.get("order") == "reversed" for f in facts if f.kind == "test_report")
         shown = tuple(name for name in names if name != "oracle.test-order" or reversed_tests)
         return shown if observed.passed and observed.holds else ()
-    if observed.outcome != "fail":
-        return ()
+    if observed.outcome != "fail" or REWARD_OVERRULED in observed.marks:
+        return ()  # a reward that was written and not believed: by which member, only its own attempt shows
     snapshot = next((f for f in reversed(facts) if f.kind == "snapshot"), None)
     if probe.cleared_by == "no change" and (snapshot is None or changes_in(snapshot, store.blobs) != ()):
         return ()

@@ -29,8 +29,9 @@ from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestSt
 from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import TaskError
 from assay.records import Verdict
+from assay.verdicts import NO_RESULT
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._script_rules import Demand, ScriptFacts, rule, rule_literally
+from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.rewards import Left, collect
@@ -92,6 +93,7 @@ class ScriptCheck:
         ruling = rule_literally(facts) if parameters.literal else rule(facts)
         if parameters.literal:
             marks = (*marks, "literal")
+        marks = (*marks, NO_RESULT) if ruling.score is None and came_to_no_result(facts) else marks
         verdict = Verdict(
             check=given.check.name,
             kind="outcome",
@@ -102,7 +104,7 @@ class ScriptCheck:
             verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
             duration_s=round(time.monotonic() - started, 6),
             rewards=left.rewards.values,
-            marks=tuple(sorted(set(marks))),
+            marks=tuple(sorted({*marks, *ruling.marks})),
         )
         return CheckResult(verdict, tuple(cited.items))
 
@@ -208,7 +210,7 @@ async def _run(
         cited.processes("test script ended", alive)
     await workspace.kill_all()
     left = await collect(workspace)
-    marks = [*findings.marks, *left.marks, *_marks_of(left.records), *(("left_processes",) if alive else ())]
+    marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,
@@ -222,17 +224,6 @@ async def _run(
         demand="script",
     )
     return facts, tuple(marks), left
-
-
-def _marks_of(records: tuple[dict[str, object], ...]) -> tuple[str, ...]:
-    """What the recorded test runs show to be wrong."""
-    forged = any("must fail did not fail" in str(record.get("problems")) for record in records)
-    named = {
-        "always_equal": any(record.get("always_equal") for record in records),
-        "forged": forged,
-        "not_whole": any(record.get("problems") for record in records) and not forged,
-    }
-    return tuple(name for name, holds in named.items() if holds)
 
 
 def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:

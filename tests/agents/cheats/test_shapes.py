@@ -84,7 +84,7 @@ def test_the_answer_to_an_empty_input_has_zeros_and_empty_lists(path: str, after
 @given(leaves)
 def test_truncated_json_is_never_valid(content: object) -> None:
     file = known("/w/a.json", json.dumps(content).encode())
-    with pytest.raises(ValueError):
+    with pytest.raises(json.JSONDecodeError):
         json.loads(_truncate(file, confused(file, Confusion(text="0", json="0"))))
 
 
