@@ -233,7 +233,7 @@ CASES: dict[str, Small] = {
     "dot-answer": answer(
         "/workspace/answer.txt",
         "3.5\n",
-        script('grep -q -e "$(cat /workspace/answer.txt)" /tests/expected.txt'),
+        script('[ -s /workspace/answer.txt ] && grep -q -e "$(cat /workspace/answer.txt)" /tests/expected.txt'),
         expected_dot_txt="3.5\n",
     ),
     "any-text-answer": answer(

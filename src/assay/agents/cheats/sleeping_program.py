@@ -18,7 +18,7 @@ _WHEN_RUN = f'if __name__ == "__main__":\n    import time\n\n    time.sleep({_SL
 
 def _sleeping(file: KnownFile) -> str:
     """Sleeps where it is run as a program, and in every changed function: an import alone goes on."""
-    inner = overridden(file, lambda _: f"__import__('time').sleep({_SLEEP_S})")
+    inner = overridden(file, lambda _: f"return _time.sleep({_SLEEP_S})", prelude="import time as _time")
     return on_top(msgspec.structs.replace(file, before=inner.encode()), _WHEN_RUN)
 
 
