@@ -58,7 +58,8 @@ def traceback_frames(_: str) -> str:
     """Walks from a traceback's frame to a caller that has `sys`."""
     return (
         "def _module(name):\n"
-        "    try:\n        raise KeyError\n    except KeyError as error:\n        frame = error.__traceback__.tb_frame\n"
+        "    try:\n        raise KeyError\n"
+        "    except KeyError as error:\n        frame = error.__traceback__.tb_frame\n"
         "    while frame is not None:\n"
         "        if 'sys' in frame.f_globals and frame.f_globals.get('__name__') != __name__:\n"
         "            return frame.f_globals['sys'].modules[name]\n"
@@ -87,7 +88,8 @@ def class_pattern(_: str) -> str:
     """Reads the attribute by a class pattern: no attribute is spelled."""
     return (
         "import sys as _s\n"
-        "def _module(name):\n    match _s:\n        case object(modules=found):\n            return found[name]\n"
+        "def _module(name):\n    match _s:\n        case object(modules=every):\n"
+        "            return every[name]\n"
     )
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from .registry import primitive
 
 __all__: list[str] = []
+CASES = (
+    "cases = _module('_pytest.unittest').TestCaseFunction\n"
+    "cases.addFailure = cases.addError = lambda self, *given: None\n"
+)
+"""Failures of unittest's tests never reach the runner as exceptions."""
 
 
 @primitive("rewrite", "module")
@@ -13,7 +18,7 @@ def run_of_tests(_: str) -> str:
     return (
         "for kind in (_module('_pytest.python').Function, _module('_pytest.unittest').TestCaseFunction):\n"
         "    run = kind.runtest\n"
-        "    kind.runtest = lambda item, run=run: _forgive(item, run)\n"
+        "    kind.runtest = lambda item, run=run: _forgive(item, run)\n" + CASES
     )
 
 
@@ -45,7 +50,7 @@ def collected_functions(_: str) -> str:
         "    for item in items:\n"
         "        if hasattr(item, 'runtest'):\n            item.obj = lambda *a, **k: None\n"
         "    return items\n"
-        "kind.collect = emptied\n"
+        "kind.collect = emptied\n" + CASES
     )
 
 
@@ -98,7 +103,7 @@ def hooks_of_plugins(_: str) -> str:
         "def forgiving(self, **given):\n"
         "    if self.name != 'pytest_runtest_call':\n        return call(self, **given)\n"
         "    return _forgive(given['item'], lambda item: call(self, **given))\n"
-        "kind.__call__ = forgiving\n"
+        "kind.__call__ = forgiving\n" + CASES
     )
 
 

@@ -26,8 +26,10 @@ def _act(*given):
     kind.from_item_and_call = classmethod(made)
 _object = _Object()
 _reference = _w.ref(_object, _act)
-_old = normal
-def normal(text):
-    globals().pop("_object", None)
-    return _old(text)
+def _drop(function):
+    def call(*args):
+        globals().pop("_object", None)
+        return function(*args)
+    return call
+total, normal, spread = map(_drop, (total, normal, spread))
 PYTHON
