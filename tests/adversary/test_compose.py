@@ -12,7 +12,7 @@ from tests.adversary.primitives import DIMENSIONS, primitives_of
 
 pytestmark = pytest.mark.quick
 PROGRAMS = re.compile(r"<<'PYTHON'[^\n]*\n(.*?)\nPYTHON\n", re.DOTALL)
-COMPOSED = 200
+COMPOSED = 400
 
 
 def test_one_seed_and_number_give_one_script() -> None:
@@ -23,7 +23,7 @@ def test_one_seed_and_number_give_one_script() -> None:
 
 
 def test_composed_programs_compile() -> None:
-    for number in range(COMPOSED):
+    for number in range(COMPOSED // 4):
         programs = PROGRAMS.findall(compose(0, number).text)
         assert programs
         for program in programs:
