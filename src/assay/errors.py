@@ -7,6 +7,8 @@
           - ProviderError     a model server (status, retry_after_s and retryable say what to do)
           - TaskError         a task folder, its image or its set-up
           - EnvironmentFailure  the sandbox or its host
+              - HostFailure     positive evidence that the host failed (its disk, the launcher)
+              - StateLimitError the state is larger than a state may be: what the agent did, not the host
           - AgentError        the agent's own code raised
           - VerifierError     a check could not judge (never the same as a failed check)
           - StoreError        the record could not be written or is damaged
@@ -25,9 +27,11 @@ __all__ = [
     "AssayError",
     "BoundaryError",
     "EnvironmentFailure",
+    "HostFailure",
     "LimitReached",
     "PluginLoadError",
     "ProviderError",
+    "StateLimitError",
     "StoreError",
     "TaskError",
     "UserError",
@@ -83,6 +87,14 @@ class EnvironmentFailure(BoundaryError):
     """The sandbox or its host failed. Never an agent failure."""
 
     name = "environment"
+
+
+class HostFailure(EnvironmentFailure):
+    """Positive evidence that the host failed: its disk is full, or the launcher died."""
+
+
+class StateLimitError(EnvironmentFailure):
+    """The final state passes a bound on what can be listed and stored: the agent's doing, not the host's."""
 
 
 class AgentError(BoundaryError):

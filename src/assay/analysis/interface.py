@@ -67,3 +67,5 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Ids of evidence in the trajectory."""
     reach: Reach | None = None
     data: dict[str, Any] = {}
+    forging: bool = False
+    """Unmistakable forging of what judges: it decides whether or not it worked."""

@@ -10,7 +10,6 @@ a backend whose sandbox is a plain folder can pass too. Each opens its own works
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.environments.interface import Backend, Change, Mount, PipedExec, Workspace, WorkspaceSpec
+from assay.environments._conformance_pairs import (
+    OpenedBox,
+    expect,
+    facts_tell_two_sandboxes_apart,
+    two_sandboxes_are_joined_by_pipes,
+)
+from assay.environments.interface import Backend, Change, Mount, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 
 __all__ = ["PROPERTIES", "Finding", "Property", "check_backend"]
@@ -53,125 +58,105 @@ async def check_backend(
     return tuple(findings)
 
 
-def _expect(holds: object, what: str, seen: object = "") -> None:
-    if not holds:
-        message = f"{what}; seen: {seen!r}" if seen != "" else what
-        raise AssertionError(message)
-
-
 def _at(spec: WorkspaceSpec, name: str) -> str:
     return f"{spec.workdir}/{name}"
 
 
-class _Opened:
-    """A workspace for a `with` block."""
-
-    def __init__(self, backend: Backend, spec: WorkspaceSpec) -> None:
-        self._backend, self._spec = backend, spec
-
-    async def __aenter__(self) -> Workspace:
-        self._workspace = await self._backend.open(self._spec)
-        return self._workspace
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._workspace.close()
-
-
 async def streams_and_exit_code_are_kept_apart(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         result = await box.exec("printf out; printf err >&2; exit 7")
-        _expect((result.stdout, result.stderr, result.exit_code) == ("out", "err", 7), "stdout, stderr, code", result)
-        _expect((result.stdout_bytes, result.stderr_bytes) == (3, 3), "the bytes are counted", result)
-        _expect(not result.timed_out and result.killed_by is None, "nothing killed it", result)
+        expect((result.stdout, result.stderr, result.exit_code) == ("out", "err", 7), "stdout, stderr, code", result)
+        expect((result.stdout_bytes, result.stderr_bytes) == (3, 3), "the bytes are counted", result)
+        expect(not result.timed_out and result.killed_by is None, "nothing killed it", result)
 
 
 async def words_are_not_given_to_a_shell(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         result = await box.exec(["printf", "%s|", "$HOME *", "a b"])
-        _expect(result.stdout == "$HOME *|a b|", "words arrive as they are", result)
+        expect(result.stdout == "$HOME *|a b|", "words arrive as they are", result)
 
 
 async def missing_and_unrunnable_commands_have_their_codes(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.write(_at(spec, "plain"), b"text\n")
         for command, code in ((["no-such-command"], 127), ("no-such-command", 127), (["./plain"], 126)):
             result = await box.exec(command)
-            _expect(result.exit_code == code, f"{command!r} exits with {code}", result)
+            expect(result.exit_code == code, f"{command!r} exits with {code}", result)
 
 
 async def death_by_signal_is_negative(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
-        _expect((result := await box.exec("kill -9 $$")).exit_code == -9, "SIGKILL is -9", result)
-        _expect((result := await box.exec("exit 137")).exit_code == 137, "an exit code stays as it is", result)
+    async with OpenedBox(backend, spec) as box:
+        expect((result := await box.exec("kill -9 $$")).exit_code == -9, "SIGKILL is -9", result)
+        expect((result := await box.exec("exit 137")).exit_code == 137, "an exit code stays as it is", result)
 
 
 async def environment_is_added_for_one_command(backend: Backend, spec: WorkspaceSpec) -> None:
     spec = msgspec.structs.replace(spec, env={**spec.env, "KEPT": "a b"})
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         seen = await box.exec('printf "%s|%s" "$KEPT" "$ADDED"', env={"ADDED": "$x"})
-        _expect(seen.stdout == "a b|$x", "both variables are seen", seen)
+        expect(seen.stdout == "a b|$x", "both variables are seen", seen)
         seen = await box.exec('printf "%s|%s" "$KEPT" "${ADDED-none}"')
-        _expect(seen.stdout == "a b|none", "an added variable does not stay", seen)
+        expect(seen.stdout == "a b|none", "an added variable does not stay", seen)
 
 
 async def working_directory_is_the_specs_or_the_given(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.write(_at(spec, "deep/er/here"), b"x")
-        _expect((await box.exec("ls")).stdout == "deep\n", "commands start in the working directory")
-        _expect((await box.exec("ls", cwd=_at(spec, "deep/er"))).stdout == "here\n", "`cwd` is used")
+        expect((await box.exec("ls")).stdout == "deep\n", "commands start in the working directory")
+        expect((await box.exec("ls", cwd=_at(spec, "deep/er"))).stdout == "here\n", "`cwd` is used")
         await box.exec("cd deep && export A=1")
-        _expect((await box.exec("ls; echo $A")).stdout == "deep\n\n", "each command is a new shell")
+        expect((await box.exec("ls; echo $A")).stdout == "deep\n\n", "each command is a new shell")
 
 
 async def standard_input_arrives_whole(backend: Backend, spec: WorkspaceSpec) -> None:
     data = bytes(range(256)) * 4096
-    async with _Opened(backend, spec) as box:
-        _expect((result := await box.exec("cat > got", stdin=data)).exit_code == 0, "cat succeeds", result)
-        _expect(await box.read(_at(spec, "got")) == data, "a megabyte of input arrives")
-        _expect((await box.exec("wc -c")).stdout.strip() == "0", "input is empty by default")
-        _expect((await box.exec("true", stdin=data)).exit_code == 0, "input may be left unread")
+    async with OpenedBox(backend, spec) as box:
+        expect((result := await box.exec("cat > got", stdin=data)).exit_code == 0, "cat succeeds", result)
+        expect(await box.read(_at(spec, "got")) == data, "a megabyte of input arrives")
+        expect((await box.exec("wc -c")).stdout.strip() == "0", "input is empty by default")
+        expect((await box.exec("true", stdin=data)).exit_code == 0, "input may be left unread")
 
 
 async def timeout_kills_the_whole_tree(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         command = "trap '' TERM; (setsid sh -c 'sleep 61' >/dev/null 2>&1 &) ; echo on; sleep 62 & sleep 63"
         result = await box.exec(command, timeout_s=0.7)
-        _expect(result.timed_out and result.killed_by == "timeout", "the result says so", result)
-        _expect(result.stdout == "on\n", "what was written before is kept", result)
-        _expect(result.exit_code < 0 and result.duration_s < 10, "it was killed, soon", result)
-        _expect(await box.processes() == (), "no process is left", await box.processes())
-        _expect((await box.exec("echo still")).stdout == "still\n", "the sandbox stays usable")
+        expect(result.timed_out and result.killed_by == "timeout", "the result says so", result)
+        expect(result.stdout == "on\n", "what was written before is kept", result)
+        expect(result.exit_code < 0 and result.duration_s < 10, "it was killed, soon", result)
+        expect(await box.processes() == (), "no process is left", await box.processes())
+        expect((await box.exec("echo still")).stdout == "still\n", "the sandbox stays usable")
 
 
 async def background_processes_outlive_their_command(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         result = await box.exec("sleep 64 & echo started", timeout_s=20)
-        _expect(result.stdout == "started\n" and not result.timed_out, "the call ends with its command", result)
+        expect(result.stdout == "started\n" and not result.timed_out, "the call ends with its command", result)
         tries, alive = 50, await box.processes()
         while (tries := tries - 1) and not any("64" in p.command for p in alive):  # at first it is the shell's copy
             await asyncio.sleep(0.1)
             alive = await box.processes()
-        _expect(tries and all(p.pid > 1 for p in alive), "the process is listed, by its pid", alive)
+        expect(tries and all(p.pid > 1 for p in alive), "the process is listed, by its pid", alive)
 
 
 async def kill_all_leaves_nothing_and_can_be_repeated(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec("(setsid sh -c 'trap \"\" TERM HUP; sleep 65; sleep 66' >/dev/null 2>&1 &); sleep 67 &")
-        _expect(await box.processes(), "processes are alive before")
+        expect(await box.processes(), "processes are alive before")
         await box.kill_all()
-        _expect(await box.processes() == (), "none is alive after", await box.processes())
+        expect(await box.processes() == (), "none is alive after", await box.processes())
         await box.kill_all()
-        _expect((await box.exec("echo on")).stdout == "on\n", "the sandbox stays usable")
+        expect((await box.exec("echo on")).stdout == "on\n", "the sandbox stays usable")
 
 
 async def long_output_is_cut_in_the_middle(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         result = await box.exec("printf HEAD; head -c 300000 /dev/zero | tr '\\0' x; printf TAIL", show_bytes=1000)
-        _expect(result.stdout.startswith("HEADxxx") and result.stdout.endswith("xxxTAIL"), "both ends are shown")
-        _expect(len(result.stdout) < 1300 and str(300_008 - 1000) in result.stdout, "the cut is told", result.stdout)
-        _expect(result.stdout_bytes == 300_008 and result.stdout_digest is None, "all is counted", result)
+        expect(result.stdout.startswith("HEADxxx") and result.stdout.endswith("xxxTAIL"), "both ends are shown")
+        expect(len(result.stdout) < 1300 and str(300_008 - 1000) in result.stdout, "the cut is told", result.stdout)
+        expect(result.stdout_bytes == 300_008 and result.stdout_digest is None, "all is counted", result)
         short = await box.exec("printf abc", show_bytes=1000)
-        _expect(short.stdout == "abc", "short output is whole", short)
+        expect(short.stdout == "abc", "short output is whole", short)
 
 
 class _Kept:
@@ -190,53 +175,51 @@ class _Kept:
 
 async def long_output_is_spilled_whole(backend: Backend, spec: WorkspaceSpec) -> None:
     kept = _Kept()
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         result = await box.exec("seq 1 30000; seq 1 9 >&2", show_bytes=500, spill=kept)
         whole = "".join(f"{n}\n" for n in range(1, 30_001)).encode()
-        _expect(
-            kept.held.get(result.stdout_digest or "") == whole, "the spill holds all of stdout", result.stdout_bytes
-        )
-        _expect(result.stderr_digest is None and len(kept.held) == 1, "what was not cut is not spilled", result)
+        expect(kept.held.get(result.stdout_digest or "") == whole, "the spill holds all of stdout", result.stdout_bytes)
+        expect(result.stderr_digest is None and len(kept.held) == 1, "what was not cut is not spilled", result)
 
 
 async def output_beyond_the_limit_stops_the_command(backend: Backend, spec: WorkspaceSpec) -> None:
     limits = msgspec.structs.replace(spec.limits, output_mib=1)
-    async with _Opened(backend, msgspec.structs.replace(spec, limits=limits)) as box:
+    async with OpenedBox(backend, msgspec.structs.replace(spec, limits=limits)) as box:
         result = await box.exec("yes", timeout_s=30, show_bytes=1000)
-        _expect(result.output_limited and result.killed_by == "output", "it is stopped, and says why", result)
-        _expect(not result.timed_out and result.exit_code < 0, "it was killed before its time", result)
-        _expect((await box.exec("echo on")).stdout == "on\n", "the sandbox stays usable")
+        expect(result.output_limited and result.killed_by == "output", "it is stopped, and says why", result)
+        expect(not result.timed_out and result.exit_code < 0, "it was killed before its time", result)
+        expect((await box.exec("echo on")).stdout == "on\n", "the sandbox stays usable")
 
 
 async def bytes_that_are_no_text_are_replaced(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         result = await box.exec("printf 'a\\377b\\303\\244'")
-        _expect(result.stdout == "a\ufffdbä", "UTF-8 with replacement", result)
-        _expect(result.stdout_bytes == 5, "bytes are counted, not characters", result)
+        expect(result.stdout == "a\ufffdbä", "UTF-8 with replacement", result)
+        expect(result.stdout_bytes == 5, "bytes are counted, not characters", result)
 
 
 async def commands_run_at_the_same_time(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         async with asyncio.TaskGroup() as group:
             # Each waits for the last one, so that they cannot have run one after another.
             tasks = [
                 group.create_task(box.exec(f"echo {n} > at{n}; until [ -e at5 ]; do sleep 0.02; done; cat at{n}"))
                 for n in range(6)
             ]
-        _expect([t.result().stdout for t in tasks] == [f"{n}\n" for n in range(6)], "each has its own output")
+        expect([t.result().stdout for t in tasks] == [f"{n}\n" for n in range(6)], "each has its own output")
 
 
 async def written_files_are_read_back(backend: Backend, spec: WorkspaceSpec) -> None:
     data = bytes(range(256)) * 1000
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.write(_at(spec, "new/deep/file"), data)
         await box.write(_at(spec, "run"), b"#!/bin/sh\necho ran\n", mode=0o755)
-        _expect(await box.read(_at(spec, "new/deep/file")) == data, "bytes come back")
-        _expect((await box.exec(["./run"])).stdout == "ran\n", "modes are set")
+        expect(await box.read(_at(spec, "new/deep/file")) == data, "bytes come back")
+        expect((await box.exec(["./run"])).stdout == "ran\n", "modes are set")
         await box.write(_at(spec, "run"), b"")
-        _expect(await box.read(_at(spec, "run")) == b"", "a file is written over")
+        expect(await box.read(_at(spec, "run")) == b"", "a file is written over")
         mode = (await box.exec("stat -c %a new/deep/file run")).stdout.split()
-        _expect(mode == ["644", "644"], "the default mode is 644", mode)
+        expect(mode == ["644", "644"], "the default mode is 644", mode)
 
 
 async def _raises(kind: type[Exception], act: Awaitable[object], what: str) -> None:
@@ -244,11 +227,11 @@ async def _raises(kind: type[Exception], act: Awaitable[object], what: str) -> N
         got = await act
     except kind:
         return
-    _expect(False, f"{what} raises {kind.__name__}", got)
+    expect(False, f"{what} raises {kind.__name__}", got)
 
 
 async def wrong_paths_raise_what_the_contract_says(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec("mkdir dir; mkfifo pipe; echo 12345 > five; ln -s loop loop")
         await _raises(FileNotFoundError, box.read(_at(spec, "absent")), "reading what is not there")
         await _raises(IsADirectoryError, box.read(_at(spec, "dir")), "reading a folder")
@@ -261,18 +244,18 @@ async def wrong_paths_raise_what_the_contract_says(backend: Backend, spec: Works
 
 
 async def links_lead_where_the_sandbox_sees_them(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec(
             "echo in > real; ln -s real near; ln -s /etc/hostname far; ln -s ../../../../../../etc/passwd up"
         )
-        _expect(await box.read(_at(spec, "near")) == b"in\n", "a link inside is followed")
+        expect(await box.read(_at(spec, "near")) == b"in\n", "a link inside is followed")
         for name in ("far", "up"):
             inside = await box.exec(["cat", name])
             try:
                 outside = (await box.read(_at(spec, name))).decode()
             except (FileNotFoundError, PermissionError):
                 continue
-            _expect(outside == inside.stdout, f"{name} leads where the sandbox sees it", outside[:50])
+            expect(outside == inside.stdout, f"{name} leads where the sandbox sees it", outside[:50])
 
 
 async def folders_are_uploaded_with_modes_and_links(backend: Backend, spec: WorkspaceSpec) -> None:
@@ -282,61 +265,61 @@ async def folders_are_uploaded_with_modes_and_links(backend: Backend, spec: Work
         (source / "sub" / "tool").write_text("#!/bin/sh\necho tool\n")
         (source / "sub" / "tool").chmod(0o755)
         (source / "link").symlink_to("sub/tool")
-        async with _Opened(backend, spec) as box:
+        async with OpenedBox(backend, spec) as box:
             await box.upload(source, _at(spec, "up"))
-            _expect((await box.exec(["./up/link"])).stdout == "tool\n", "files, modes and links arrive")
+            expect((await box.exec(["./up/link"])).stdout == "tool\n", "files, modes and links arrive")
             await box.upload(source / "sub" / "tool", _at(spec, "one/tool2"))
-            _expect((await box.exec(["one/tool2"])).stdout == "tool\n", "a single file arrives")
+            expect((await box.exec(["one/tool2"])).stdout == "tool\n", "a single file arrives")
             (source / "out").symlink_to("/etc/passwd")
             await _raises(ValueError, box.upload(source, _at(spec, "bad")), "uploading a link that leads outside")
 
 
 async def downloads_bring_no_way_out(backend: Backend, spec: WorkspaceSpec) -> None:
     make = "mkdir -p d/sub; echo x > d/sub/f; chmod 755 d/sub/f; ln -s sub/f d/in; ln -s /etc/passwd d/out; mkfifo d/p"
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec(make + "; ln -s ../../../etc d/up; ln -s d linked")
         with tempfile.TemporaryDirectory() as name:
             target = Path(name) / "got"
             await box.download(_at(spec, "d"), target)
             got = sorted(p.relative_to(target).as_posix() for p in target.rglob("*"))
-            _expect(got == ["in", "sub", "sub/f"], "files and inner links come, the rest does not", got)
-            _expect((target / "sub" / "f").stat().st_mode & 0o777 == 0o755, "modes are kept")
+            expect(got == ["in", "sub", "sub/f"], "files and inner links come, the rest does not", got)
+            expect((target / "sub" / "f").stat().st_mode & 0o777 == 0o755, "modes are kept")
             await box.download(_at(spec, "d/sub/f"), Path(name) / "single")
-            _expect((Path(name) / "single").read_text() == "x\n", "a single file comes")
+            expect((Path(name) / "single").read_text() == "x\n", "a single file comes")
 
 
 async def downloads_are_bounded(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec("mkdir d; echo x > d/a; truncate -s 100M d/b")
         with tempfile.TemporaryDirectory() as name:
             target = Path(name) / "got"
             await _raises(ValueError, box.download(_at(spec, "d"), target, limit=1000), "fetching more than the limit")
             got = sorted(p.name for p in target.rglob("*"))
-            _expect(got == ["a"], "what came before stays, and nothing of what was too much", got)
+            expect(got == ["a"], "what came before stays, and nothing of what was too much", got)
 
 
 async def digest_depends_on_the_state_alone(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as one, _Opened(backend, spec) as two:
-        _expect(await one.digest() == await two.digest(), "fresh sandboxes agree")
+    async with OpenedBox(backend, spec) as one, OpenedBox(backend, spec) as two:
+        expect(await one.digest() == await two.digest(), "fresh sandboxes agree")
         await one.exec("echo 1 > a; mkdir d; echo 2 > d/b; ln -s a l")
         await two.exec("ln -s a l; mkdir d; echo 2 > d/b; sleep 0.01; echo x > t; rm t; echo 1 > a; touch -d @5 a")
-        _expect(await one.digest() == await two.digest(), "order and times do not matter")
+        expect(await one.digest() == await two.digest(), "order and times do not matter")
         await two.exec("mkdir e; rmdir e; chmod 700 a; chmod 644 a; echo 9 > a; echo 1 > a")
-        _expect(await one.digest() == await two.digest(), "what was undone does not matter")
+        expect(await one.digest() == await two.digest(), "what was undone does not matter")
         for change in ("chmod 755 a", "echo 2 > a", "rm l; ln -s b l", "rm -r d", "mkdir e", "rm l; echo > l"):
-            async with _Opened(backend, spec) as other:
+            async with OpenedBox(backend, spec) as other:
                 await other.exec("echo 1 > a; mkdir d; echo 2 > d/b; ln -s a l; " + change)
-                _expect(await one.digest() != await other.digest(), f"`{change}` matters")
+                expect(await one.digest() != await other.digest(), f"`{change}` matters")
 
 
 async def digest_after_each_step_is_the_digest_from_scratch(backend: Backend, spec: WorkspaceSpec) -> None:
     steps = ["echo 1 > a", "mkdir -p d/e; echo 2 > d/e/f", "mv a d/a", "echo 33 > d/e/f", "rm -r d/e", "ln -s d/a b"]
-    async with _Opened(backend, spec) as slow:
+    async with OpenedBox(backend, spec) as slow:
         for count, step in enumerate(steps, 1):
             await slow.exec(step)
-            async with _Opened(backend, spec) as fresh:
+            async with OpenedBox(backend, spec) as fresh:
                 await fresh.exec("; ".join(steps[:count]))
-                _expect(await slow.digest() == await fresh.digest(), f"after step {count}, `{step}`")
+                expect(await slow.digest() == await fresh.digest(), f"after step {count}, `{step}`")
 
 
 def _kinds(changes: Sequence[Change], spec: WorkspaceSpec) -> list[tuple[str, str, str]]:
@@ -345,11 +328,11 @@ def _kinds(changes: Sequence[Change], spec: WorkspaceSpec) -> list[tuple[str, st
 
 
 async def diff_names_what_changed_and_how(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec("mkdir d t; echo 1 > a; echo 2 > b; echo 3 > d/c; echo 4 > t/x; ln -s a l; echo s > same")
         first = await box.diff()
-        _expect(("a", "added", "file") in _kinds(first, spec), "a new file is added", first)
-        _expect([c.path for c in first] == sorted(c.path for c in first), "sorted by path")
+        expect(("a", "added", "file") in _kinds(first, spec), "a new file is added", first)
+        expect([c.path for c in first] == sorted(c.path for c in first), "sorted by path")
         snapshot = await box.snapshot()
         await box.exec(
             "echo 9 > a; rm b; rm -r d; rm l; mkdir l; echo n > new; chmod 600 t/x; echo s > same; ln -s . k"
@@ -358,41 +341,41 @@ async def diff_names_what_changed_and_how(backend: Backend, spec: WorkspaceSpec)
         wanted = [("a", "changed", "file"), ("b", "removed", "file"), ("d", "removed", "directory")]
         wanted += [("d/c", "removed", "file"), ("k", "added", "symlink"), ("l", "changed", "directory")]
         wanted += [("new", "added", "file"), ("t/x", "changed", "file")]
-        _expect(seen == wanted, "since a snapshot, every kind is told", seen)
+        expect(seen == wanted, "since a snapshot, every kind is told", seen)
         await backend.release(snapshot)
 
 
 async def snapshot_seals_and_the_workspace_goes_on(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec("echo 1 > a; (sleep 68 &)")
         digest = await box.digest()
         first = await box.snapshot()
-        _expect(first.digest == digest == await box.digest(), "its digest is that of the state", first.digest)
-        _expect(await box.processes() == (), "what ran is dead")
+        expect(first.digest == digest == await box.digest(), "its digest is that of the state", first.digest)
+        expect(await box.processes() == (), "what ran is dead")
         await box.exec("echo 2 > a; echo 3 > b")
         second = await box.snapshot()
-        _expect(second.digest == await box.digest() != first.digest, "a later one differs")
+        expect(second.digest == await box.digest() != first.digest, "a later one differs")
         for snapshot, seen in ((first, "1\n"), (second, "2\n3\n")):
             opened = await backend.open(spec, state=snapshot)
-            _expect((await opened.exec("cat *")).stdout == seen, "each opens as it was")
-            _expect(await opened.digest() == snapshot.digest, "with its digest")
-            _expect(await opened.diff() == (), "and nothing changed in it", await opened.diff())
+            expect((await opened.exec("cat *")).stdout == seen, "each opens as it was")
+            expect(await opened.digest() == snapshot.digest, "with its digest")
+            expect(await opened.diff() == (), "and nothing changed in it", await opened.diff())
             await opened.close()
             await backend.release(snapshot)
             await backend.release(snapshot)
 
 
 async def forks_do_not_see_each_other(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         await box.exec("mkdir d; echo 1 > d/a; echo 1 > d/b")
         forks = [await box.fork(), await box.fork(msgspec.structs.replace(spec, user="verifier"))]
         await forks[0].exec("rm -r d; mkdir d; echo 2 > d/c")
         await box.exec("echo 3 > d/a")
-        _expect((await forks[0].exec("ls d; cat d/*")).stdout == "c\n2\n", "a folder made anew is new")
-        _expect((await forks[1].exec("ls d; cat d/*")).stdout == "a\nb\n1\n1\n", "a fork is as it was forked")
-        _expect((await box.exec("cat d/*")).stdout == "3\n1\n", "the first goes on")
+        expect((await forks[0].exec("ls d; cat d/*")).stdout == "c\n2\n", "a folder made anew is new")
+        expect((await forks[1].exec("ls d; cat d/*")).stdout == "a\nb\n1\n1\n", "a fork is as it was forked")
+        expect((await box.exec("cat d/*")).stdout == "3\n1\n", "the first goes on")
         again = await forks[0].fork()
-        _expect((await again.exec("ls d")).stdout == "c\n", "a fork of a fork knows what was removed")
+        expect((await again.exec("ls d")).stdout == "c\n", "a fork of a fork knows what was removed")
         for fork in (*forks, again):
             await fork.close()
 
@@ -405,45 +388,45 @@ async def mounts_are_seen_and_not_written(backend: Backend, spec: WorkspaceSpec)
         for path in (Path(name), folder):
             path.chmod(0o755)
         mounts = (*spec.mounts, Mount(str(folder), "/mounted/here"))
-        async with _Opened(backend, msgspec.structs.replace(spec, mounts=mounts)) as box:
-            _expect(await box.read("/mounted/here/f") == b"mounted\n", "it is seen")
+        async with OpenedBox(backend, msgspec.structs.replace(spec, mounts=mounts)) as box:
+            expect(await box.read("/mounted/here/f") == b"mounted\n", "it is seen")
             await _raises(OSError, box.write("/mounted/here/f", b"x"), "writing to it")
-            _expect(not [c for c in await box.diff() if c.path.startswith("/mounted/here/")], "it is no change")
-        _expect((folder / "f").read_text() == "mounted\n", "the host's file is as it was")
+            expect(not [c for c in await box.diff() if c.path.startswith("/mounted/here/")], "it is no change")
+        expect((folder / "f").read_text() == "mounted\n", "the host's file is as it was")
 
 
 async def temporary_folders_start_empty_and_are_no_state(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, msgspec.structs.replace(spec, tmpfs=(_at(spec, "scratch"),))) as box:
+    async with OpenedBox(backend, msgspec.structs.replace(spec, tmpfs=(_at(spec, "scratch"),))) as box:
         before = await box.digest()
-        _expect((await box.exec("ls scratch; echo x > scratch/f; cat scratch/f")).stdout == "x\n", "it can be written")
-        _expect(await box.read(_at(spec, "scratch/f")) == b"x\n", "and read")
-        _expect(await box.digest() == before, "it is no part of the state")
+        expect((await box.exec("ls scratch; echo x > scratch/f; cat scratch/f")).stdout == "x\n", "it can be written")
+        expect(await box.read(_at(spec, "scratch/f")) == b"x\n", "and read")
+        expect(await box.digest() == before, "it is no part of the state")
         fork = await box.fork()
-        _expect((await fork.exec("ls scratch")).stdout == "", "a fork's is empty")
+        expect((await fork.exec("ls scratch")).stdout == "", "a fork's is empty")
         await fork.close()
 
 
 async def a_listener_inside_is_accepted_by_its_holder(backend: Backend, spec: WorkspaceSpec) -> None:
     loop = asyncio.get_running_loop()
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         listener = await box.listen()
         port = listener.getsockname()[1]
         asking = asyncio.ensure_future(box.exec(["bash", "-c", _ASK.format(port=port)], timeout_s=20))
         try:
             async with asyncio.timeout(20):
                 connection, _ = await loop.sock_accept(listener)
-                _expect(await loop.sock_recv(connection, 100) == b"asked\n", "what is written inside arrives")
+                expect(await loop.sock_recv(connection, 100) == b"asked\n", "what is written inside arrives")
                 await loop.sock_sendall(connection, b"answered\n")
                 connection.close()
-                _expect((await asking).stdout == "answered\n", "and the answer too", await asking)
+                expect((await asking).stdout == "answered\n", "and the answer too", await asking)
         finally:
             asking.cancel()
         await _raises(OSError, box.listen(port), "listening on a port that is taken")
         if box.isolation.network == "none":
-            async with _Opened(backend, spec) as other:
+            async with OpenedBox(backend, spec) as other:
                 (await other.listen(port)).close()
                 refused = await other.exec(["bash", "-c", _ASK.format(port=port)], timeout_s=20)
-                _expect(refused.exit_code != 0, "another sandbox does not reach it", refused)
+                expect(refused.exit_code != 0, "another sandbox does not reach it", refused)
         listener.close()
 
 
@@ -457,37 +440,17 @@ async def closing_ends_everything_and_can_be_repeated(backend: Backend, spec: Wo
 
 
 async def isolation_is_said(backend: Backend, spec: WorkspaceSpec) -> None:
-    async with _Opened(backend, spec) as box:
+    async with OpenedBox(backend, spec) as box:
         named = {limit.name for limit in box.isolation.limits}
         asked = {"memory": spec.limits.memory_mib, "processes": spec.limits.processes, "cpu": spec.limits.cpus}
         asked |= {"disk": spec.limits.disk_mib, "file_size": spec.limits.file_mib, "open_files": spec.limits.open_files}
         wanted = {"wall_time", "output"} | {name for name, value in asked.items() if value is not None}
-        _expect(wanted <= named, "each limit is named", sorted(wanted - named))
-        _expect(box.spec.workdir == spec.workdir, "the specification is kept")
-
-
-async def two_sandboxes_are_joined_by_pipes(backend: Backend, spec: WorkspaceSpec) -> None:
-    """What one command writes is what another, in a second sandbox, reads, both ways at once."""
-    async with _Opened(backend, spec) as asking, _Opened(backend, spec) as answering:
-        if not (isinstance(asking, PipedExec) and isinstance(answering, PipedExec)):
-            return
-        (there_out, there_in), (back_out, back_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        try:
-            ask = asking.exec_piped(
-                ["/bin/sh", "-c", "echo ping; read line; echo $line >&2"], back_out, there_in, timeout_s=20
-            )
-            answer = answering.exec_piped(
-                ["/bin/sh", "-c", "read line; echo $line-pong; exit 7"], there_out, back_in, timeout_s=20
-            )
-            asked, answered = await asyncio.gather(ask, answer)
-        finally:
-            for fd in (there_out, there_in, back_out, back_in):
-                os.close(fd)
-        _expect(asked.stderr == "ping-pong\n" and asked.stdout == "", "the answer arrives", asked)
-        _expect(answered.exit_code == 7, "the exit code is that of the command", answered)
+        expect(wanted <= named, "each limit is named", sorted(wanted - named))
+        expect(box.spec.workdir == spec.workdir, "the specification is kept")
 
 
 PROPERTIES: tuple[Property, ...] = (
+    facts_tell_two_sandboxes_apart,
     two_sandboxes_are_joined_by_pipes,
     streams_and_exit_code_are_kept_apart,
     words_are_not_given_to_a_shell,

@@ -17,11 +17,12 @@ from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from assay.records import Isolation, Observation
+from assay.records import Isolation, Observation, SandboxFacts
 
 __all__ = [
     "Backend",
     "Change",
+    "DescribesSeparation",
     "Episodic",
     "ExecResult",
     "Files",
@@ -355,6 +356,18 @@ class PipedExec(Protocol):
 
         Raises:
             EnvironmentFailure: As `Session.exec`.
+        """
+        ...
+
+
+@runtime_checkable
+class DescribesSeparation(Protocol):
+    """A workspace that can say how its sandbox was made, as evidence for a grade of separation."""
+
+    async def facts(self) -> SandboxFacts:
+        """Facts about the sandbox that runs now. A fact that the tier cannot observe is left out.
+
+        Raises `EnvironmentFailure` as `Session.exec`.
         """
         ...
 

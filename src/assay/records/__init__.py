@@ -20,6 +20,7 @@ from ._event import (
 )
 from ._evidence import Channel, Evidence, Separation, Verdict, VerdictKind, VerdictStatus
 from ._isolation import Hold, Isolation, IsolationName, LimitHold
+from ._separation import IdMap, MountFact, SandboxFacts, SeparationFacts
 from ._step import Actor, Observation, Step, ToolCall, Truncation
 from ._task import Check, EnvironmentSpec, Limits, Message, Oracle, Task
 from ._trajectory import SCHEMA_VERSION, Trajectory
@@ -41,6 +42,7 @@ __all__ = [
     "Evidence",
     "EvidenceAdded",
     "Hold",
+    "IdMap",
     "Isolation",
     "IsolationName",
     "LimitHold",
@@ -48,11 +50,14 @@ __all__ = [
     "Message",
     "ModelCall",
     "ModelCalled",
+    "MountFact",
     "Noted",
     "Observation",
     "Oracle",
     "RawBody",
+    "SandboxFacts",
     "Separation",
+    "SeparationFacts",
     "Step",
     "StepTaken",
     "Task",

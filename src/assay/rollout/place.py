@@ -25,7 +25,7 @@ from assay.environments.interface import (
     World,
 )
 from assay.environments.tools import WorkspaceTools
-from assay.errors import EnvironmentFailure, TaskError
+from assay.errors import EnvironmentFailure, TaskError, boundary
 from assay.records import Check, Evidence, Isolation, Task, canonical_bytes
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
@@ -44,6 +44,7 @@ __all__ = ["BEGAN", "Began", "Place", "WorkspacePlace", "WorldPlace"]
 
 NOT_NEEDED = Isolation("not needed")
 BEGAN = "began"
+CONTROL_S = 30.0
 
 
 class Preparing(Protocol):
@@ -105,6 +106,13 @@ class Place(Protocol):
 
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:
         """Judges the sealed state."""
+        ...
+
+    async def is_host_working(self) -> bool:
+        """Returns whether a fresh sandbox like the agent's can be opened and used now: a control, after a failure.
+
+        False where no code of an agent runs: such a place fails by itself.
+        """
         ...
 
     async def close(self) -> None:
@@ -250,6 +258,20 @@ class WorkspacePlace:
         await self._seal(unsealed)
         return (result._replace(evidence=(*result.evidence, *self._cost())),)
 
+    async def is_host_working(self) -> bool:
+        """See `Place.is_host_working`."""
+        try:
+            with boundary(EnvironmentFailure, "opening a control sandbox"):
+                workspace = await self._backend.open(self._spec)
+                try:
+                    result = await workspace.exec(["/bin/sh", "-c", "exit 0"], cwd="/", timeout_s=CONTROL_S)
+                    await workspace.write("/tmp/control", b"1")
+                finally:
+                    await workspace.close()
+        except EnvironmentFailure:
+            return False
+        return result.exit_code == 0
+
     def _under(self) -> dict[str, object]:
         """What differs from what was asked for, by its name."""
         name = self._keeping.variation.name
@@ -366,6 +388,10 @@ class WorldPlace:
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:
         """See `Place.judge`."""
         return judge_facts(task, self._world.facts())
+
+    async def is_host_working(self) -> bool:
+        """See `Place.is_host_working`."""
+        return False
 
     async def close(self) -> None:
         """See `Place.close`."""

@@ -57,6 +57,8 @@ class Recorder:
         self.patience_s = PATIENCE_S
         """How long an event waits for others; the seconds that a killed runner may lose."""
         self.steps = 0
+        self.executions = 0
+        """Commands that were run, also those that were cut."""
         self.on_step: Callable[[Step], None] | None = None
         """Told of each step of the agent, once it is recorded."""
         self._evidence = 0
@@ -122,6 +124,7 @@ class Recorder:
 
     def evidence(self, channel: Channel, kind: str, data: dict[str, object], blobs: tuple[str, ...] = ()) -> str:
         """Adds a fact and returns its id."""
+        self.executions += kind in ("execution", "execution_cut")
         found = Evidence(self.evidence_id(), channel, kind, data, blobs, time.time())
         self.add(EvidenceAdded(found))
         return found.id

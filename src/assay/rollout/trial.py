@@ -20,8 +20,10 @@ from assay.errors import (
     AssayError,
     BoundaryError,
     EnvironmentFailure,
+    HostFailure,
     LimitReached,
     ProviderError,
+    StateLimitError,
     TaskError,
     UserError,
     VerifierError,
@@ -31,6 +33,7 @@ from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Ver
 from assay.store import BlobStore, RunStore, worst_outcome
 from assay.tasks import TaskStep
 from assay.verify import CheckResult
+from assay.verify.unjudgeable import unjudgeable_state
 
 from .attempt import LiveAttempt, ModelAccess
 from .config import RunConfig
@@ -144,6 +147,9 @@ class _Try:
         self.how = _How()
         self.verdicts: list[list[Verdict]] = []
         self.began = False
+        self.unjudgeable: str | None = None
+        """How the agent's sandbox failed, while the host worked."""
+        self.executions_before = 0
 
     async def open(self) -> None:
         """Makes the place, then starts the chain, so that its first event names the isolation."""
@@ -222,7 +228,7 @@ class _Try:
         return folder / (task.oracle.folder or "solution") if wanted and folder and task.oracle else None
 
     def _ends_here(self, judged: Sequence[Verdict], step: TaskStep) -> bool:
-        if self.how.stopped is not None or self.how.broke is not None:
+        if self.how.stopped is not None or self.how.broke is not None or self.unjudgeable is not None:
             return True
         if falls_short(judged, step.min_reward):
             self.recorder.note("steps ended", {"step": step.name, "min_reward": step.min_reward})
@@ -245,6 +251,7 @@ class _Try:
 
     async def act(self) -> None:
         """Lets the agent act, under the limits."""
+        self.executions_before = self.recorder.executions
         self.attempt.ended = None  # what the step before ended with says nothing of this one
         problem = await self._act_under_limits()
         # What its model calls met goes before what its program made of that.
@@ -254,7 +261,10 @@ class _Try:
         if isinstance(cause, LimitReached):
             self.how.stopped = cause.limit
         elif isinstance(cause, BoundaryError):
-            self.how.failed(cause)
+            if await self._is_agents_doing(cause):
+                self.unjudgeable = str(cause)
+            else:
+                self.how.failed(cause)
         else:
             self.how.ended = self.attempt.ended
 
@@ -282,11 +292,15 @@ class _Try:
         """Stops what the agent left, seals the state, judges it. Verdicts on one of several steps do not decide."""
         results: tuple[CheckResult, ...] = ()
         try:
-            with boundary(EnvironmentFailure, "sealing the state"):
-                await self.place.settle(self.recorder, step, last=last)
+            if self.unjudgeable is None:
+                await self._settle(step, last=last)
             self.recorder.flush()
-            with boundary(VerifierError, "judging"):
-                results = await self.place.judge(task)
+            if self.unjudgeable is not None:
+                self.recorder.note("unjudgeable", {"error": self.unjudgeable[:500]})
+                results = tuple(CheckResult(unjudgeable_state(c, self.unjudgeable), ()) for c in task.checks)
+            else:
+                with boundary(VerifierError, "judging"):
+                    results = await self.place.judge(task)
         except BoundaryError as exc:
             self.how.failed(exc)
         if step is not None:
@@ -296,6 +310,24 @@ class _Try:
                 self.recorder.add(EvidenceAdded(found))
             self.recorder.verdict(result.verdict)
         return [r.verdict for r in results]
+
+    async def _settle(self, step: TaskStep | None, *, last: bool) -> None:
+        try:
+            with boundary(EnvironmentFailure, "sealing the state"):
+                await self.place.settle(self.recorder, step, last=last)
+        except EnvironmentFailure as exc:
+            if not await self._is_agents_doing(exc):
+                raise
+            self.unjudgeable = str(exc)
+
+    async def _is_agents_doing(self, exc: BoundaryError) -> bool:
+        """Returns whether a failure of the sandbox is the agent's: it acted there, and the host is seen to work."""
+        if not isinstance(exc, EnvironmentFailure) or isinstance(exc, HostFailure) or not self._has_acted():
+            return False
+        return isinstance(exc, StateLimitError) or await self.place.is_host_working()
+
+    def _has_acted(self) -> bool:
+        return self.recorder.steps > 0 or self.recorder.executions > self.executions_before
 
     def cut(self, why: str) -> None:
         """Leaves the chain open, with a note: a later resume keeps it and tries again. A try that was cut before its

@@ -4,6 +4,6 @@ Pure functions over records: no I/O, no clock. `separation` orders the grades of
 from the agent's code.
 """
 
-from .separation import SEPARATIONS, meets, weakest
+from .separation import SEPARATIONS, grade_of, grade_recorded, meets, weakest
 
-__all__ = ["SEPARATIONS", "meets", "weakest"]
+__all__ = ["SEPARATIONS", "grade_of", "grade_recorded", "meets", "weakest"]

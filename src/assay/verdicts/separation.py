@@ -1,19 +1,29 @@
 """The grades of separation between the process that decides and the code that it judges.
 
 A grade is built and then recorded by whoever started the deciding process; observation afterwards can only lower it.
+`grade_of` is a pure function of that record: a fact that is missing makes `unknown`, a fact that speaks against
+separation makes `same-user`, and nothing makes a grade better than the record shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
 
-from assay.records import Separation
+import msgspec
 
-__all__ = ["SEPARATIONS", "meets", "weakest"]
+from assay.records import MountFact, SandboxFacts, Separation, SeparationFacts
+
+__all__ = ["SEPARATIONS", "grade_of", "grade_recorded", "meets", "weakest"]
 
 SEPARATIONS: tuple[Separation, ...] = get_args(Separation)
 """All grades, strongest first; `unknown` is the weakest: what was not observed is never taken for more."""
+NAMESPACES = ("user", "pid", "mnt", "ipc", "net")
+TIERS = ("namespaces", "bubblewrap", "docker", "podman")
+"""Tiers whose sandboxes are namespaces of the kernel; any other is never `separate`."""
+OWN_DESCRIPTORS = frozenset({"control", "null", "oom_score"})
+DEVICES = frozenset(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+"""Devices that hold no bytes of one writer for another reader."""
 
 
 def weakest(grades: Iterable[Separation]) -> Separation:
@@ -24,3 +34,78 @@ def weakest(grades: Iterable[Separation]) -> Separation:
 def meets(grade: Separation, required: Separation) -> bool:
     """Returns whether a grade is at least as strong as what is required."""
     return SEPARATIONS.index(grade) <= SEPARATIONS.index(required)
+
+
+def grade_of(facts: SeparationFacts) -> Separation:
+    """Returns `separate`, `same-user` or `unknown` for the sandboxes of one judgement.
+
+    `separate` needs, for the judge and each judged sandbox: five namespaces of its own; a judge that was started from
+    the declared image and stands on no layer that an agent wrote; no file system that one can write and the other see;
+    no descriptor but the declared pipes.
+    """
+    boxes = (facts.judge, *facts.judged)
+    if not facts.judged or facts.judged_total != len(facts.judged) or not all(map(_is_complete, boxes)):
+        return "unknown"
+    if facts.image is None:
+        return "unknown"
+    holds = (
+        all(box.tier in TIERS for box in boxes)
+        and facts.judge.image == facts.image
+        and not facts.judge.state_layers
+        and sum(facts.judge.handed_over.values()) <= facts.pipes
+        and all(_holds_pipes_alone(box) for box in boxes)
+        and all(_is_apart(facts.judge, box) for box in facts.judged)
+    )
+    return "separate" if holds else "same-user"
+
+
+def grade_recorded(data: Mapping[str, Any]) -> Separation:
+    """Returns the grade of an evidence item of the kind `separation`; `unknown` where its data is malformed."""
+    try:
+        return grade_of(msgspec.convert(dict(data), SeparationFacts))
+    except msgspec.ValidationError:
+        return "unknown"
+
+
+def _is_complete(box: SandboxFacts) -> bool:
+    """Returns whether every fact was observed and every list is as long as its total says."""
+    present = (
+        box.tier is not None
+        and box.image is not None
+        and box.writable is not None
+        and None not in (box.uid, box.gid)
+        and all((box.uid_map, box.gid_map, box.layers))
+    )
+    lists = (
+        box.mount_total == len(box.mounts) > 0
+        and box.layer_total == len(box.layers)
+        and box.state_total == len(box.state_layers)
+        and box.descriptor_total == len(box.descriptors)
+        and box.handed_total == sum(box.handed_over.values())
+    )
+    return present and lists and set(NAMESPACES) <= box.namespaces.keys()
+
+
+def _holds_pipes_alone(box: SandboxFacts) -> bool:
+    return set(box.descriptors) <= OWN_DESCRIPTORS and set(box.handed_over) <= {"pipe"}
+
+
+def _is_apart(judge: SandboxFacts, judged: SandboxFacts) -> bool:
+    """Returns whether two sandboxes share no namespace, no layer that was written, and no file system to write."""
+    if any(judge.namespaces[name] == judged.namespaces[name] for name in NAMESPACES):
+        return False
+    written = {*judged.state_layers, judged.writable}
+    if written & {*judge.layers, judge.writable} or judge.writable in judged.layers:
+        return False
+    return not any(_is_channel(one, other) for one in judge.mounts for other in judged.mounts)
+
+
+def _is_channel(one: MountFact, other: MountFact) -> bool:
+    """Returns whether what is written through one of two mounts can be seen through the other."""
+    if one.device != other.device or (one.read_only and other.read_only) or {one.target, other.target} <= DEVICES:
+        return False
+    return _is_inside(one.root, other.root) or _is_inside(other.root, one.root)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

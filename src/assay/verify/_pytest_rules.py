@@ -6,12 +6,13 @@ where no test is named, every test of every file is wanted, so that a file witho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
 
-__all__ = ["PytestFacts", "PytestRuling", "rule"]
+__all__ = ["PytestFacts", "PytestRuling", "came_to_no_result", "merge_rulings", "rule"]
 
 
 class PytestFacts(NamedTuple):
@@ -70,6 +71,29 @@ def rule(facts: PytestFacts) -> PytestRuling:
         lost = f"{len(missing)} of the wanted tests did not run: {missing[0]}" if missing else "no test ran"
         return PytestRuling("fail", 0.0, lost)
     return _doubted(facts, len(good))
+
+
+def came_to_no_result(facts: PytestFacts) -> bool:
+    """Returns whether the run gave no report, did not end, or is not whole."""
+    return facts.report is None or facts.timed_out or bool(facts.problems)
+
+
+def merge_rulings(parts: Sequence[tuple[PytestRuling, int]]) -> PytestRuling:
+    """Returns the ruling over tests that were judged in parts: a failure of one is the whole's, and so is a doubt.
+
+    Args:
+        parts: Each part's ruling and how many tests it has.
+    """
+    order: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
+    worst = min((ruling for ruling, _ in parts), key=lambda ruling: order.index(ruling.status))
+    if len(parts) == 1:
+        return worst
+    marks = tuple(dict.fromkeys(mark for ruling, _ in parts for mark in ruling.marks))
+    score = None
+    if worst.status in ("pass", "fail"):
+        score = sum((ruling.score or 0.0) * count for ruling, count in parts) / max(1, sum(count for _, count in parts))
+    reason = "; ".join(ruling.reason for ruling, _ in parts) if worst.status == "pass" else worst.reason
+    return PytestRuling(worst.status, score, reason, marks)
 
 
 def _doubted(facts: PytestFacts, passed: int) -> PytestRuling:

@@ -12,7 +12,7 @@ from assay.code.results import TestReport
 from assay.records import VerdictStatus
 from assay.verify.rewards import Rewards, headline
 
-__all__ = ["Demand", "Ruling", "ScriptFacts", "rule", "rule_literally"]
+__all__ = ["Demand", "Ruling", "ScriptFacts", "came_to_no_result", "rule", "rule_literally"]
 
 Demand = Literal["tests", "report", "script", "reward"]
 """What a pass needs beside the reward: a recorded test run; any report of one; the script's own exit code; nothing."""
@@ -68,6 +68,12 @@ def rule(facts: ScriptFacts) -> Ruling:
     if doubt is not None:
         return Ruling("unknown", None, f"reward {value:g}, but {doubt}")
     return Ruling("pass", 1.0, f"reward {value:g}{_ran(facts)}")
+
+
+def came_to_no_result(facts: ScriptFacts) -> bool:
+    """Returns whether nothing was observed that a status could rest on: no reward, two rewards, no end, half a run."""
+    problems = any(record.get("problems") for record in facts.records)
+    return facts.timed_out or not facts.rewards.values or facts.rewards.problem is not None or problems
 
 
 def _score(value: float) -> float:

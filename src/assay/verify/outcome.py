@@ -1,7 +1,8 @@
 """Judges a sealed final state by every check of its task.
 
 For whoever has a state: a rollout that just ended, or a later re-verification. Exceptions never leave as exceptions:
-a check that could not judge gives a verdict `error`, and trouble of the sandbox is never the agent's failure.
+a check that could not judge gives a verdict `error`, unless a control run shows that the agent's changes are what it
+could not judge (`unjudgeable`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,19 @@ import msgspec
 
 from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
-from assay.errors import AssayError, BoundaryError, VerifierError, boundary
+from assay.errors import (
+    AssayError,
+    BoundaryError,
+    EnvironmentFailure,
+    HostFailure,
+    StoreError,
+    VerifierError,
+    boundary,
+)
 from assay.records import Check, Task, Verdict, digest_record
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
+from assay.verify.unjudgeable import HOST_FAILED, NO_RESULT, blame_agent, needs_control
 
 __all__ = ["JudgeRequest", "verify_outcome"]
 
@@ -46,9 +56,30 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
         rounds = []
         for number in range(max(1, request.repetitions)):
             prefix = f"{request.prefix}{index}.{number}." if request.repetitions > 1 else f"{request.prefix}{index}."
-            rounds.append(await _judge(request, check, prefix))
+            rounds.append(await _judge_with_control(request, check, prefix))
         results.append(_agree(rounds))
     return tuple(results)
+
+
+async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
+    """Judges; where that comes to no result, judges the unchanged state too, to tell whose doing it is."""
+    result = await _judge(request, check, prefix)
+    if not needs_control(result.verdict, request.state.changes):
+        return result
+    try:
+        with boundary(EnvironmentFailure, "opening the control"):
+            workspace = await request.backend.open(request.spec)
+            try:
+                state = await workspace.snapshot()
+            finally:
+                await workspace.close()
+    except EnvironmentFailure:
+        return result
+    try:
+        control = await _judge(msgspec.structs.replace(request, state=state), check, f"{prefix}control.")
+    finally:
+        await request.backend.release(state)
+    return blame_agent(result, control, prefix)
 
 
 async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
@@ -72,9 +103,13 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
     except AssayError as exc:
         where = exc.name if isinstance(exc, BoundaryError) else "verifier"
         reason = f"{where}: {str(exc)[:1000]}"
-        marks = exc.marks if isinstance(exc, NotIsolated) else ()
+        marks = exc.marks if isinstance(exc, NotIsolated) else (_mark_of(exc),)
         verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check), marks=marks)
         return CheckResult(verdict, ())
+
+
+def _mark_of(exc: AssayError) -> str:
+    return HOST_FAILED if isinstance(exc, HostFailure | StoreError) else NO_RESULT
 
 
 def _agree(rounds: list[CheckResult]) -> CheckResult:

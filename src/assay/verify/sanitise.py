@@ -23,6 +23,7 @@ from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, pytest_tabl
 
 __all__ = [
     "GUARD",
+    "HOME",
     "PYTHON",
     "RECORDS",
     "REWARDS",

@@ -30,11 +30,12 @@ from assay.environments.interface import Change, ExecResult, Mount, Workspace, W
 from assay.errors import TaskError
 from assay.records import Verdict
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._script_rules import Demand, ScriptFacts, rule, rule_literally
+from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.rewards import Left, collect
 from assay.verify.sanitise import Undoing, clean, left_running, opened, planted_in, require_mounts, verifier_spec
+from assay.verify.unjudgeable import NO_RESULT
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
@@ -92,6 +93,7 @@ class ScriptCheck:
         ruling = rule_literally(facts) if parameters.literal else rule(facts)
         if parameters.literal:
             marks = (*marks, "literal")
+        marks = (*marks, NO_RESULT) if ruling.score is None and came_to_no_result(facts) else marks
         verdict = Verdict(
             check=given.check.name,
             kind="outcome",

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from assay.environments.workspace._bounds import ScanBudget
 from assay.environments.workspace.launcher.syscalls import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, openat2
 from assay.records import DIGEST_PREFIX, digest_bytes
 
@@ -142,6 +143,7 @@ class Reader:
     def __init__(self, cache: HashCache, *, settled: bool = True) -> None:
         self.cache = cache
         self.settled = settled
+        self.budget = ScanBudget()
         self._holes = 0
 
     def allow_holes(self, size: int) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
 from assay.environments.workspace import _folders
 from assay.environments.workspace._entries import HashCache
+from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._guest import Guest
 from assay.environments.workspace._layers import Layers
 from assay.environments.workspace._watch import Watch
@@ -25,7 +26,7 @@ from assay.environments.workspace.launcher.base import SYSTEM, write_skeleton
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import changes_between, state_digest
 from assay.errors import EnvironmentFailure
-from assay.records import Isolation
+from assay.records import Isolation, SandboxFacts
 
 __all__ = ["FolderBackend", "FolderWorkspace"]
 
@@ -313,6 +314,13 @@ class FolderWorkspace:
         return await session.exec_piped(
             words, stdin, stdout, cwd=place, env=env, timeout_s=timeout_s, show_bytes=show_bytes
         )
+
+    async def facts(self) -> SandboxFacts:
+        """See `interface.DescribesSeparation.facts`. The world is a copy, so no layer is another sandbox's."""
+        session, folder = self.live(), str(self._tree.folder)
+        state = (folder,) if self._on.layers else ()
+        known = FactsFromHost(self.isolation.name, self._on.image.digest, (folder,), state, folder, session.handed_over)
+        return sandbox_facts(self._guest.facts if self._guest is not None else None, known)
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """See `interface.Session.processes`."""

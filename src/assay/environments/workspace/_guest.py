@@ -24,7 +24,7 @@ START_S = 30.0
 _BOOT = """
 import json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from launcher import init, privileges, protocol, seccomp, syscalls
+from launcher import facts, init, privileges, protocol, seccomp, syscalls
 given = json.loads(sys.argv[2])
 if "connect" in given:
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -42,7 +42,7 @@ if given["filtered"]:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     syscalls.load_filter(seccomp.program())
 syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
-protocol.send(control, {"ready": True})
+protocol.send(control, {"ready": True, "facts": facts.collect(control.fileno(), oom.fileno())})
 init.Server(control, oom).serve()
 """
 
@@ -52,6 +52,8 @@ class Guest(NamedTuple):
 
     session: InitSession
     end: Callable[[], Awaitable[None]]
+    facts: object = None
+    """Facts that the server told of its sandbox before it served."""
 
 
 def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **where: int | str) -> list[str]:
@@ -89,7 +91,7 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
         raise
     session = InitSession(ours, ExecDefaults({}, "/"))
     try:
-        await session.channel.first(START_S)
+        ready = await session.channel.first(START_S)
     except EnvironmentFailure as exc:
         session.close()
         said = await _ended(process)
@@ -104,7 +106,7 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
         session.close()
         await _ended(process)
 
-    return Guest(session, end)
+    return Guest(session, end, ready.body.get("facts"))
 
 
 async def _ended(process: asyncio.subprocess.Process) -> str:

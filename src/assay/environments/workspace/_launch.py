@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -14,13 +15,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.environments.workspace._channel import Answer, Channel
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, HostFailure
 
 __all__ = ["Launcher", "LauncherFacts", "gone"]
 
 _FOLDER = Path(__file__).parent
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from launcher.__main__ import main; main()"
 START_S = 30.0
+_OF_THE_HOST = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EROFS,
+})  # fmt: skip
+"""What the launcher meets when the machine itself has no room left."""
 _SCRATCH = re.compile(r"^assay-sandboxes-(\d+)-(\d+)-")
 
 
@@ -126,12 +131,20 @@ class Launcher:
         return self._channel.ended
 
     async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> Answer:
-        """Sends a request. What the launcher could not do raises `EnvironmentFailure`."""
+        """Sends a request.
+
+        Raises:
+            EnvironmentFailure: The launcher could not do it.
+            HostFailure: The launcher is gone, or the machine has no room.
+        """
         try:
             return await self._channel.ask(message, fds, timeout_s=120.0)
+        except EnvironmentFailure as exc:
+            raise HostFailure(str(exc)) from exc
         except OSError as exc:
             text = f"the sandbox launcher could not {message['op']}: {exc.strerror or exc}"
-            raise EnvironmentFailure(text) from exc
+            failure = HostFailure if exc.errno in _OF_THE_HOST else EnvironmentFailure
+            raise failure(text) from exc
 
     async def close(self) -> None:
         """Ends the launcher and every sandbox of it, and removes its scratch folder. Idempotent."""

@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 
 from assay.environments.interface import SpillTarget
-from assay.errors import EnvironmentFailure
+from assay.errors import HostFailure
 
 __all__ = ["Output", "write_all"]
 
@@ -138,7 +138,7 @@ class Output:
         """Hands the whole over, if there is more than is shown; returns its content address.
 
         Raises:
-            EnvironmentFailure: It could not be kept whole; nothing that is cut is ever handed over as the whole.
+            HostFailure: It could not be kept whole; nothing that is cut is ever handed over as the whole.
         """
         path = Path(self._path)
         try:
@@ -147,7 +147,7 @@ class Output:
             if target is not None and self._unkept is not None:
                 place = Path(tempfile.gettempdir())
                 message = f"a command's output could not be kept whole in {place}: {self._unkept}; free space there"
-                raise EnvironmentFailure(message) from self._unkept
+                raise HostFailure(message) from self._unkept
             return target.put_file(path) if target is not None and self._file is not None else None
         finally:
             if self._file is not None:

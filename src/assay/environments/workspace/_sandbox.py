@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
 from assay.environments.workspace._entries import Opener, open_below
+from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._launch import Launcher, gone
 from assay.environments.workspace._limits import WATCHDOG_S, Budget
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
-from assay.errors import EnvironmentFailure
-from assay.records import Isolation
+from assay.errors import EnvironmentFailure, HostFailure
+from assay.records import Isolation, SandboxFacts
 
 if TYPE_CHECKING:
     from assay.environments.workspace.namespaces import NamespacesBackend
@@ -64,6 +65,8 @@ class Sandbox:
         self.place: str = body["place"]
         self.pid: int = body["pid"]
         self.made = frozenset(str(path) for path in body.get("made", ()))
+        self.facts = body.get("facts")
+        """Facts that its first process told of it before it served."""
         self._oom_file: str | None = body["oom"]
         self._launcher = launcher
         self._ooms = self.count_ooms()
@@ -202,7 +205,7 @@ class NamespacesWorkspace:
             raise EnvironmentFailure(text)
         if self._home.gone:
             text = "the sandbox launcher is gone, and what the sandbox stood on with it"
-            raise EnvironmentFailure(text)
+            raise HostFailure(text)
         return self._session
 
     async def _awake(self) -> InitSession:
@@ -261,6 +264,13 @@ class NamespacesWorkspace:
         return await session.exec_piped(
             command, stdin, stdout, cwd=cwd, env=env, timeout_s=timeout_s, show_bytes=show_bytes
         )
+
+    async def facts(self) -> SandboxFacts:
+        """See `interface.DescribesSeparation.facts`."""
+        session = await self._awake()
+        layers, image = self._layers.sealed, self._layers.image.digest
+        known = FactsFromHost("namespaces", image, (), layers, self._sandbox.place, session.handed_over)
+        return sandbox_facts(self._sandbox.facts, known)
 
     async def _revived(self, session: InitSession) -> bool:
         """Whether the sandbox died of its memory limit, and goes on now: a command's doing, not the machine's."""

@@ -99,7 +99,7 @@ class _EngineBackend(FolderBackend):
             own = ["-v", f"{meeting}:{_OWN}/socket", image, *layer_python(f"{_OWN}/python"), *server]
             try:
                 await self._engine("run", "-d", *arguments, *own)
-                session = await self._met(listener)
+                session, facts = await self._met(listener)
             except EnvironmentFailure as exc:
                 said = await self._said(name)
                 await self._remove(name)
@@ -114,9 +114,9 @@ class _EngineBackend(FolderBackend):
             session.close()
             await self._remove(name)
 
-        return Guest(session, end)
+        return Guest(session, end, facts)
 
-    async def _met(self, listener: socket.socket) -> InitSession:
+    async def _met(self, listener: socket.socket) -> tuple[InitSession, object]:
         """The first that connects is the exec server, which nothing can precede; then nobody else may."""
         try:
             ours, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), START_S)
@@ -125,11 +125,11 @@ class _EngineBackend(FolderBackend):
             raise EnvironmentFailure(message) from exc
         session = InitSession(ours, ExecDefaults({}, "/"))
         try:
-            await session.channel.first(START_S)
+            ready = await session.channel.first(START_S)
         except BaseException:
             session.close()
             raise
-        return session
+        return session, ready.body.get("facts")
 
     def _rlimits(self, spec: WorkspaceSpec) -> dict[str, int]:
         # Counted over all containers of one user id: the engine's own limit holds the number of processes.

@@ -24,7 +24,7 @@ from assay.environments.workspace._limits import budget_for, isolation_of, rlimi
 from assay.environments.workspace._sandbox import Layers, NamespacesWorkspace, Sandbox, SandboxRequest
 from assay.environments.workspace.archive import BlobReader, Packed, pack_layers, write_layer
 from assay.environments.workspace.state import HashCache, StackedImage, state_digest
-from assay.errors import EnvironmentFailure, boundary
+from assay.errors import EnvironmentFailure, HostFailure, boundary
 
 __all__ = ["NamespacesBackend"]
 
@@ -95,7 +95,7 @@ class NamespacesBackend:
         sealed = state.layers if state is not None else ()
         if missing := [place for place in sealed if place not in self._sealed]:
             text = f"the state's layers {missing} are not, or no longer, this backend's"
-            raise EnvironmentFailure(text)
+            raise HostFailure(text)
         async with self._layering:
             with boundary(EnvironmentFailure, "the image"):
                 layers = await self._layers(image, sealed)

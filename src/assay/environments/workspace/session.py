@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -20,6 +21,7 @@ import msgspec
 
 from assay.environments.interface import ExecResult, ProcessInfo, SpillTarget
 from assay.environments.workspace._channel import Answer, Channel
+from assay.environments.workspace._facts import descriptor_kind
 from assay.environments.workspace._output import Output, write_all
 from assay.environments.workspace._transfer import receive_path, send_path
 from assay.errors import EnvironmentFailure
@@ -54,6 +56,8 @@ class InitSession:
     ) -> None:
         self.channel = Channel(sock, "the sandbox's first process")
         self.running = 0
+        self.handed_over: Counter[str] = Counter()
+        """Descriptors that were exchanged with commands, by kind: evidence for a grade of separation."""
         self._defaults = defaults
         self._killed_by = killed_by or (lambda _: None)
 
@@ -92,6 +96,7 @@ class InitSession:
         show_bytes: int = 65_536,
     ) -> ExecResult:
         """See `interface.PipedExec.exec_piped`."""
+        self.handed_over.update((descriptor_kind(stdin), descriptor_kind(stdout)))
         return await self._run(command, (stdin, stdout), cwd, env, _Keep(timeout_s, show_bytes, None))
 
     async def _run(
@@ -211,6 +216,7 @@ class InitSession:
 
     async def listen(self, port: int = 0) -> socket.socket:
         """See `interface.Session.listen`."""
+        self.handed_over["listener"] += 1
         answer = await self.channel.ask({"op": "listen", "port": port})
         if len(answer.fds) != 1:
             answer.close()

@@ -151,6 +151,16 @@ class StackedImage:
             _close(opened)
 
 
+def _names_in(folder: int, path: str, reader: Reader) -> list[str]:
+    """Names in an open folder, sorted, each charged to the reader's budget before the next one is read."""
+    names = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            reader.budget.charge(f"{path}/{entry.name}")
+            names.append(entry.name)
+    return sorted(names)
+
+
 def _close(opened: list[tuple[int, int]]) -> None:
     for _, folder in opened:
         os.close(folder)
@@ -190,6 +200,9 @@ class OverlayState:
 
         Args:
             settled: Nothing runs over the writable layer now; if so, no hash made while something did is believed.
+
+        Raises:
+            StateLimitError: More differs than a state may hold.
         """
         decided: dict[str, Change | None] = {}
         cleared: set[str] = set()
@@ -232,7 +245,7 @@ class OverlayState:
     ) -> list[tuple[str, tuple[int, ...]]]:
         """Judges one folder of the writable layer; returns the folders below it."""
         path, upper, opened, reader = visit
-        names = sorted(os.listdir(upper))  # noqa: PTH208, an open folder
+        names = _names_in(upper, path, reader)
         below = []
         for name in names:
             inner = f"{path}/{name}" if path else name
@@ -316,7 +329,11 @@ def _reverted(image: StackedImage, before: Change, new: Mapping[str, Change]) ->
 
 
 def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozenset()) -> dict[str, Entry]:
-    """Every path below an open plain folder, `/`-rooted there. Blocking; cost of a full walk, hashes cached."""
+    """Every path below an open plain folder, `/`-rooted there. Blocking; cost of a full walk, hashes cached.
+
+    Raises:
+        StateLimitError: There are more than a state may hold.
+    """
     found: dict[str, Entry] = {}
     reader = Reader(cache)
     todo = [""]
@@ -327,7 +344,7 @@ def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozense
         except OSError:
             continue
         try:
-            for name in sorted(os.listdir(folder)):  # noqa: PTH208, an open folder
+            for name in _names_in(folder, path, reader):
                 inner = f"{path}/{name}" if path else name
                 shown = "/" + text_of(inner)
                 if shown in hidden:

@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import init, mounts, privileges, seccomp
+from . import facts, init, mounts, privileges, seccomp
 from . import syscalls as sys_
 from .base import write_skeleton
 from .cgroups import Control, Group
@@ -332,7 +332,7 @@ def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.sock
     keep = privileges.VERIFIER_KEEPS if request["user"] == "verifier" else 0
     change_user = boxes.separate and user != ROOT
     privileges.drop(user, boxes._filter, keep=keep, change_user=change_user)
-    send(control, {"ready": True, "made": made})
+    send(control, {"ready": True, "made": made, "facts": facts.collect(control.fileno(), oom.fileno())})
     init.Server(control, oom).serve()
 
 

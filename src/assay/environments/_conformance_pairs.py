@@ -1,0 +1,66 @@
+"""Properties of two sandboxes at once, and what every property of `conformance` is written with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from assay.environments.interface import Backend, DescribesSeparation, PipedExec, Workspace, WorkspaceSpec
+
+__all__ = ["OpenedBox", "expect", "facts_tell_two_sandboxes_apart", "two_sandboxes_are_joined_by_pipes"]
+
+
+def expect(holds: object, what: str, seen: object = "") -> None:
+    """Raises `AssertionError` with what was seen, unless the property holds."""
+    if not holds:
+        message = f"{what}; seen: {seen!r}" if seen != "" else what
+        raise AssertionError(message)
+
+
+class OpenedBox:
+    """A workspace for a `with` block."""
+
+    def __init__(self, backend: Backend, spec: WorkspaceSpec) -> None:
+        self._backend, self._spec = backend, spec
+
+    async def __aenter__(self) -> Workspace:
+        self._workspace = await self._backend.open(self._spec)
+        return self._workspace
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._workspace.close()
+
+
+async def facts_tell_two_sandboxes_apart(backend: Backend, spec: WorkspaceSpec) -> None:
+    """A backend that isolates describes how: complete lists, and namespaces that no other sandbox of it has."""
+    async with OpenedBox(backend, spec) as first, OpenedBox(backend, spec) as second:
+        if not (isinstance(first, DescribesSeparation) and isinstance(second, DescribesSeparation)):
+            return
+        one, two = await first.facts(), await second.facts()
+        expect(one.tier == first.isolation.name, "the tier is that of the isolation record", one.tier)
+        expect(one.mount_total == len(one.mounts) and one.layer_total == len(one.layers), "lists are whole", one)
+        expect(one.image == first.spec.image.digest and not one.state_layers, "it stands on the image alone", one)
+        if first.isolation.name != "none":
+            for name in ("pid", "mnt", "ipc"):  # an engine that runs as root shares its user namespace, and says so
+                expect(one.namespaces[name] != two.namespaces[name], f"each has its own {name} namespace", one)
+
+
+async def two_sandboxes_are_joined_by_pipes(backend: Backend, spec: WorkspaceSpec) -> None:
+    """What one command writes is what another, in a second sandbox, reads, both ways at once."""
+    async with OpenedBox(backend, spec) as asking, OpenedBox(backend, spec) as answering:
+        if not (isinstance(asking, PipedExec) and isinstance(answering, PipedExec)):
+            return
+        (there_out, there_in), (back_out, back_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        try:
+            ask = asking.exec_piped(
+                ["/bin/sh", "-c", "echo ping; read line; echo $line >&2"], back_out, there_in, timeout_s=20
+            )
+            answer = answering.exec_piped(
+                ["/bin/sh", "-c", "read line; echo $line-pong; exit 7"], there_out, back_in, timeout_s=20
+            )
+            asked, answered = await asyncio.gather(ask, answer)
+        finally:
+            for fd in (there_out, there_in, back_out, back_in):
+                os.close(fd)
+        expect(asked.stderr == "ping-pong\n" and asked.stdout == "", "the answer arrives", asked)
+        expect(answered.exit_code == 7, "the exit code is that of the command", answered)

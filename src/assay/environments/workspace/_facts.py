@@ -1,0 +1,93 @@
+"""From what a sandbox's first process said of itself before it served, and what its host knows, to `SandboxFacts`.
+
+Only the first message is read here: it was sent before any command ran. What does not have the expected shape is left
+out, which makes the grade `unknown`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.records import IdMap, IsolationName, MountFact, SandboxFacts
+
+__all__ = ["FactsFromHost", "descriptor_kind", "sandbox_facts"]
+
+_LAYERS = re.compile(r"(?:^|,)(lowerdir|upperdir)\+?=([^,]*)")
+
+
+class FactsFromHost(NamedTuple):
+    """What the host knows of a sandbox that it asked for."""
+
+    tier: IsolationName
+    image: str
+    layers: tuple[str, ...]
+    """Highest first, where the root is no overlay; empty: as the kernel lists the overlay's."""
+    state_layers: tuple[str, ...]
+    writable: str
+    handed_over: Counter[str]
+
+
+class _Observed(msgspec.Struct, frozen=True):
+    """The shape of `launcher.facts.collect`."""
+
+    uid: int | None = None
+    gid: int | None = None
+    namespaces: dict[str, int] = {}
+    uid_map: tuple[tuple[int, int, int], ...] = ()
+    gid_map: tuple[tuple[int, int, int], ...] = ()
+    descriptors: tuple[str, ...] | None = None
+    mounts: tuple[tuple[str, str, str, str, bool, bool, str], ...] = ()
+    mount_total: int | None = None
+
+
+def descriptor_kind(fd: int) -> str:
+    """Returns `pipe` for a pipe, and the kind of any other descriptor."""
+    mode = os.fstat(fd).st_mode
+    kinds = ((stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"))
+    return next((name for holds, name in kinds if holds(mode)), "device")
+
+
+def sandbox_facts(observed: Any, known: FactsFromHost) -> SandboxFacts:
+    """Joins both halves; an overlay whose layers are not those that were asked for is not observed."""
+    try:
+        seen = msgspec.convert(observed, _Observed)
+    except msgspec.ValidationError:
+        seen = _Observed()
+    layers, writable = _root_layers(seen) if not known.layers else (known.layers, known.writable)
+    return SandboxFacts(
+        tier=known.tier,
+        namespaces=seen.namespaces,
+        uid_map=tuple(IdMap(*row) for row in seen.uid_map),
+        gid_map=tuple(IdMap(*row) for row in seen.gid_map),
+        uid=seen.uid,
+        gid=seen.gid,
+        image=known.image,
+        layers=layers,
+        layer_total=len(layers),
+        state_layers=known.state_layers,
+        state_total=len(known.state_layers),
+        writable=writable if writable == known.writable else None,
+        mounts=tuple(MountFact(*row[:6]) for row in seen.mounts),
+        mount_total=seen.mount_total,
+        descriptors=seen.descriptors or (),
+        descriptor_total=None if seen.descriptors is None else len(seen.descriptors),
+        handed_over=dict(known.handed_over),
+        handed_total=known.handed_over.total(),
+    )
+
+
+def _root_layers(seen: _Observed) -> tuple[tuple[str, ...], str | None]:
+    """Returns the lower layers and the writable layer of the overlay at `/`, as the kernel lists them."""
+    options = [row[6] for row in seen.mounts if row[0] == "/" and row[1] == "overlay"]
+    if len(options) != 1:
+        return (), None
+    parts = _LAYERS.findall(options[0])
+    lower = tuple(place for name, value in parts if name == "lowerdir" for place in value.split(":"))
+    upper = next((value.removesuffix("/u") for name, value in parts if name == "upperdir"), None)
+    return tuple(place.removesuffix("/u") for place in lower), upper

@@ -1,0 +1,80 @@
+"""Facts about sandboxes, recorded by whoever made them: the evidence on which a grade of separation rests.
+
+Every list carries its total beside it, so that a list that was cut short is a missing fact and not a smaller sandbox.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ._isolation import IsolationName
+
+__all__ = ["IdMap", "MountFact", "SandboxFacts", "SeparationFacts"]
+
+
+class MountFact(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One mount of a sandbox, as the kernel lists it in `/proc/self/mountinfo`."""
+
+    target: str
+    type: str
+    """The file system's type, for example `overlay` or `tmpfs`."""
+    device: str
+    """`major:minor` of the file system: two mounts of one device show the same files."""
+    root: str = "/"
+    """Which folder or file of that file system is mounted."""
+    read_only: bool = False
+    no_exec: bool = False
+
+
+class IdMap(msgspec.Struct, frozen=True):
+    """A range of ids of a user namespace and the ids of the parent namespace that it stands for."""
+
+    inside: int
+    outside: int
+    count: int
+
+
+class SandboxFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Facts about one sandbox, read by its own first process before any command ran in it, and by its host."""
+
+    tier: IsolationName | None = None
+    namespaces: dict[str, int] = {}
+    """Inode of each namespace by name: `user`, `pid`, `mnt`, `ipc`, `net`. An absent name was not observed."""
+    uid_map: tuple[IdMap, ...] = ()
+    gid_map: tuple[IdMap, ...] = ()
+    uid: int | None = None
+    """User id of its commands, as its own user namespace counts them."""
+    gid: int | None = None
+    image: str | None = None
+    """Digest of the image that it was started from."""
+    layers: tuple[str, ...] = ()
+    """Layers of its root file system, highest first, in the launcher's names, as the kernel lists them."""
+    layer_total: int | None = None
+    state_layers: tuple[str, ...] = ()
+    """Those of `layers` that hold what an agent or an earlier command wrote, not the image."""
+    state_total: int | None = None
+    writable: str | None = None
+    """Its own writable layer, in the launcher's names."""
+    mounts: tuple[MountFact, ...] = ()
+    mount_total: int | None = None
+    """Number of mounts; larger than `mounts` where the list was cut."""
+    descriptors: tuple[str, ...] = ()
+    """Descriptors that its first process held before it served: `control` (its own host's), `null`, `oom_score`."""
+    descriptor_total: int | None = None
+    handed_over: dict[str, int] = {}
+    """Descriptors that its commands exchanged with the host beside their own output, counted by kind: `pipe`,
+    `listener`, or another kind."""
+    handed_total: int | None = None
+
+
+class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Facts about the sandbox that decides and every sandbox in which judged code ran."""
+
+    judge: SandboxFacts = SandboxFacts()
+    judged: tuple[SandboxFacts, ...] = ()
+    judged_total: int | None = None
+    """Number of sandboxes in which judged code ran; larger than `judged` where one could not be observed."""
+    image: str | None = None
+    """Digest of the image that the judge has to be started from."""
+    pipes: int = 0
+    """Number of pipe ends that the check declared to hand to the judge."""
