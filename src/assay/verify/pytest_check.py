@@ -46,7 +46,7 @@ from assay.verify.sanitise import (
 )
 from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
-from assay.verify.splice import NotJoinable, configure_splice, run_spliced
+from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
 from assay.verify.unjudgeable import NO_RESULT
 
 __all__ = ["PytestCheck", "PytestParameters", "TestMount"]
@@ -181,13 +181,13 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited
     names = tuple(test.id for test in spliced.tests)
     configuration = {**_configuration(given, plan, names), "owned": []}
     configuration["splice"] = configure_splice(spliced.separation, spliced.tests)
-    run = await run_spliced(given, plan.mounts, plan.parameters.env, configuration, spliced.undoing)
-    cited.findings(run.findings)
+    run = await run_spliced(
+        given, SpliceRequest(plan.mounts, plan.parameters.env, configuration, spliced.undoing), cited
+    )
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
     facts = _facts(_of_tests(plan, names), told, ())
     facts = facts._replace(problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)))
-    run.cite(cited)
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
     return _Part(ruling, frozenset(marks), names, run.grade)
