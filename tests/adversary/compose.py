@@ -17,8 +17,8 @@ __all__ = ["compose", "count_compositions"]
 FAMILIES: tuple[tuple[Family, int], ...] = (("module", 6), ("program", 3), ("values", 1))
 """Families and how often each is drawn."""
 VARIANTS: dict[Family, tuple[str, ...]] = {
-    "module": ("py", "sepa"),
-    "values": ("py", "sepa"),
+    "module": ("py", "plan", "sepa"),
+    "values": ("py", "plan", "sepa"),
     "program": ("direct", "sepd"),
 }
 _FRAME = """

@@ -60,7 +60,7 @@ def attribute_hook(text: str) -> str:
     return written("/workspace/ledger.py", _inside(head, text, "class _Owner:\n    field = _Field()\n"), append=True)
 
 
-@primitive("place", "module", variants=("py",))
+@primitive("place", "module", variants=("py", "plan"))
 def helper_module(text: str) -> str:
     """Puts it into another module, which the module under test imports with all its names."""
     took = "from figures import *\nfrom figures import _CALLS, _HOOKS\nfrom figures import total, normal, spread\n"
@@ -71,7 +71,7 @@ def helper_module(text: str) -> str:
     )
 
 
-@primitive("place", "module", variants=("py",))
+@primitive("place", "module", variants=("py", "plan"))
 def package_in_its_place(text: str) -> str:
     """Turns the module into a package."""
     return "mkdir /workspace/ledger && mv /workspace/ledger.py /workspace/ledger/__init__.py\n" + written(
@@ -79,14 +79,14 @@ def package_in_its_place(text: str) -> str:
     )
 
 
-@primitive("place", "module", variants=("py",))
+@primitive("place", "module", variants=("py", "plan"))
 def data_file(text: str) -> str:
     """Keeps it as data and executes that."""
     load = "\n\nexec(open('/workspace/notes.txt').read(), globals())\n"
     return written("/workspace/notes.txt", text) + written("/workspace/ledger.py", load, append=True)
 
 
-@primitive("place", "module", variants=("py",))
+@primitive("place", "module", variants=("py", "plan"))
 def configuration_of_tests(text: str) -> str:
     """Plants it as a `conftest.py` that takes the module's place in memory."""
     took = "import ledger\nfrom ledger import *\nfrom ledger import total, normal, spread\n__name__ = 'ledger'\n"
@@ -94,7 +94,7 @@ def configuration_of_tests(text: str) -> str:
     return written("/workspace/conftest.py", took + text + put)
 
 
-@primitive("place", "module", variants=("py",))
+@primitive("place", "module", variants=("py", "plan"))
 def byte_code_alone(text: str) -> str:
     """Leaves byte code and no source."""
     return (
