@@ -14,6 +14,7 @@ from typing import Any
 from .base_tasks import write_base_tasks
 from .campaign import Campaign, assign, composed, run_campaign
 from .library import PUBLISHED, read_published, read_scripts
+from .workers import frame_scripts, lie_scripts, lying_edits, right_answer_by_hand
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,6 +38,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of composed scripts")
     parser.add_argument("--count", type=int, default=0, help="how many composed scripts")
     parser.add_argument("--scripts", action="store_true", help="all written and published scripts, and honest ones")
+    parser.add_argument("--layers", action="store_true", help="all lying workers, hostile frames and lying edits")
     parser.add_argument("--only", help="only scripts whose name holds this text")
     parser.add_argument("--demo", type=Path, nargs="*", default=[], help="folders of synthesised tasks")
     parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
@@ -45,6 +47,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 def _scripts(options: argparse.Namespace) -> list[Any]:
     found = list(composed(options.seed, options.count))
+    if options.layers:
+        found += [right_answer_by_hand(), *lie_scripts(), *frame_scripts(), *lying_edits()]
     if options.scripts:
         published = read_published()
         if not published:

@@ -19,7 +19,7 @@ import msgspec
 
 from .attempts import Assignment, Row, key_of, make_attempts
 from .bar import summarize
-from .base_tasks import VARIANTS
+from .base_tasks import DEPOT, VARIANTS
 from .compose import compose
 from .library import DEMO, Script
 
@@ -56,7 +56,7 @@ def assign(scripts: Iterable[Script], folders: dict[str, Path], demo: Sequence[P
         for variant in script.variants:
             if variant == DEMO:
                 assignments += [Assignment(script, f"{DEMO}-{folder.name}", folder) for folder in demo]
-            elif variant in VARIANTS:
+            elif variant in (*VARIANTS, DEPOT):
                 assignments.append(Assignment(script, variant, folders[variant]))
     return tuple(assignments)
 

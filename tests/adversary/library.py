@@ -19,7 +19,7 @@ __all__ = ["PUBLISHED", "Role", "Script", "read_published", "read_scripts"]
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parent.parent.parent / "shared" / "data" / "attacks"
 DEMO = "demo"
-Role = Literal["attack", "honest", "composed", "published"]
+Role = Literal["attack", "honest", "composed", "published", "lie", "frame", "edit"]
 _SOLVE = re.compile(r"^SOLVE$", re.MULTILINE)
 
 

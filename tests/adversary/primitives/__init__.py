@@ -1,6 +1,6 @@
-"""Primitives of attacks by dimension: place, reach, select, rewrite, trigger, hide."""
+"""Primitives of attacks by dimension."""
 
-from . import hide, place, program, reach, rewrite, trigger
+from . import edit, frame, hide, lie, place, program, reach, rewrite, trigger
 from .registry import DIMENSIONS, Dimension, Family, Primitive, primitive, primitives_of
 
 __all__ = [
@@ -8,7 +8,10 @@ __all__ = [
     "Dimension",
     "Family",
     "Primitive",
+    "edit",
+    "frame",
     "hide",
+    "lie",
     "place",
     "primitive",
     "primitives_of",

@@ -1,7 +1,8 @@
 """The registry of primitives: a new one is one function with the decorator `primitive`.
 
-A script of a *family* is composed of one primitive from each of the family's dimensions. The function's docstring says
-what it does; its result is Python text (for `place`: shell text), built from the text that it is handed.
+A script of a family is composed of one primitive from each of the family's dimensions. The function's docstring says
+what it does; its result is Python text (for `place`: shell text), built from the text that
+it is handed. Those of the families `worker` and `edit` are not drawn: each is tried on every function of a package.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import Literal, NamedTuple
 
 __all__ = ["DIMENSIONS", "Dimension", "Family", "Primitive", "primitive", "primitives_of"]
 
-Family = Literal["module", "values", "program"]
-"""`module`: code that the tests import; `values`: what its functions return; `program`: what a test script starts."""
-Dimension = Literal["place", "reach", "select", "rewrite", "trigger", "hide"]
+Family = Literal["module", "values", "program", "worker", "edit"]
+"""`module`: code that the tests import; `values`: what its functions return; `program`: what a test script starts;
+`worker`: what answers for the package where tests are judged from outside; `edit`: what its other functions say."""
+Dimension = Literal["place", "reach", "select", "rewrite", "trigger", "hide", "lie", "frame"]
 DIMENSIONS: dict[Family, tuple[Dimension, ...]] = {
     "module": ("place", "reach", "select", "rewrite", "trigger", "hide"),
     "values": ("rewrite", "hide"),
     "program": ("place", "reach", "rewrite", "trigger", "hide"),
+    "worker": ("lie", "frame"),
+    "edit": ("lie",),
 }
 Render = Callable[[str], str]
 
