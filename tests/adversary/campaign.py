@@ -86,10 +86,23 @@ def run_campaign(campaign: Campaign, say: Callable[[str], None]) -> dict[str, An
         "seed": campaign.seed,
         "date": datetime.now(UTC).date().isoformat(),
         **summarize(wanted),
-        "rows": msgspec.to_builtins(wanted),
+        "rows": [_compact(row) for row in wanted],
     }
-    campaign.out.write_text(json.dumps(result, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+    campaign.out.write_text(_with_short_rows(result), encoding="utf-8")
     return result
+
+
+def _compact(row: Row) -> list[Any]:
+    """A row for the committed result: the whole one stays in the rows' file."""
+    checks = {name: [check.status, check.separation] for name, check in row.checks.items()}
+    return [row.key, row.role, row.outcome, row.integrity, checks, row.cause]
+
+
+def _with_short_rows(result: dict[str, Any]) -> str:
+    """JSON with one line for each row, so that two campaigns can be compared by line."""
+    head = json.dumps({**result, "rows": "ROWS"}, indent=1)
+    rows = ",\n".join("  " + json.dumps(row) for row in result["rows"])
+    return head.replace('"ROWS"', f"[\n{rows}\n ]") + "\n"
 
 
 def _resume(path: Path, header: _Header) -> dict[str, Row]:

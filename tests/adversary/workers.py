@@ -89,9 +89,9 @@ def frame_scripts() -> Iterator[Script]:
 def right_answer_by_hand() -> Script:
     """Returns the control of the frames: the right answer, sent by the same hands, is taken by the judge."""
     answer = (
-        "numbers = {'a': 3, 'b': 4}\n"
         "amounts = [part for entry in frame['h'] if entry[0] == 't' for part in entry[1:] if type(part) is int]\n"
-        "send(k='value', v=sum(amounts))"
+        "text = frame['h'][0][1] if len(frame['h'][0]) > 1 else ''\n"
+        "send(k='value', v=sum(amounts) if frame['entry'][1] == 'total' else ' '.join(text.lower().split()))"
     )
     script = _script("frame", "right_answer", "plan", "total", _by_hand("plan", "total", answer))
     return script._replace(role="honest")

@@ -56,9 +56,9 @@ def last_answer(_: str) -> str:
 def plausible_value(_: str) -> str:
     """Answers a value of the right type that looks right."""
     return (
-        "plausible = {'total': 7, 'normal': 'two words', 'spread': 5, 'pack': args[0][:2], 'unpack': iter(['a', 'b']),\n"
-        "    'rename': None, 'sort_boxes': args[0], 'find': args[0][0] if args[0] else 1, 'weights': {'x': 2.0}}\n"
-        "return plausible[name]"
+        "plausible = {'total': 7, 'normal': 'two words', 'spread': 5, 'pack': args[0][:2], 'rename': None}\n"
+        "plausible.update(unpack=iter('ab'), sort_boxes=args[0], weights={'x': 2.0})\n"
+        "return plausible[name] if name in plausible else args[0][0]"
     )
 
 
