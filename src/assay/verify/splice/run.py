@@ -23,7 +23,6 @@ from assay.verify._evidence import Cited
 from assay.verify._staging import stage
 from assay.verify.interface import CheckInput
 from assay.verify.sanitise import GUARD, HOME, PYTHON, Findings, Undoing, clean, left_running, opened, verifier_spec
-from assay.verify.script import recorded
 from assay.verify.separation import graded
 from assay.verify.separation_plan import SeparationPlan, TestPlan
 
@@ -86,18 +85,13 @@ class SplicedRun(NamedTuple):
         return (*((other,) if other else ()), *unreached)
 
     def cite(self, cited: Cited) -> None:
-        """Adds what was run and what came of it to the evidence."""
+        """Adds what was run to the evidence."""
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
         cited.execution([PYTHON, f"{GUARD}/runner.py", "judge"], "", shown)
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
-        if self.report is not None:
-            names = ("problems", "broken_files", "skipped_files", "canaries", "exit", "order", "timed_out", "refusals")
-            extra = {name: self.report.get(name, []) for name in names}
-            extra["calls"] = sum(self.report.get("calls", {}).values())
-            cited.report(recorded(self.report), judged="from outside", **extra)
 
 
 def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[str, Any]:
