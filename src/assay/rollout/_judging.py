@@ -23,7 +23,7 @@ from assay.verdicts import (
 )
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify._from_artifacts import state_of_import
-from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, reverdict, sealed_states
+from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
 
 from .past import AS_ASKED, variation_of
 from .place import BEGAN
@@ -39,7 +39,7 @@ _Found = list[tuple[Verdict, Reverdict]]
 
 
 async def judged_again(
-    trajectory: Trajectory, loaded: LoadedTask, means: Means, blobs: BlobStore, rounds: int
+    trajectory: Trajectory, loaded: LoadedTask, means: Means, blobs: BlobStore, rounds: int, *, fresh: bool = False
 ) -> _Found:
     """Each outcome verdict that was recorded, and what judging again came to.
 
@@ -49,8 +49,10 @@ async def judged_again(
         means: With what.
         blobs: The store's.
         rounds: How often each check judges.
+        fresh: Checks that draw inputs draw others than the recorded ones.
     """
     judging = _Judging(trajectory, loaded, means, blobs, rounds)
+    judging.seeds = {} if fresh else recorded_seeds(trajectory)
     try:
         with boundary(VerifierError, "judging again"):
             return await judging.run()
@@ -65,6 +67,7 @@ class _Judging:
         self._trajectory, self._loaded, self._means, self._blobs = trajectory, loaded, means, blobs
         self._rounds = rounds
         self.recorded: list[Verdict] = outcome_verdicts(trajectory.verdicts)
+        self.seeds: dict[str, bytes] = {}
 
     async def run(self) -> _Found:
         """Judges by the way in which the attempt was made."""
@@ -140,6 +143,7 @@ class _Judging:
                 blobs=self._blobs,
                 separate=separate,
                 prefix=f"{number}.{f'{step}.' if step else ''}v",
+                seeds=self.seeds,
             )
             for result in await verify_outcome(request):
                 found.setdefault(result.verdict.check, []).append(result)

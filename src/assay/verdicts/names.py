@@ -68,6 +68,7 @@ MARKS: dict[str, str] = {
     "no_tests": "no test that passed was observed, and the task demands one",
     "not_whole": "the recorded test run is not whole",
     "reported_failures": "a report file counts failures",
+    "orphaned_processes": "processes were orphaned while the test script ran",
     REWARD_OVERRULED: "the reward alone said pass, and another observation overruled it",
     "reward_problem": "the reward files contradict each other",
     "tests_not_run": "some of the tests that must pass did not run",

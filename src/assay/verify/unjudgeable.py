@@ -14,11 +14,11 @@ import msgspec
 
 from assay.environments.interface import Change
 from assay.records import Check, Evidence, Verdict, VerdictStatus, digest_record
-from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_FAILED, NO_RESULT
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE, NO_RESULT
 
 from .interface import CheckResult
 
-__all__ = ["AGENT_MADE_UNJUDGEABLE", "HOST_FAILED", "NO_RESULT", "blame_agent", "needs_control", "unjudgeable_state"]
+__all__ = ["blame_agent", "needs_control", "unjudgeable_state"]
 
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
 
