@@ -14,11 +14,11 @@ from assay.admission.differential import Bench
 from assay.admission.rewrites import Rewrite
 from assay.agents.cheats.interface import Knowledge, KnownFile
 from assay.agents.testing import fake_task
-from assay.code.calls import Called, differences
 from assay.environments.interface import WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import HOME, ensure_toolchain
 from assay.settings import Settings
+from assay.verify.calls.signature_calls import Called, differences
 
 CODE = '''
 import random

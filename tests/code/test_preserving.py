@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.code.called import arguments, plain
 from assay.code.preserving import PRESERVING
+from assay.verify.payload.signature_calls import arguments, plain
 
 pytestmark = pytest.mark.quick
 ALL = range(1, 100_000)

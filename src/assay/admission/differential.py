@@ -21,12 +21,21 @@ from typing import NamedTuple, Self
 
 from assay.agents.cheats.interface import Knowledge
 from assay.agents.repair import visible_tests
-from assay.code.batches import RUNNER, Batch, Job, JobResult, read_reply, write_request
-from assay.code.calls import CALLER, Called, CalledTarget, CallRequest, differences, read_calls, write_calls
+from assay.code.batches import Batch, Job, JobResult, read_reply, write_request
 from assay.code.source import SourceError, compiled_identity
 from assay.environments.interface import Backend, Snapshot, Workspace, WorkspaceSpec
+from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import PYTHON
 from assay.records import Task
+from assay.verify.calls.signature_calls import (
+    CALLER,
+    Called,
+    CalledTarget,
+    CallRequest,
+    differences,
+    read_calls,
+    write_calls,
+)
 
 from ._callable_functions import called_functions
 from ._canonical_data import same_data
@@ -195,7 +204,7 @@ class Bench:
 
     async def _run_tests(self, workspace: Workspace, seed: int, cpu_s: float) -> JobResult:
         batch = Batch((Job("tests", self._tests, cpu_s=cpu_s),), self._spec.workdir, self._paths(), seed=seed)
-        reply = await self._run(workspace, RUNNER.read_bytes(), write_request(batch), seed, 8 * cpu_s + 60)
+        reply = await self._run(workspace, FORKED_TESTS.read_bytes(), write_request(batch), seed, 8 * cpu_s + 60)
         try:
             results = read_reply(reply)
         except ValueError:
@@ -258,7 +267,7 @@ class Bench:
         await workspace.exec(["rm", "-rf", HOME])
         await workspace.write(f"{HOME}/program.py", program)
         await workspace.write(f"{HOME}/request.json", request)
-        python = "python3" if self._spec.image.root and program != RUNNER.read_bytes() else PYTHON
+        python = "python3" if self._spec.image.root and program != FORKED_TESTS.read_bytes() else PYTHON
         command = [python, f"{HOME}/program.py", f"{HOME}/request.json", f"{HOME}/reply.json"]
         env = {"PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1"}
         await workspace.exec(command, env=env, timeout_s=wall_s)

@@ -11,6 +11,7 @@ import msgspec
 from assay.agents.cheats import CHEATS
 from assay.rollout.plan import Verification
 from assay.statistics import Interval, wilson
+from assay.verdicts import REWARD_OVERRULED
 
 from .difficulty import AgentRate, difficulty_findings
 from .findings import Finding
@@ -38,16 +39,14 @@ _CLOSED: dict[str, str] = {
     "verifier_paths": "no trust in code that names the reward",
 }
 """Mark of a verdict to the setting that it comes from."""
-_SAID: tuple[tuple[str, str], ...] = (
-    ("no test was seen to pass", "recorded test run"),
-    ("ended with exit code", "exit code demanded"),
-    ("still running", "no process outlives the script"),
-    ("changed files reach for", "no trust in code that reaches for the verifier"),
-    ("tests failed, first", "recorded test run"),
-    ("recorded test run is not whole", "recorded test run"),
-    ("says", "two rewards must agree"),
-)
-"""What a reason says to the setting that it comes from."""
+_OVERRULES: dict[str, str] = {
+    "no_tests": "recorded test run",
+    "failed_tests": "recorded test run",
+    "exit_code": "exit code demanded",
+    "reward_problem": "two rewards must agree",
+    "untrusted_changes": "no trust in code that reaches for the verifier",
+}
+"""Mark to the setting that it comes from, where it overruled a reward that said pass."""
 
 
 class Completeness(msgspec.Struct, frozen=True):
@@ -307,8 +306,8 @@ def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
 def saved_by(judged: Observed) -> tuple[str, ...]:
     """Settings of the default verification that a verdict shows at work; the fresh fork where nothing was left."""
     found = [_CLOSED[mark] for mark in judged.marks if mark in _CLOSED]
-    _, doubted, why = judged.reason.partition(", but ")  # else the reward itself was not fooled
-    found += [setting for words, setting in _SAID if doubted and words in why]
+    if REWARD_OVERRULED in judged.marks:  # else the reward itself was not fooled
+        found += [_OVERRULES[mark] for mark in judged.marks if mark in _OVERRULES]
     return tuple(dict.fromkeys(found)) or ("fresh fork",)
 
 

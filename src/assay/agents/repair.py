@@ -21,9 +21,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from assay.code.batches import RUNNER, Batch, Job, JobResult, RunOutcome, read_reply, write_request
+from assay.code.batches import Batch, Job, JobResult, RunOutcome, read_reply, write_request
 from assay.code.operators import apply
 from assay.environments.interface import Workspace
+from assay.environments.payload import FORKED_TESTS
 from assay.errors import AgentError, TaskError
 from assay.records import Task
 
@@ -105,7 +106,7 @@ class _Search:
 
     async def run(self) -> None:
         """Searches until the visible tests pass or the budget is spent."""
-        await self._fork.write(f"{HOME}/runner.py", RUNNER.read_bytes())
+        await self._fork.write(f"{HOME}/runner.py", FORKED_TESTS.read_bytes())
         self._tests = visible_tests(self._attempt.task) or await self._find_tests()
         state = await self._measure("run the visible tests and note which lines they run")
         tried: set[tuple[str, str]] = set()

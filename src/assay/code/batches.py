@@ -1,22 +1,19 @@
 """A batch of test runs, each on its own version of the program, as data: what is asked, and what came back.
 
-`forked_tests.py` beside this module is the program that runs a batch. It is never imported or run here: whoever wants
-a batch run copies `RUNNER` into a sandbox, and runs it there with the tool layer's Python as `RUNNER REQUEST REPLY`.
+The program that runs a batch is `assay.environments.payload.FORKED_TESTS`. It is copied into a sandbox and runs there
+with the tool layer's Python as `forked_tests.py REQUEST REPLY`.
 The reply was written in reach of the code under test: it is a measurement for whoever makes tasks or repairs programs,
 never a verdict.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-__all__ = ["RUNNER", "Batch", "Job", "JobResult", "RunOutcome", "read_reply", "write_request"]
+__all__ = ["Batch", "Job", "JobResult", "RunOutcome", "read_reply", "write_request"]
 
-RUNNER = Path(__file__).with_name("forked_tests.py")
-"""The program, on the host."""
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 
 

@@ -22,6 +22,7 @@ from assay.records import Isolation, Observation, SandboxFacts
 __all__ = [
     "Backend",
     "Change",
+    "CountsOrphans",
     "DescribesSeparation",
     "Episodic",
     "ExecResult",
@@ -356,6 +357,18 @@ class PipedExec(Protocol):
 
         Raises:
             EnvironmentFailure: As `Session.exec`.
+        """
+        ...
+
+
+@runtime_checkable
+class CountsOrphans(Protocol):
+    """A workspace that can say how many processes outlived whoever started them."""
+
+    async def orphans(self) -> int:
+        """Number of processes that have ended so far and were neither a command nor waited for by their own parent.
+
+        Raises `EnvironmentFailure` as `Session.exec`.
         """
         ...
 

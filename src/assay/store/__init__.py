@@ -1,7 +1,7 @@
 """Where trajectories live: append, read, query, seal, and the hash chain."""
 
 from .addenda import Addendum, addenda, append_addendum
-from .annotate import AUDITED, REVERIFY, Standing, annotate, annotate_all, learnt, standing, standing_of
+from .annotate import AUDITED, annotate, annotate_all, learnt, standing, standing_of
 from .audit import audit
 from .blobs import BlobStore
 from .calls import BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
@@ -12,7 +12,7 @@ from .problem import Problem
 from .query import Bounds, QueryResult, query
 from .receipt import Coverage, Receipt, check_receipt, make_receipt, read_receipt, write_receipt
 from .row_check import CheckedRows, check_rows
-from .rows import ADMISSION, AttemptRow, deciding, worst_outcome
+from .rows import ADMISSION, AttemptRow, deciding
 from .run import RunStore
 from .seal import SealReport, seal
 from .search import Hit, search
@@ -23,7 +23,6 @@ __all__ = [
     "ADMISSION",
     "AUDITED",
     "LISTING",
-    "REVERIFY",
     "Addendum",
     "AttemptRow",
     "BlobStore",
@@ -43,7 +42,6 @@ __all__ = [
     "Receipt",
     "RunStore",
     "SealReport",
-    "Standing",
     "TreeFile",
     "TreeTooLarge",
     "addenda",
@@ -79,7 +77,6 @@ __all__ = [
     "standing_of",
     "verify_chain",
     "verify_links",
-    "worst_outcome",
     "write_receipt",
     "write_tree",
 ]

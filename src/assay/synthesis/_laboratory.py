@@ -15,8 +15,9 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from assay.code.batches import RUNNER, Batch, Job, JobResult, read_reply, write_request
+from assay.code.batches import Batch, Job, JobResult, read_reply, write_request
 from assay.environments.interface import Backend, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
+from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
 
 from ._tree import SourceTree
@@ -157,7 +158,7 @@ class Laboratory:
             seed=repetition,
         )
         await workspace.exec(["rm", "-rf", "/tmp/reply.json"])
-        await workspace.write("/tmp/runner.py", RUNNER.read_bytes())
+        await workspace.write("/tmp/runner.py", FORKED_TESTS.read_bytes())
         await workspace.write("/tmp/request.json", write_request(batch))
         wall_s = sum(job.cpu_s * 8 + 40 for job in chunk) + 120
         command = [PYTHON, "/tmp/runner.py", "/tmp/request.json", "/tmp/reply.json"]

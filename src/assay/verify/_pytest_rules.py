@@ -6,12 +6,13 @@ where no test is named, every test of every file is wanted, so that a file witho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
 
-__all__ = ["PytestFacts", "PytestRuling", "came_to_no_result", "rule"]
+__all__ = ["PytestFacts", "PytestRuling", "came_to_no_result", "merge_rulings", "rule"]
 
 
 class PytestFacts(NamedTuple):
@@ -48,7 +49,12 @@ def rule(facts: PytestFacts) -> PytestRuling:
     """The verdict."""
     if facts.report is None:
         if facts.timed_out:
-            return PytestRuling("unknown", None, "the tests met their time limit and the runner gave no report")
+            return PytestRuling(
+                "unknown",
+                None,
+                "the tests met their time limit and the runner gave no report",
+                ("time_limit", "no_report"),
+            )
         reason = f"the test runner gave no report; it ended with exit code {facts.exit_code}"
         return PytestRuling("unknown", None, reason, ("no_report",))
     if facts.forged:
@@ -59,16 +65,18 @@ def rule(facts: PytestFacts) -> PytestRuling:
     bad, missing, good = _sort(facts, facts.report)
     score = len(good) / max(1, len(good) + len(bad) + len(missing))
     if bad:
-        return PytestRuling("fail", score if missing == [] else 0.0, f"{len(bad)} of the wanted tests: {bad[0]}")
+        reason = f"{len(bad)} of the wanted tests: {bad[0]}"
+        return PytestRuling("fail", score if missing == [] else 0.0, reason, ("failed_tests",))
     if facts.timed_out:
-        return PytestRuling("unknown", None, f"the tests met their time limit with {len(missing)} not yet run")
+        reason = f"the tests met their time limit with {len(missing)} not yet run"
+        return PytestRuling("unknown", None, reason, ("time_limit",))
     if facts.broken_files and (missing or not (facts.expected or facts.also)):
-        return PytestRuling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}")
+        return PytestRuling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}", ("broken_files",))
     if facts.problems:
         return PytestRuling("unknown", None, f"not whole: {'; '.join(facts.problems)[:500]}", ("not_whole",))
     if missing or not good:
         lost = f"{len(missing)} of the wanted tests did not run: {missing[0]}" if missing else "no test ran"
-        return PytestRuling("fail", 0.0, lost)
+        return PytestRuling("fail", 0.0, lost, ("tests_not_run",))
     return _doubted(facts, len(good))
 
 
@@ -77,13 +85,31 @@ def came_to_no_result(facts: PytestFacts) -> bool:
     return facts.report is None or facts.timed_out or bool(facts.problems)
 
 
+def merge_rulings(parts: Sequence[tuple[PytestRuling, int]]) -> PytestRuling:
+    """Returns the ruling over tests that were judged in parts: a failure of one is the whole's, and so is a doubt.
+
+    Args:
+        parts: Each part's ruling and how many tests it has.
+    """
+    order: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
+    worst = min((ruling for ruling, _ in parts), key=lambda ruling: order.index(ruling.status))
+    if len(parts) == 1:
+        return worst
+    marks = tuple(dict.fromkeys(mark for ruling, _ in parts for mark in ruling.marks))
+    score = None
+    if worst.status in ("pass", "fail"):
+        score = sum((ruling.score or 0.0) * count for ruling, count in parts) / max(1, sum(count for _, count in parts))
+    reason = "; ".join(ruling.reason for ruling, _ in parts) if worst.status == "pass" else worst.reason
+    return PytestRuling(worst.status, score, reason, marks)
+
+
 def _doubted(facts: PytestFacts, passed: int) -> PytestRuling:
     if facts.left_running:
         told = f"all {passed} tests passed, but {facts.left_running} processes outlived them"
-        return PytestRuling("unknown", None, told)
+        return PytestRuling("unknown", None, told, ("left_processes",))
     if facts.untrusted:
         told = f"all {passed} tests passed, but changed files reach for {', '.join(facts.untrusted)}"
-        return PytestRuling("unknown", None, told)
+        return PytestRuling("unknown", None, told, ("untrusted_changes",))
     return PytestRuling("pass", 1.0, f"all {passed} wanted tests passed; {facts.canaries} that must fail failed")
 
 

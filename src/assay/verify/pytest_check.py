@@ -25,9 +25,10 @@ import msgspec
 from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspace
 from assay.errors import TaskError, VerifierError
-from assay.records import Verdict, digest_bytes
+from assay.records import Separation, Verdict, digest_bytes
+from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._pytest_rules import PytestFacts, came_to_no_result, rule
+from assay.verify._pytest_rules import PytestFacts, PytestRuling, came_to_no_result, merge_rulings, rule
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import Planted
@@ -44,7 +45,8 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.script import recorded
-from assay.verify.unjudgeable import NO_RESULT
+from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
+from assay.verify.splice import NotJoinable, configure_splice, run_spliced
 
 __all__ = ["PytestCheck", "PytestParameters", "TestMount"]
 
@@ -102,8 +104,17 @@ class _Run(NamedTuple):
     alive: tuple[ProcessInfo, ...]
 
 
+class _Part(NamedTuple):
+    """The tests that were judged in one way."""
+
+    ruling: PytestRuling
+    marks: frozenset[str]
+    tests: tuple[str, ...]
+    grade: Separation
+
+
 class PytestCheck:
-    """See the module."""
+    """Runs the tests that the task's separation plan carries from outside, the others in process, after and apart."""
 
     kind = "pytest"
 
@@ -115,20 +126,12 @@ class PytestCheck:
             message = "the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`"
             raise VerifierError(message)
         plan = await asyncio.to_thread(_plan, given)
-        parameters = plan.parameters
-        spec = verifier_spec(given.spec, plan.mounts, parameters.env)
-        planned = planted_in(given.changes, given.spec, plan.roots, parameters.keep)
-        planned += _edited(given, plan)
+        separation = await asyncio.to_thread(load_plan, given.folder)
         cited = Cited(given.prefix)
-        async with opened(given.backend, spec, given.state) as workspace:
-            findings = await clean(workspace, Undoing(given.backend, given.spec, given.changes, planned))
-            cited.findings(findings)
-            run = await _run(workspace, given, plan)
-        facts = _facts(plan, run, findings.untrusted(parameters.allow))
-        _cite(cited, run)
-        ruling = rule(facts)
-        marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ())}
-        marks |= {NO_RESULT} if ruling.score is None and came_to_no_result(facts) else set()
+        parts = await _judge_parts(given, plan, separation, cited)
+        ruling = merge_rulings([(part.ruling, len(part.tests)) for part in parts])
+        grade, grades = _grades(plan.parameters, parts)
+        files = plan.digest if separation is None else digest_bytes(plan.digest.encode() + encode_plan(separation))
         verdict = Verdict(
             check=given.check.name,
             kind="outcome",
@@ -136,11 +139,99 @@ class PytestCheck:
             score=ruling.score,
             reason=ruling.reason,
             evidence=cited.ids,
-            verifier=verifier_digest(self.kind, given.check.parameters, plan.digest),
+            verifier=verifier_digest(self.kind, given.check.parameters, files),
             duration_s=round(time.monotonic() - started, 6),
-            marks=tuple(sorted(marks)),
+            marks=tuple(sorted(frozenset().union(*(part.marks for part in parts)))),
+            separation=grade,
+            separations=grades,
         )
         return CheckResult(verdict, tuple(cited.items))
+
+
+async def _judge_parts(
+    given: CheckInput, plan: _Plan, separation: SeparationPlan | None, cited: Cited
+) -> tuple[_Part, ...]:
+    """Judges the tests from outside that can be, then the others in process."""
+    planned = planted_in(given.changes, given.spec, plan.roots, plan.parameters.keep) + _edited(given, plan)
+    undoing = Undoing(given.backend, given.spec, given.changes, planned)
+    wanted = tuple(dict.fromkeys((*plan.parameters.expected, *plan.parameters.also)))
+    carried = () if separation is None else tuple(t for t in separation.of_method("splice") if t.id in set(wanted))
+    parts: list[_Part] = []
+    if separation is not None and carried:
+        try:
+            parts.append(await _judge_spliced(given, plan, Spliced(separation, carried, undoing), cited))
+        except NotJoinable:
+            carried = ()
+    rest = tuple(name for name in wanted if name not in {test.id for test in carried})
+    if rest or not parts:
+        parts.append(await _judge_in_process(given, plan, rest, undoing, cited))
+    return tuple(parts)
+
+
+class Spliced(NamedTuple):
+    """What is judged from outside."""
+
+    separation: SeparationPlan
+    tests: tuple[TestPlan, ...]
+    undoing: Undoing
+
+
+async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited: Cited) -> _Part:
+    names = tuple(test.id for test in spliced.tests)
+    configuration = {**_configuration(given, plan, names), "owned": []}
+    configuration["splice"] = configure_splice(spliced.separation, spliced.tests)
+    run = await run_spliced(given, plan.mounts, plan.parameters.env, configuration, spliced.undoing)
+    cited.findings(run.findings)
+    told = _Run(run.report, run.judge, run.alive)
+    # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
+    facts = _facts(_of_tests(plan, names), told, ())
+    facts = facts._replace(problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)))
+    run.cite(cited)
+    ruling = rule(facts)
+    marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
+    return _Part(ruling, frozenset(marks), names, run.grade)
+
+
+async def _judge_in_process(
+    given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: Undoing, cited: Cited
+) -> _Part:
+    """Runs tests in a fork of the final state, where the code under test lives with pytest and its recorder."""
+    plan = _of_tests(plan, names)
+    spec = verifier_spec(given.spec, plan.mounts, plan.parameters.env)
+    async with opened(given.backend, spec, given.state) as workspace:
+        findings = await clean(workspace, undoing)
+        cited.findings(findings)
+        run = await _run(workspace, given, plan)
+    facts = _facts(plan, run, findings.untrusted(plan.parameters.allow))
+    _cite(cited, run)
+    ruling = rule(facts)
+    marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ()), *_no_result(ruling, facts)}
+    return _Part(ruling, frozenset(marks), names, "same-process")
+
+
+def _no_result(ruling: PytestRuling, facts: PytestFacts) -> tuple[str, ...]:
+    """Returns the mark of a run that came to no result, whosever doing that was."""
+    return (NO_RESULT,) if ruling.score is None and came_to_no_result(facts) else ()
+
+
+def _of_tests(plan: _Plan, names: Sequence[str]) -> _Plan:
+    """The plan for some of its tests."""
+    parameters = plan.parameters
+    some = {
+        kind: tuple(name for name in getattr(parameters, kind) if name in set(names)) for kind in ("expected", "also")
+    }
+    return plan._replace(parameters=msgspec.structs.replace(parameters, **some))
+
+
+def _grades(parameters: PytestParameters, parts: Sequence[_Part]) -> tuple[Separation, dict[Separation, int]]:
+    """The grade of the tests that must flip, the weakest of theirs, and how many wanted tests have each grade."""
+    counts: dict[Separation, int] = {}
+    for part in parts:
+        if part.tests:
+            counts[part.grade] = counts.get(part.grade, 0) + len(part.tests)
+    deciding = set(parameters.expected)
+    grades = [part.grade for part in parts if not deciding or deciding & set(part.tests)]
+    return weakest(grades), counts
 
 
 def _inside(base: str, path: str) -> str:
@@ -186,8 +277,8 @@ def _edited(given: CheckInput, plan: _Plan) -> tuple[Planted, ...]:
     )
 
 
-def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
-    wanted = (*plan.parameters.expected, *plan.parameters.also)
+def _configuration(given: CheckInput, plan: _Plan, names: Sequence[str] = ()) -> dict[str, Any]:
+    wanted = names or (*plan.parameters.expected, *plan.parameters.also)
     files = dict.fromkeys(_inside(given.spec.workdir, name.partition("::")[0]) for name in wanted)
     return {
         "args": [*plan.parameters.args, *(files or plan.targets)],

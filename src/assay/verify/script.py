@@ -26,16 +26,16 @@ import msgspec
 
 from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
-from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
+from assay.environments.interface import Change, CountsOrphans, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import TaskError
 from assay.records import Verdict
+from assay.verdicts import NO_RESULT
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.rewards import Left, collect
 from assay.verify.sanitise import Undoing, clean, left_running, opened, planted_in, require_mounts, verifier_spec
-from assay.verify.unjudgeable import NO_RESULT
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
@@ -104,7 +104,7 @@ class ScriptCheck:
             verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
             duration_s=round(time.monotonic() - started, 6),
             rewards=left.rewards.values,
-            marks=tuple(sorted(set(marks))),
+            marks=tuple(sorted({*marks, *ruling.marks})),
         )
         return CheckResult(verdict, tuple(cited.items))
 
@@ -203,14 +203,17 @@ async def _run(
     cited.findings(findings)
     name = f"{TESTS}/{Path(parameters.script or 'test.sh').name}"
     argv = [*parameters.interpreter, name]
+    before = await _orphans(workspace)
     result = await workspace.exec(argv, timeout_s=parameters.timeout_s, spill=given.blobs)
     cited.execution(argv, workspace.spec.workdir, result)
     alive = () if result.timed_out else await left_running(workspace)
     if alive:
         cited.processes("test script ended", alive)
+    orphans = await _orphans(workspace) - before
     await workspace.kill_all()
     left = await collect(workspace)
-    marks = [*findings.marks, *left.marks, *_marks_of(left.records), *(("left_processes",) if alive else ())]
+    marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
+    marks += ["orphaned_processes"] if orphans else []
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,
@@ -220,21 +223,16 @@ async def _run(
         records=left.records,
         reports=reports,
         left_running=len(alive),
+        orphans=orphans,
         untrusted=(*findings.untrusted(parameters.allow), *left.marks),
         demand="script",
+        allowed=parameters.allow,
     )
     return facts, tuple(marks), left
 
 
-def _marks_of(records: tuple[dict[str, object], ...]) -> tuple[str, ...]:
-    """What the recorded test runs show to be wrong."""
-    forged = any("must fail did not fail" in str(record.get("problems")) for record in records)
-    named = {
-        "always_equal": any(record.get("always_equal") for record in records),
-        "forged": forged,
-        "not_whole": any(record.get("problems") for record in records) and not forged,
-    }
-    return tuple(name for name, holds in named.items() if holds)
+async def _orphans(workspace: Workspace) -> int:
+    return await workspace.orphans() if isinstance(workspace, CountsOrphans) else 0
 
 
 def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:

@@ -326,6 +326,10 @@ class FolderWorkspace:
         """See `interface.Session.processes`."""
         return await self.live().processes()
 
+    async def orphans(self) -> int:
+        """See `interface.CountsOrphans.orphans`."""
+        return await self.live().orphans()
+
     async def kill_all(self) -> None:
         """See `interface.Session.kill_all`."""
         await self.live().kill_all()

@@ -304,6 +304,10 @@ class NamespacesWorkspace:
         session = self._live()
         return () if self._asleep else await session.processes()
 
+    async def orphans(self) -> int:
+        """See `interface.CountsOrphans.orphans`."""
+        return await (await self._awake()).orphans()
+
     async def memory_bytes(self) -> int:
         """See `interface.MeasuresMemory.memory_bytes`."""
         session = self._live()

@@ -195,6 +195,11 @@ class InitSession:
         answer = await self.channel.ask({"op": "count"})
         return answer.body.get("count") == 0
 
+    async def orphans(self) -> int:
+        """See `interface.CountsOrphans.orphans`."""
+        answer = await self.channel.ask({"op": "orphans"})
+        return int(answer.body.get("count", 0))
+
     async def memory_bytes(self) -> int:
         """Resident bytes of all processes, as the sandbox's init counts them."""
         answer = await self.channel.ask({"op": "usage"})

@@ -202,6 +202,19 @@ def _arguments(config: dict[str, Any]) -> list[str]:
     return [*ours, *config["args"]]
 
 
+def _splice(config: dict[str, Any], teller: Teller) -> list[object]:
+    """The plugin that calls entry points at a worker, where the configuration has one."""
+    if "splice" not in config:
+        return []
+    for fd in config["worker"]:
+        os.set_inheritable(fd, False)
+    sys.path.insert(0, config["splice"]["programs"])
+    import splice_plugin  # type: ignore[import-not-found]  # its folder is known only now
+
+    del sys.path[0]
+    return [splice_plugin.SplicePlugin(config["splice"], tuple(config["worker"]), teller.tell)]
+
+
 def main() -> int:
     """Reads the configuration, then runs pytest in this process."""
     with os.fdopen(int(sys.argv[1]), "rb") as file:
@@ -221,7 +234,8 @@ def main() -> int:
     _instrument_tests(config.get("owned", ["/tests"]))
     if not config.get("script"):
         _show_lines_alone()
-    return int(pytest.main(_arguments(config), plugins=[Recorder(teller, config)]))
+    plugins = [Recorder(teller, config), *_splice(config, teller)]
+    return int(pytest.main(_arguments(config), plugins=plugins))
 
 
 if __name__ == "__main__":

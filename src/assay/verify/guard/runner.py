@@ -1,6 +1,8 @@
 """The trusted parent of a test run: starts the tests' process, keeps what it tells as it tells it, writes the report.
 
     runner.py check            reads a configuration (JSON) on its standard input, prints the report (JSON)
+    runner.py judge FILE       the same with the configuration in a file, the report on standard error, and on standard
+                               input and output the pipes of a worker that entry points are called at
     runner.py script ARGS...   stands in for `pytest ARGS...`: same output, an exit code made from what was recorded
 
 Invariants: nothing that the tests' process does after the fact changes what was recorded; a run that did not reach its
@@ -81,12 +83,13 @@ class Child:
         actions: list[tuple[int, int, int]] = [(os.POSIX_SPAWN_DUP2, null, 0)]
         if not shown:
             actions += [(os.POSIX_SPAWN_DUP2, out_write, 1), (os.POSIX_SPAWN_DUP2, out_write, 2)]
-        for fd in (config_read, write):
+        pipes = config.get("worker", ())
+        for fd in (config_read, write, *pipes):
             os.set_inheritable(fd, True)
         self.pid = os.posix_spawn(
             sys.executable, argv, os.environ, file_actions=actions, setsid=True, setsigdef=SIGNALS
         )
-        for fd in (null, write, config_read, *(() if shown else (out_write,))):
+        for fd in (null, write, config_read, *pipes, *(() if shown else (out_write,))):
             os.close(fd)
         with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
             file.write(json.dumps(config).encode())
@@ -152,6 +155,9 @@ class Account:
         self.equal: list[str] = []
         self.canaries = {"planted": 0, "failed": 0, "unsure": 0}
         self.finished: int | None = None
+        self.refusals: list[dict[str, str]] = []
+        self.items: list[dict[str, Any]] = []
+        self.calls: dict[str, int] = {}
         for message in stream.messages:
             self._take(message)
         self._judge_end(exit_code, timed_out=timed_out)
@@ -195,6 +201,14 @@ class Account:
             self.equal.append(str(message["where"]))
         elif kind == "finished":
             self.finished = int(message["exit"])
+        elif kind == "unspliced":
+            self.problems.append(str(message["text"]))
+        elif kind == "item":
+            self.items.append({name: message[name] for name in ("id", "marks", "parameters")})
+        elif kind == "calls":
+            self.calls[str(message["id"])] = int(message["count"])
+        elif kind == "refusal":
+            self.refusals.append({name: str(message[name]) for name in ("id", "why", "text")})
 
     def _take_test(self, message: dict[str, Any]) -> None:
         name, phase, outcome = str(message["id"]), str(message["phase"]), str(message["outcome"])
@@ -212,6 +226,11 @@ class Account:
     def _test(self, name: str) -> dict[str, str]:
         phases = self._phases.get(name, {})
         test = {"id": name, "status": self._status(phases)}
+        refused = [refusal for refusal in self.refusals if refusal["id"] == name]
+        if refused:  # whatever the test made of it; what came late leaves the question open
+            late = all(refusal["why"] == "time" for refusal in refused)
+            test["status"] = "missing" if late else "failed"
+            self._messages[name] = f"{refused[0]['why']}: {refused[0]['text']}"
         if self._messages.get(name) and test["status"] != "passed":
             test["message"] = self._messages[name]
         return test
@@ -246,6 +265,7 @@ class Account:
             "skipped_files": self.skipped_files[:50],
             "canaries": self.canaries,
             "finished": self.finished,
+            **({"refusals": self.refusals[:50], "items": self.items, "calls": self.calls} if self.items else {}),
         }
 
 
@@ -320,11 +340,28 @@ def as_check() -> int:
     return 0
 
 
+def as_judge(path: str) -> int:
+    """Runs the tests with the pipes of a worker; the report goes to standard error, for the pipes are taken."""
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        config = json.load(file)
+    config["worker"] = [os.dup(0), os.dup(1)]
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    report, _ = run(config, shown=False)
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(json.dumps(report))
+        sys.stderr.flush()
+    return 0
+
+
 def main() -> int:
     """Makes this process one that its children cannot trace or read, then does what was asked."""
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     if sys.argv[1:2] == ["check"]:
         return as_check()
+    if sys.argv[1:2] == ["judge"]:
+        return as_judge(sys.argv[2])
     return as_script(sys.argv[2:])
 
 

@@ -335,6 +335,8 @@ def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.sock
     if request["network"] == "none":
         privileges.loopback_up()
     oom = init.OomScore()
+    if request["user"] == "verifier":
+        mounts.seal_processes()
     privileges.close_all_but([fd for fd in (control.fileno(), oom.fileno()) if fd >= 0])
     privileges.set_limits(request["rlimits"])
     keep = privileges.VERIFIER_KEEPS if request["user"] == "verifier" else 0

@@ -1,8 +1,8 @@
 """Calls of functions with seeded arguments, as data: what is asked, and what each call did.
 
-`called.py` beside this module is the program that makes the calls. It is never imported or run here: whoever wants them
-made copies `CALLER` into a sandbox and runs it there as `CALLER REQUEST REPLY`, once for each version of the code. The
-reply was written in reach of the code under test: a measurement for whoever studies a program, never a verdict.
+The program that makes the calls is `CALLER`. It is copied into a sandbox and runs there as
+`signature_calls.py REQUEST REPLY`, once for each version of the code. The reply was written in reach of the code under
+test: a measurement for whoever studies a program, never a verdict.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 __all__ = ["CALLER", "CallRequest", "Called", "CalledTarget", "Difference", "differences", "read_calls", "write_calls"]
 
-CALLER = Path(__file__).with_name("called.py")
+CALLER = Path(__file__).parents[1] / "payload" / "signature_calls.py"
 """The program, on the host."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 

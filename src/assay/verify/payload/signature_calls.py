@@ -1,8 +1,9 @@
 """Calls functions of a program with seeded plain arguments and notes what came back. A program on its own: it needs the
 standard library alone.
 
-Copied into a sandbox and run there as `called.py REQUEST REPLY`; the format is `calls.py`'s. Each file's functions are
-called in a forked child with a limit of time. Not for judging: the code under test runs in the process that reports.
+Copied into a sandbox and run there as `signature_calls.py REQUEST REPLY`; the format is that of
+`verify.calls.signature_calls`. Each file's functions are called in a forked child with a limit of time.
+Not for judging: the code under test runs in the process that reports.
 """
 
 from __future__ import annotations

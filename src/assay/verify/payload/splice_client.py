@@ -1,0 +1,405 @@
+"""The judge's end of a splice: calls the worker in place of an entry point's body, and takes back what is allowed.
+
+Strictly in turns: each frame of the worker's carries the token of the frame that it answers, so that late, double and
+early answers are seen. What the plan does not allow raises `SpliceRefusal`, which no test can catch by accident, and is
+reported whatever the test makes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import types
+
+import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
+from splice_decoder import Decoder, RefusedReply, RemotePlaceholder  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, NoReturn
+
+__all__ = ["Client", "SpliceRefusal"]
+
+MAX_CALLBACKS = 200_000
+"""Calls of functions and pulls of iterators of the test's, in one call."""
+MAX_NESTING = 20
+MAX_PULLS = 2_000_000
+_CHANGEABLE = ("l", "d", "s", "od", "cn", "dd", "q", "ba", "ra", "o")
+
+
+class SpliceRefusal(BaseException):
+    """The worker's answer cannot be taken. Not an `Exception`: a test that expects one must not be content with it."""
+
+
+class _Call:
+    """One call under way, or an iterator of it that is still read."""
+
+    def __init__(self, client: Client, changes: Sequence[dict[str, Any]]) -> None:
+        self.heap = splice_codec.Heap(client.package)
+        self.decoder = Decoder(self.heap, client.classes, client.package)
+        self.changes = changes
+        self.named: dict[str, Any] = {}
+        """The arguments by their parameters' names."""
+        self.raised: dict[int, BaseException] = {}
+        self.number = client.calls
+        self.callbacks = 0
+        self._own: set[int] = set()
+
+    def sent(self) -> list[list[Any]]:
+        """Returns the entries that are due, and remembers their objects as the judge's own."""
+        first = len(self.heap.objects) - self.heap.waiting()
+        entries = self.heap.take_entries()
+        self._own.update(range(first, len(self.heap.objects)))
+        return entries
+
+    def owns(self, number: Any, kind: str = "") -> bool:
+        """Returns whether a number is that of an object that the judge sent, of a kind if one is asked for."""
+        return type(number) is int and number in self._own and kind in ("", self.heap.kinds[number])
+
+
+class Client:
+    """Calls entry points at the worker.
+
+    Args:
+        descriptors: Where the worker is read, and where it is written to; made non-blocking.
+        package: Import name of the package under test.
+        classes: As in `Decoder`.
+        call_timeout_s: How long the worker may take for one answer.
+        report: Receives (kind, text) of each refusal: `time`, `closed`, `protocol`, `refused` or `unsendable`.
+    """
+
+    def __init__(
+        self,
+        descriptors: tuple[int, int],
+        package: str,
+        classes: dict[tuple[str, str], frozenset[str]],
+        call_timeout_s: float,
+        report: Callable[[str, str], None],
+    ) -> None:
+        self.package = package
+        self.classes = classes
+        self.calls = 0
+        self._reads, self._writes = descriptors
+        for fd in descriptors:
+            os.set_blocking(fd, False)
+        self._timeout_s = call_timeout_s
+        self._report = report
+        self._token = ""
+        self._running = False
+        self._broken: tuple[str, str] | None = None
+        self._dead = False
+        self._depth = 0
+        self._thread = threading.get_ident()
+        self._iterators = 0
+
+    # Workers
+
+    def end_test(self) -> None:
+        """Ends the worker of the test that is over; the next call gets a fresh one."""
+        running, self._running = self._running, False
+        if not running or self._dead or self._broken:
+            self._dead = False
+            return
+        try:
+            answer = self._exchange({"op": "end"})
+            if answer.get("k") != "ended":
+                raise splice_codec.ChannelError("protocol", "something was said when all was over")
+        except splice_codec.ChannelError as exc:
+            self._break(exc.kind, str(exc))
+        self._dead = False
+
+    def call(self, entry: Sequence[str], changes: Sequence[dict[str, Any]], arguments: Sequence[Any]) -> Any:
+        """Calls an entry point at the worker; returns its result or raises its exception.
+
+        Args:
+            entry: Module and qualname.
+            changes: What may come back changed: `{"name": ..., "path": [...]}`.
+            arguments: Positional values, keyword values, names of the positional parameters, and the names of the
+                parameters for the rest of both (or None).
+        """
+        values, keywords, names, (rest, rest_of_keywords) = arguments
+        call = _Call(self, changes)
+        call.named = {rest: values[len(names) :], rest_of_keywords: keywords, **dict(zip(names, values)), **keywords}
+        self._open()
+        self._depth += 1
+        try:
+            if self._depth > MAX_NESTING:
+                self._refuse("refused", "calls too deep inside each other")
+            return self._answered(call, self._begin_call(call, entry, list(values), keywords))
+        finally:
+            self._depth -= 1
+
+    def iterate(
+        self, entry: Sequence[str], changes: Sequence[dict[str, Any]], arguments: Sequence[Any]
+    ) -> Iterator[Any]:
+        """Calls an entry point that is a generator function, and gives its values one by one."""
+        result = self.call(entry, changes, arguments)
+        if type(result) not in (list, tuple) and not isinstance(result, types.GeneratorType):
+            self._refuse("refused", "an iterator was due")
+        return (yield from result)
+
+    def _open(self) -> None:
+        if threading.get_ident() != self._thread:
+            self._refuse("refused", "an entry point was called from another thread")
+        if self._broken:
+            self._refuse(*self._broken)
+        if self._dead:
+            self._refuse("closed", "the worker of this test has ended")
+        if not self._running:
+            self._running = True
+            try:
+                splice_codec.write_frame(self._writes, {"op": "begin"}, time.monotonic() + self._timeout_s)
+            except splice_codec.ChannelError as exc:
+                self._break(exc.kind, str(exc))
+                self._refuse(exc.kind, str(exc))
+
+    def _begin_call(
+        self, call: _Call, entry: Sequence[str], values: list[Any], keywords: dict[str, Any]
+    ) -> dict[str, Any]:
+        self.calls += 1
+        try:
+            root = [call.heap.value(values), call.heap.value(keywords)]
+            return {"op": "call", "entry": list(entry), "heap": call.number, "a": root, "h": call.sent()}
+        except splice_codec.EncodeError as exc:
+            self._refuse("unsendable", str(exc))
+
+    # Answers
+
+    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Sends one frame and reads the answer to it."""
+        self._token = os.urandom(8).hex()
+        deadline = time.monotonic() + self._timeout_s
+        splice_codec.write_frame(self._writes, {**message, "id": self._token}, deadline)
+        answer = splice_codec.read_frame(self._reads, deadline)
+        if answer.get("k") == "died":
+            self._dead = True
+            raise splice_codec.ChannelError("closed", f"the worker ended: {str(answer.get('why'))[:80]}")
+        if answer.get("id") != self._token:
+            raise splice_codec.ChannelError("protocol", "an answer that nothing had asked for")
+        return answer
+
+    def _break(self, kind: str, text: str) -> None:
+        self._broken = (kind, text)
+        self._report(kind, text)
+
+    def _refuse(self, kind: str, text: str) -> NoReturn:
+        self._report(kind, text)
+        raise SpliceRefusal(f"{kind}: {text}")
+
+    def _answered(self, call: _Call, message: dict[str, Any]) -> Any:
+        """Sends a request and serves what the worker asks of the test until it has its result."""
+        while True:
+            try:
+                answer = self._exchange(message)
+            except splice_codec.ChannelError as exc:
+                if not self._dead:
+                    self._broken = (exc.kind, str(exc))
+                self._refuse(exc.kind, str(exc))
+            except splice_codec.EncodeError as exc:
+                self._refuse("unsendable", str(exc))
+            try:
+                kind = answer.get("k")
+                first = len(call.heap.objects)
+                call.decoder.add_entries(answer.get("h", []))
+                self._place_iterators(call, first)
+                if kind in ("callback", "pull"):
+                    message = self._serve(call, answer)
+                    continue
+                self._take_changes(call, answer.get("c", []))
+                return self._result(call, answer)
+            except RefusedReply as exc:
+                self._refuse("refused", str(exc))
+
+    def _result(self, call: _Call, answer: dict[str, Any]) -> Any:
+        kind = answer.get("k")
+        if kind == "value":
+            return call.decoder.value(answer.get("v"))
+        if kind == "stop":
+            return _STOP
+        if kind == "again":
+            number = answer.get("n")
+            if type(number) is int and number in call.raised:
+                raise call.raised[number]
+            raise RefusedReply("an exception that no callback has raised")
+        if kind == "raise":
+            try:
+                error = call.decoder.exception(answer)
+            except (TypeError, ValueError) as exc:
+                raise RefusedReply("an exception that cannot be made") from exc
+            raise error
+        if kind == "unsendable":
+            raise RefusedReply(f"a result that cannot be sent: {str(answer.get('why'))[:200]}")
+        raise RefusedReply("an answer of no known kind")
+
+    def _place_iterators(self, call: _Call, first: int) -> None:
+        for number in range(first, len(call.heap.objects)):
+            if type(call.heap.objects[number]) is RemotePlaceholder:
+                call.heap.replace(number, self._pulled(call, number))
+
+    def _pulled(self, call: _Call, number: int) -> Iterator[Any]:
+        """A generator over an iterator that stays at the worker."""
+        for _ in range(MAX_PULLS):
+            self._open()
+            value = self._answered(call, {"op": "next", "heap": call.number, "n": number})
+            if value is _STOP:
+                return
+            yield value
+        self._refuse("refused", "an iterator without end")
+
+    # What the worker asks
+
+    def _serve(self, call: _Call, answer: dict[str, Any]) -> dict[str, Any]:
+        call.callbacks += 1
+        if call.callbacks > MAX_CALLBACKS:
+            raise RefusedReply("too many calls of the test's functions")
+        number = answer.get("n")
+        wanted = "it" if answer["k"] == "pull" else "k"
+        if not call.owns(number, wanted):
+            raise RefusedReply("a call of what the test did not pass as a function")
+        function = call.heap.objects[number]
+        try:
+            if wanted == "it":
+                result = next(function)
+            else:
+                result = function(*self._sequence(call, answer.get("a")), **self._mapping(call, answer.get("w")))
+        except StopIteration as exc:
+            if wanted == "it":
+                return {"op": "stop"}
+            return self._raised(call, exc)
+        except RefusedReply:
+            raise
+        except Exception as exc:  # noqa: BLE001  # the test's own function may raise anything
+            return self._raised(call, exc)
+        try:
+            return {"op": "value", "v": call.heap.value(result), "h": call.sent()}
+        except splice_codec.EncodeError as exc:
+            self._refuse("unsendable", str(exc))
+
+    def _raised(self, call: _Call, exc: BaseException) -> dict[str, Any]:
+        number = len(call.raised)
+        call.raised[number] = exc
+        names = [cls.__name__ for cls in type(exc).__mro__ if cls.__module__ == "builtins"]
+        return {"op": "raise", "n": number, "e": names[0], "text": str(exc)[:2000]}
+
+    def _sequence(self, call: _Call, raw: Any) -> list[Any]:
+        if type(raw) is not list:
+            raise RefusedReply("arguments that are none")
+        return [call.decoder.value(part) for part in raw]
+
+    def _mapping(self, call: _Call, raw: Any) -> dict[str, Any]:
+        if type(raw) is not dict:
+            raise RefusedReply("arguments that are none")
+        return {name: call.decoder.value(part) for name, part in raw.items()}
+
+    # What comes back changed
+
+    def _take_changes(self, call: _Call, raw: Any) -> None:
+        if type(raw) is not list:
+            raise RefusedReply("changes that are none")
+        if not raw:
+            return
+        whole, fields = _permitted(call)
+        for change in raw:
+            if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
+                raise RefusedReply("a change that is none")
+            number, entry = change
+            if type(number) is not int or not 0 <= number < len(call.heap.objects):
+                raise RefusedReply("a change of an unknown object")
+            kind, held = call.heap.kinds[number], call.heap.objects[number]
+            if kind not in _CHANGEABLE or entry[0] != kind:
+                raise RefusedReply("a change of what cannot change")
+            if kind == "o":
+                _change_fields(call, held, entry, None if id(held) in whole else fields.get(id(held), set()))
+            elif kind == "ra":
+                continue  # a generator of random numbers goes on by itself on each side
+            elif not call.owns(number) or id(held) in whole:
+                call.decoder.fill(held, entry)
+            else:
+                raise RefusedReply(
+                    f"a change of an argument that the reference leaves as it is ({type(held).__name__})"
+                )
+
+
+_STOP = object()
+
+
+def _change_fields(call: _Call, held: Any, entry: list[Any], permitted: set[str] | None) -> None:
+    """Sets the fields of an instance that differ. `permitted` None: all that were sent or recorded."""
+    cls = type(held)
+    if len(entry) != 3 or type(entry[2]) is not dict or not hasattr(held, "__dict__"):
+        raise RefusedReply(f"a change of an instance of {cls.__qualname__}, which is more than its fields")
+    computed = splice_codec.field_names(cls)[0]
+    recorded = call.decoder.recorded(cls)
+    own = vars(held)
+    changed = False
+    for name, raw in entry[2].items():
+        value = call.decoder.value(raw)
+        if name in own and (own[name] is value or (type(value) in _SCALARS and _same(own[name], value))):
+            continue
+        if name in computed:
+            raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is none")
+        if (permitted is None and (name in own or name in recorded)) or (permitted is not None and name in permitted):
+            own[name] = value
+            changed = True
+        elif name in own or name in recorded:
+            raise RefusedReply(f"a change of {cls.__qualname__}.{name[:60]}, which the reference leaves as it is")
+    for name in [name for name in own if name not in entry[2] and name not in computed]:
+        if permitted is not None and name not in permitted:
+            raise RefusedReply(f"{cls.__qualname__}.{name[:60]} taken away, which the reference leaves as it is")
+        del own[name]
+        changed = True
+    if changed:  # what the class caches in the instance was made from the old fields
+        for name in [name for name in own if name in computed]:
+            del own[name]
+
+
+_SCALARS = (type(None), bool, int, float, str, bytes, complex)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    return repr(one) == repr(other) if type(one) in (float, complex) else bool(one == other)
+
+
+def _permitted(call: _Call) -> tuple[set[int], dict[int, set[str]]]:
+    """The ids of objects that may change whole, and the names of fields that may, by the id of their instance."""
+    whole: set[int] = set()
+    fields: dict[int, set[str]] = {}
+    for change in call.changes:
+        if change["name"] not in call.named:
+            continue
+        values = [call.named[change["name"]]]
+        path = list(change.get("path", ()))
+        while path:
+            step = path.pop(0)
+            if step == "*":
+                values = [part for value in values for part in _elements(value)]
+                continue
+            holders = [value for value in values if hasattr(value, "__dict__")]
+            if not path:
+                for holder in holders:
+                    fields.setdefault(id(holder), set()).add(step)
+            values = [vars(holder)[step] for holder in holders if step in vars(holder)]
+        _reach(values, whole)
+    return whole, fields
+
+
+def _reach(values: list[Any], reached: set[int]) -> None:
+    """Adds the ids of all objects at and below some values."""
+    todo = list(values)
+    while todo:
+        value = todo.pop()
+        if type(value) in _SCALARS or isinstance(value, type) or callable(value) or id(value) in reached:
+            continue
+        reached.add(id(value))
+        todo += _elements(value)
+        todo += list(getattr(value, "__dict__", {}).values())
+
+
+def _elements(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*dict.keys(value), *dict.values(value)]
+    return list(value) if isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque" else []

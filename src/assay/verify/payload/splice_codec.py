@@ -1,0 +1,359 @@
+"""The language that judge and worker speak: frames of JSON, object graphs as flat tables of numbered objects.
+
+A value is a JSON scalar, `[number]` for an object, or `{tag: ...}` for a special scalar. Objects are entries of a heap
+that both ends number alike, because they speak in turns: identity, sharing and cycles survive, and depth needs no
+recursion. Encoding looks at exact types and instance dictionaries; it calls no method of an object.
+
+Covered here: what both ends do (frames, encoding). Decoding is apart for each: `splice_client` trusts nothing.
+"""
+
+from __future__ import annotations
+
+import collections
+import fractions
+import functools
+import json
+import os
+import random
+import select
+import struct
+import sys
+import time
+import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+__all__ = [
+    "BUILTIN_TYPES",
+    "MAX_FRAME",
+    "ChannelError",
+    "EncodeError",
+    "Heap",
+    "field_names",
+    "read_frame",
+    "resolve_name",
+    "write_frame",
+]
+
+MAX_FRAME = 24 << 20
+MAX_OBJECTS = 2_000_000
+SMALL = 1 << 63
+BUILTIN_TYPES = {
+    t.__name__: t
+    for t in (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, object, type(None))
+}
+_HEADER = struct.Struct(">I")
+
+
+class ChannelError(Exception):
+    """The other end is gone, late, or did not speak the protocol; `kind` is `time`, `closed` or `protocol`."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class EncodeError(Exception):
+    """A value that cannot be sent."""
+
+
+# Frames
+
+
+def write_frame(fd: int, message: dict[str, Any], deadline: float | None = None) -> None:
+    """Writes one message. With a deadline (monotonic seconds) the descriptor must be non-blocking."""
+    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    if len(body) > MAX_FRAME:
+        raise EncodeError(f"a message of {len(body)} bytes")
+    data = memoryview(_HEADER.pack(len(body)) + body)
+    while data:
+        _wait(fd, deadline, write=True)
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            continue
+        except OSError as exc:
+            raise ChannelError("closed", "the other process is gone") from exc
+
+
+def read_frame(fd: int, deadline: float | None = None) -> dict[str, Any]:
+    """Reads one message; nothing beyond it is taken from the pipe.
+
+    Raises:
+        ChannelError: The end of the stream, a missed deadline, or bytes that are no message.
+    """
+    (size,) = _HEADER.unpack(_read_exactly(fd, _HEADER.size, deadline))
+    if size > MAX_FRAME:
+        raise ChannelError("protocol", f"a frame of {size} bytes")
+    body = _read_exactly(fd, size, deadline)
+    try:
+        message = json.loads(body.decode("ascii"))
+    except (ValueError, RecursionError) as exc:  # also integers of more digits than Python converts
+        raise ChannelError("protocol", "a frame that is no message") from exc
+    if type(message) is not dict:
+        raise ChannelError("protocol", "a frame that is no message")
+    return message
+
+
+def _read_exactly(fd: int, size: int, deadline: float | None) -> bytes:
+    parts, left = [], size
+    while left:
+        _wait(fd, deadline, write=False)
+        try:
+            part = os.read(fd, min(left, 1 << 20))
+        except BlockingIOError:
+            continue
+        except OSError as exc:
+            raise ChannelError("closed", "the other process is gone") from exc
+        if not part:
+            raise ChannelError("closed", "the other process is gone")
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _wait(fd: int, deadline: float | None, *, write: bool) -> None:
+    if deadline is None:
+        return
+    left = deadline - time.monotonic()
+    reading, writing = ([], [fd]) if write else ([fd], [])
+    if left <= 0 or not any(select.select(reading, writing, [], left)):
+        raise ChannelError("time", "the time limit of one answer was met")
+
+
+# Names
+
+
+def resolve_name(module: str, qualname: str) -> Any:
+    """Returns what `module` holds under a dotted name, read from dictionaries alone; KeyError where there is none.
+
+    The module must be loaded already.
+    """
+    value: Any = sys.modules[module]
+    for part in qualname.split("."):
+        value = vars(value)[part]
+    return value
+
+
+@functools.lru_cache(maxsize=None)
+def field_names(cls: Any) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Returns the names that are no fields of instances of a class, and its slots.
+
+    A name that the class binds to a function, property, cached property or other descriptor that reads is computed or
+    cached, never state. Data descriptors that only write (`__set__` without `__get__`) guard a plain field.
+    """
+    computed, slots = set(), []
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            if isinstance(value, types.MemberDescriptorType):
+                slots.append(name)
+            if hasattr(type(value), "__get__"):
+                computed.add(name)
+    return frozenset(computed), tuple(sorted(set(slots)))
+
+
+class Heap:
+    """The objects of one call, numbered; the same numbers stand for the same objects at both ends.
+
+    Args:
+        package: Import name of the package under test: instances of its classes are sent field by field.
+    """
+
+    def __init__(self, package: str) -> None:
+        self.objects: list[Any] = []
+        self.kinds: list[str] = []
+        """What each object was sent or received as."""
+        self._package = package
+        self._numbers: dict[int, int] = {}
+        self._queue: list[int] = []
+        self._handlers: dict[type, Callable[[Any], list[Any]]] = {
+            list: lambda v: ["l", *map(self.value, v)],
+            tuple: lambda v: ["t", *map(self.value, v)],
+            set: lambda v: ["s", *map(self.value, v)],
+            frozenset: lambda v: ["f", *map(self.value, v)],
+            dict: lambda v: ["d", *self._pairs(v)],
+            collections.OrderedDict: lambda v: ["od", *self._pairs(v)],
+            collections.Counter: lambda v: ["cn", *self._pairs(v)],
+            collections.defaultdict: lambda v: ["dd", self.value(v.default_factory), *self._pairs(v)],
+            collections.deque: lambda v: ["q", v.maxlen, *map(self.value, v)],
+            bytearray: lambda v: ["ba", v.hex()],
+            fractions.Fraction: lambda v: ["fr", self.value(v.numerator), self.value(v.denominator)],
+            random.Random: lambda v: ["ra", v.getstate()],
+        }
+
+    def add(self, value: Any, kind: str) -> int:
+        """Appends an object under the next number and returns that."""
+        number = len(self.objects)
+        if number >= MAX_OBJECTS:
+            raise EncodeError("too many objects")
+        self.objects.append(value)
+        self.kinds.append(kind)
+        self._numbers[id(value)] = number
+        return number
+
+    def replace(self, number: int, value: Any) -> None:
+        """Puts an object in the place of another one."""
+        self._numbers.pop(id(self.objects[number]), None)
+        self.objects[number] = value
+        self._numbers[id(value)] = number
+
+    def number_of(self, value: Any) -> int | None:
+        """Returns an object's number, None where it has none."""
+        return self._numbers.get(id(value))
+
+    def value(self, value: Any) -> Any:
+        """Returns a value as JSON; an object that is new gets a number and its entry follows from `take_entries`."""
+        kind = type(value)
+        if value is None or kind is str or kind is float or kind is bool:
+            return value
+        if kind is int:
+            return value if -SMALL < value < SMALL else {"i": hex(value)}
+        if kind is complex:
+            return {"c": [value.real, value.imag]}
+        if kind is bytes:
+            return {"b": value.hex()}
+        if kind is range or kind is slice:
+            return {kind.__name__: [self.value(part) for part in (value.start, value.stop, value.step)]}
+        if value is Ellipsis or value is NotImplemented:
+            return {"e": repr(value)}
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self.add(value, "")
+            self._queue.append(number)
+        return [number]
+
+    def waiting(self) -> int:
+        """Returns how many objects have a number and no entry yet."""
+        return len(self._queue)
+
+    def take_entries(self) -> list[list[Any]]:
+        """Returns the entries of all objects that were numbered since the last call, in the order of their numbers."""
+        first = self._queue[0] if self._queue else len(self.objects)
+        entries = []
+        position = 0
+        while position < len(self._queue):  # entries reach more objects, which join the queue
+            number = self._queue[position]
+            entry = self.entry(self.objects[number])
+            self.kinds[number] = entry[0]
+            entries.append(entry)
+            position += 1
+        assert not entries or self._queue == list(range(first, first + len(entries)))
+        self._queue = []
+        return entries
+
+    def entry(self, value: Any) -> list[Any]:
+        """Returns the content of one object, its parts as values. Raises `EncodeError` where it cannot be sent."""
+        handler = self._handlers.get(type(value))
+        if handler is not None:
+            return handler(value)
+        if isinstance(value, type):
+            return self._class(value)
+        name = self._global_name(value)
+        if name is not None:
+            return name
+        if self._of_package(type(value)):
+            return self._instance(value)
+        return self._foreign(value)
+
+    def _pairs(self, mapping: dict[Any, Any]) -> Iterable[Any]:
+        for key, value in dict.items(mapping):
+            yield self.value(key)
+            yield self.value(value)
+
+    def _of_package(self, cls: type) -> bool:
+        module = getattr(cls, "__module__", None)
+        return type(module) is str and (module == self._package or module.startswith(self._package + "."))
+
+    def _class(self, cls: type) -> list[Any]:
+        if BUILTIN_TYPES.get(cls.__name__) is cls:
+            return ["B", cls.__name__]
+        try:
+            if resolve_name(cls.__module__, cls.__qualname__) is cls:
+                return ["C", cls.__module__, cls.__qualname__]
+        except (KeyError, TypeError, AttributeError):
+            pass
+        return ["k"]  # a class that is local to somewhere: called where it lives
+
+    def _global_name(self, value: Any) -> list[Any] | None:
+        """Returns a reference to what a module holds under its own name: functions, dispatch objects, modules."""
+        if isinstance(value, types.ModuleType):
+            return ["N", value.__name__]
+        module, qualname = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if qualname is None and self._of_package(type(value)):
+            qualname = vars(value).get("__name__") if hasattr(value, "__dict__") else None
+        if type(module) is str and type(qualname) is str and module in sys.modules:
+            try:
+                if resolve_name(module, qualname) is value:
+                    return ["F", module, qualname] if self._is_shared_module(module) else None
+            except (KeyError, TypeError, AttributeError):
+                return None
+        return None
+
+    def _is_shared_module(self, module: str) -> bool:
+        inside = module == self._package or module.startswith(self._package + ".")
+        tests = module.rpartition(".")[2].startswith(("test_", "conftest")) or ".tests" in module
+        standard = module.partition(".")[0] in getattr(sys, "stdlib_module_names", ("builtins", "operator", "math"))
+        return (inside and not tests) or standard
+
+    def _instance(self, value: Any) -> list[Any]:
+        cls: Any = type(value)
+        if self._class(cls)[0] != "C":
+            raise EncodeError(f"an instance of the local class {cls.__name__}")
+        computed, slots = field_names(cls)
+        plain = getattr(value, "__dict__", {})
+        fields = {name: self.value(part) for name, part in plain.items() if name not in computed}
+        for name in slots:
+            if name not in ("__weakref__", "__dict__"):
+                part = _slot(cls, name, value)
+                if part is not _MISSING:
+                    fields[name] = self.value(part)
+        for base in (tuple, list, dict, set, frozenset):
+            if isinstance(value, base):
+                parts = self._pairs(value) if base is dict else map(self.value, base.__iter__(value))  # type: ignore[arg-type]
+                return ["o", [cls.__module__, cls.__qualname__], fields, base.__name__, *parts]
+        return ["o", [cls.__module__, cls.__qualname__], fields]
+
+    def _foreign(self, value: Any) -> list[Any]:
+        """An object of the test's own: a method by its owner and name, else a handle."""
+        owner = getattr(value, "__self__", None)
+        if isinstance(value, (types.MethodType, types.BuiltinMethodType)) and owner is not None:
+            if type(owner) in self._handlers or self._of_package(type(owner)):
+                return ["m", self.value(owner), value.__name__]
+            return ["k"]
+        if isinstance(value, types.MethodWrapperType):
+            return ["k"]
+        if hasattr(type(value), "__next__"):
+            return ["it"]
+        if callable(value):
+            return ["k"]
+        cls: Any = type(value)
+        if cls.__eq__ is object.__eq__ and cls.__hash__ is object.__hash__:
+            return self._sentinel(value) or ["x", cls.__name__]
+        raise EncodeError(f"an instance of {cls.__module__}.{cls.__qualname__}")
+
+    def _sentinel(self, value: Any) -> list[Any] | None:
+        """Returns a reference to an object that a module of the package holds, for example a default's stand-in."""
+        for module in sorted(name for name in sys.modules if self._is_shared_module(name)):
+            if module.partition(".")[0] != self._package.partition(".")[0]:
+                continue
+            for name, held in list(vars(sys.modules[module]).items()):
+                if held is value:
+                    return ["F", module, name]
+        return None
+
+
+_MISSING = object()
+
+
+def _slot(cls: type, name: str, value: Any) -> Any:
+    for base in cls.__mro__:
+        found = vars(base).get(name)
+        if isinstance(found, types.MemberDescriptorType):
+            try:
+                return found.__get__(value, cls)
+            except AttributeError:
+                return _MISSING
+    return _MISSING

@@ -1,0 +1,313 @@
+"""The judge's reader of what a worker sends: exact builtin types and instances of the original package's classes.
+
+Nothing here trusts the bytes. An instance is made without its constructor and filled through its dictionary, by names
+that the plan recorded; no name that its class computes or caches is taken. Immutable parts are built first, so that a
+hash is only ever taken of a whole value. Every violation is a `RefusedReply`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import fractions
+
+import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Decoder", "RefusedReply", "RemotePlaceholder"]
+
+MAX_CHAIN = 150
+"""Tuples and frozen sets inside each other: a hash of one recurses in C."""
+MAX_DIGITS = 20_000
+_MUTABLE = {"l": list, "d": dict, "s": set, "od": collections.OrderedDict, "cn": collections.Counter, "ba": bytearray}
+_FACTORIES = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple}
+_EXCEPTIONS = frozenset(
+    {
+        *("ArithmeticError", "AttributeError", "BufferError", "EOFError", "Exception", "FloatingPointError"),
+        *("ImportError", "IndexError", "KeyError", "LookupError", "MemoryError", "ModuleNotFoundError", "NameError"),
+        *("NotImplementedError", "OverflowError", "RecursionError", "ReferenceError", "RuntimeError", "StopIteration"),
+        *("SyntaxError", "TypeError", "UnboundLocalError", "ValueError", "ZeroDivisionError"),
+    }
+)
+
+
+class RefusedReply(Exception):
+    """What a worker sent is nothing that the plan lets it send."""
+
+
+class Decoder:
+    """Reads replies into one heap.
+
+    Args:
+        heap: The call's.
+        classes: (module, qualname) of each class of which an instance may come back, to its recorded field names.
+        package: Import name of the package under test.
+    """
+
+    def __init__(self, heap: Any, classes: dict[tuple[str, str], frozenset[str]], package: str) -> None:
+        self._heap = heap
+        self._classes = classes
+        self._package = package
+
+    def add_entries(self, entries: Any) -> None:
+        """Builds the objects of a message's heap."""
+        if type(entries) is not list or len(entries) + len(self._heap.objects) > splice_codec.MAX_OBJECTS:
+            raise RefusedReply("a table of objects that is none, or too long")
+        base = len(self._heap.objects)
+        for entry in entries:
+            if type(entry) is not list or not entry or type(entry[0]) is not str:
+                raise RefusedReply("an object without a kind")
+            self._heap.add(self._shell(entry), entry[0])
+        self._build_immutable(base, entries)
+        for number, entry in enumerate(entries, base):  # fields first: a hash may read them
+            if entry[0] == "o":
+                self._fill_instance(self._heap.objects[number], entry)
+        for number, entry in enumerate(entries, base):
+            if entry[0] in ("l", "q"):
+                self._fill_sequence(self._heap.objects[number], entry)
+        for number, entry in enumerate(entries, base):
+            if entry[0] == "dd":
+                self._set_factory(self._heap.objects[number], entry[1:2])
+            if entry[0] in ("d", "s", "od", "cn", "dd"):
+                self.fill(self._heap.objects[number], entry)
+
+    def value(self, raw: Any) -> Any:
+        """Returns the value that a JSON value stands for."""
+        kind = type(raw)
+        if raw is None or kind is str or kind is bool or kind is float or kind is int:
+            return raw
+        if kind is list:
+            return self._heap.objects[self.number(raw)]
+        if kind is dict and len(raw) == 1:
+            ((tag, content),) = raw.items()
+            return self._special(tag, content)
+        raise RefusedReply("a value that is none")
+
+    def number(self, raw: Any) -> int:
+        """Returns the number in a reference."""
+        if type(raw) is not list or len(raw) != 1 or type(raw[0]) is not int:
+            raise RefusedReply("a reference that is none")
+        if not 0 <= raw[0] < len(self._heap.objects):
+            raise RefusedReply(f"a reference to the unknown object {raw[0]}")
+        return raw[0]
+
+    def fill(self, value: Any, entry: list[Any]) -> None:
+        """Replaces the content of a container by that of an entry."""
+        kind = entry[0]
+        if kind in ("l", "q"):
+            self._fill_sequence(value, entry)
+        elif kind == "s":
+            parts = [self.value(part) for part in entry[1:]]
+            self._replace(value, lambda: set.update(value, parts), len(parts))
+        elif kind in ("d", "od", "cn", "dd"):
+            raw = entry[2:] if kind == "dd" else entry[1:]
+            if len(raw) % 2:
+                raise RefusedReply("a dictionary with half a pair")
+            parts = [self.value(part) for part in raw]
+            pairs = list(zip(parts[::2], parts[1::2]))
+            self._replace(value, lambda: dict.update(value, pairs), len(pairs))
+        elif kind == "ba":
+            value[:] = _from_hex(entry[1] if len(entry) == 2 else None)
+        else:
+            raise RefusedReply(f"the content of an object of kind {kind[:20]!r}")
+
+    def recorded(self, cls: type) -> frozenset[str]:
+        """Returns the field names that the plan has of a class."""
+        return self._classes.get((cls.__module__, cls.__qualname__), frozenset())
+
+    def exception(self, raw: Any) -> BaseException:
+        """Returns the exception that a message describes: an allowed builtin or one of the original package."""
+        if type(raw) is not dict or type(raw.get("a")) is not list or type(raw.get("f", {})) is not dict:
+            raise RefusedReply("an exception that is none")
+        name = raw.get("e")
+        if type(name) is not list or [type(part) for part in name] != [str, str]:
+            raise RefusedReply("an exception without a class")
+        arguments = tuple(self.value(part) for part in raw["a"])
+        if name[0] == "builtins":
+            if name[1] not in _EXCEPTIONS:
+                raise RefusedReply(f"the exception {name[1][:60]}")
+            return getattr(builtins, name[1])(*arguments)
+        cls = self._original_class(name)
+        if not issubclass(cls, Exception) or issubclass(cls, (AssertionError, OSError)):
+            raise RefusedReply(f"the exception {cls.__name__}")
+        made = BaseException.__new__(cls, *arguments)
+        made.args = arguments
+        recorded = self._classes.get((name[0], name[1]), frozenset())
+        computed = splice_codec.field_names(cls)[0]
+        for field, part in raw.get("f", {}).items():
+            if field in recorded and field not in computed:
+                vars(made)[field] = self.value(part)
+        return made
+
+    # Building
+
+    def _shell(self, entry: list[Any]) -> Any:
+        """An empty object to be filled; a placeholder for what is built later."""
+        kind = entry[0]
+        made = _MUTABLE.get(kind)
+        if made is not None:
+            if kind == "ba":
+                return bytearray(_from_hex(entry[1] if len(entry) == 2 else None))
+            return made()
+        if kind == "q":
+            limit = entry[1] if len(entry) > 1 else -1
+            if limit is not None and (type(limit) is not int or not 0 <= limit <= splice_codec.MAX_OBJECTS):
+                raise RefusedReply("a queue with an impossible length")
+            return collections.deque(maxlen=limit)
+        if kind == "dd":
+            return collections.defaultdict(None)
+        if kind == "o":
+            return self._empty_instance(entry)
+        if kind == "C":
+            return self._original_class(entry[1:], must_be_recorded=True)
+        if kind == "B":
+            return self._builtin(entry)
+        if kind in ("t", "f", "fr", "it"):
+            return RemotePlaceholder()
+        raise RefusedReply(f"an object of kind {kind[:20]!r}")
+
+    def _empty_instance(self, entry: list[Any]) -> Any:
+        if len(entry) != 3 or type(entry[2]) is not dict:
+            raise RefusedReply("an instance without fields, or of a class that extends a builtin one")
+        cls = self._original_class(entry[1], must_be_recorded=True)
+        try:
+            made = object.__new__(cls)
+            fields = vars(made)
+        except TypeError as exc:  # a builtin base with content, an abstract class, slots alone
+            raise RefusedReply(f"an instance of {cls.__qualname__}, which is more than its fields") from exc
+        if splice_codec.field_names(cls)[1] or type(fields) is not dict or type(made) is not cls:
+            raise RefusedReply(f"an instance of {cls.__qualname__}, which has slots")
+        return made
+
+    def _fill_instance(self, made: Any, entry: list[Any]) -> None:
+        cls = type(made)
+        recorded = self._classes[cls.__module__, cls.__qualname__]
+        computed = splice_codec.field_names(cls)[0]
+        for name, raw in entry[2].items():
+            if name in computed:
+                raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is none")
+            if name in recorded:
+                vars(made)[name] = self.value(raw)
+
+    def _original_class(self, name: Any, *, must_be_recorded: bool = False) -> Any:
+        if type(name) is not list or [type(part) for part in name] != [str, str]:
+            raise RefusedReply("a class without a name")
+        module, qualname = name
+        if must_be_recorded and (module, qualname) not in self._classes:
+            raise RefusedReply(f"the class {module[:60]}.{qualname[:60]}, which the reference does not give")
+        if module != self._package and not module.startswith(self._package + "."):
+            raise RefusedReply(f"a class of {module[:60]}, which is not the package's")
+        try:
+            cls = splice_codec.resolve_name(module, qualname)
+        except (KeyError, TypeError, AttributeError) as exc:
+            raise RefusedReply(f"a class that the original package has not: {module[:60]}.{qualname[:60]}") from exc
+        if not isinstance(cls, type) or (cls.__module__, cls.__qualname__) != (module, qualname):
+            raise RefusedReply(f"{qualname[:60]} is no class")
+        return cls
+
+    def _builtin(self, entry: list[Any]) -> Any:
+        if len(entry) != 2 or type(entry[1]) is not str or entry[1] not in splice_codec.BUILTIN_TYPES:
+            raise RefusedReply("a type that is no plain builtin")
+        return splice_codec.BUILTIN_TYPES[entry[1]]
+
+    def _build_immutable(self, base: int, entries: list[list[Any]]) -> None:
+        """Builds tuples, frozen sets and fractions, parts before wholes, without recursion."""
+        depths: dict[int, int] = {}
+        waiting = {n for n, entry in enumerate(entries, base) if entry[0] in ("t", "f", "fr")}
+        for first in sorted(waiting):
+            stack = [first]
+            active: set[int] = set()
+            while stack:
+                number = stack[-1]
+                if number not in waiting:
+                    stack.pop()
+                    continue
+                active.add(number)
+                parts = [part[0] for part in entries[number - base][1:] if type(part) is list and len(part) == 1]
+                open_parts = [p for p in parts if type(p) is int and p in waiting]
+                if any(p in active for p in open_parts):
+                    raise RefusedReply("a tuple that holds itself")
+                if open_parts:
+                    stack += open_parts
+                    continue
+                depths[number] = 1 + max((depths.get(p, 0) for p in parts if type(p) is int), default=0)
+                if depths[number] > MAX_CHAIN:
+                    raise RefusedReply("tuples too deep inside each other")
+                self._heap.replace(number, self._immutable(entries[number - base]))
+                waiting.discard(number)
+                active.discard(number)
+                stack.pop()
+
+    def _immutable(self, entry: list[Any]) -> Any:
+        parts = tuple(self.value(part) for part in entry[1:])
+        if entry[0] == "t":
+            return parts
+        if entry[0] == "fr":
+            if [type(part) for part in parts] != [int, int] or not parts[1]:
+                raise RefusedReply("a fraction that is none")
+            return fractions.Fraction(*parts)
+        try:
+            made = frozenset(parts)
+        except TypeError as exc:
+            raise RefusedReply("a set of what has no hash") from exc
+        if len(made) != len(parts):
+            raise RefusedReply("a set with one element twice")
+        return made
+
+    def _fill_sequence(self, value: Any, entry: list[Any]) -> None:
+        parts = [self.value(part) for part in entry[2 if entry[0] == "q" else 1 :]]
+        value.clear()
+        value.extend(parts)
+
+    def _replace(self, value: Any, fill: Any, size: int) -> None:
+        value.clear()
+        try:
+            fill()
+        except Exception as exc:  # a hash of the package's own may raise anything
+            raise RefusedReply(f"keys without a hash: {type(exc).__name__}") from exc
+        if len(value) != size:
+            raise RefusedReply("a key twice in one container")
+
+    def _set_factory(self, value: Any, raw: list[Any]) -> None:
+        factory = self.value(raw[0]) if raw else None
+        if factory is not None and _FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
+            raise RefusedReply("a default dictionary with a factory of its own")
+        value.default_factory = factory
+
+    def _special(self, tag: str, content: Any) -> Any:
+        if tag == "i" and type(content) is str and len(content) <= MAX_DIGITS:
+            try:
+                return int(content, 16)
+            except ValueError as exc:
+                raise RefusedReply("an integer that is none") from exc
+        if tag == "c" and type(content) is list and [type(part) for part in content] == [float, float]:
+            return complex(*content)
+        if tag == "b":
+            return _from_hex(content)
+        if tag in ("range", "slice") and type(content) is list and len(content) == 3:
+            return self._span(tag, [self.value(part) for part in content])
+        if tag == "e" and content in ("Ellipsis", "NotImplemented"):
+            return getattr(builtins, content)
+        raise RefusedReply("a value that is none")
+
+    def _span(self, tag: str, parts: list[Any]) -> Any:
+        if any(type(part) is not int and not (part is None and tag == "slice") for part in parts):
+            raise RefusedReply(f"a {tag} that is none")
+        try:
+            return range(*parts) if tag == "range" else slice(*parts)
+        except ValueError as exc:
+            raise RefusedReply(f"a {tag} that is none") from exc
+
+
+class RemotePlaceholder:
+    """Stands for an object that is built later, or stays at the worker."""
+
+
+def _from_hex(content: Any) -> bytes:
+    try:
+        return bytes.fromhex(content)
+    except (TypeError, ValueError) as exc:
+        raise RefusedReply("bytes that are none") from exc

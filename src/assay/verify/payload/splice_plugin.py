@@ -1,0 +1,119 @@
+"""The judge's plugin for pytest: which entry points are called at the worker in which test, and what came of it.
+
+It runs with pytest, the tests and the original package in a sandbox that holds nothing of the agent's. The recorder of
+`guard.child` records the results; this plugin adds each refusal, the number of calls and what was collected.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import splice_import  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
+from splice_client import Client  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+__all__ = ["SplicePlugin", "describe_item"]
+
+_ADDRESS = re.compile(r"0x[0-9a-f]{4,}")
+
+
+def describe_item(item: Any) -> dict[str, Any]:
+    """Returns a collected test as the plan records it: its id, its marks and its parameters, without addresses."""
+    marks = [
+        _ADDRESS.sub("0x", f"{mark.name}{mark.args!r}{sorted(mark.kwargs.items())!r}") for mark in item.iter_markers()
+    ]
+    callspec = getattr(item, "callspec", None)
+    parameters = _ADDRESS.sub("0x", repr(sorted(callspec.params.items(), key=lambda p: p[0]))) if callspec else ""
+    return {"id": item.nodeid, "marks": marks, "parameters": parameters[:2000]}
+
+
+class SplicePlugin:
+    """Replaces entry points and calls the worker.
+
+    Args:
+        config: `package`, `entries`, `tests` (id to uses), `classes`, `sources` and `call_timeout_s`, from the plan.
+        descriptors: Where the worker is read and written.
+        tell: The recorder's own way to the parent.
+    """
+
+    def __init__(self, config: dict[str, Any], descriptors: tuple[int, int], tell: Callable[..., None]) -> None:
+        self._tell = tell
+        self._test = ""
+        self._uses: dict[str, dict[str, Any]] = config["tests"]
+        self._active: dict[str, Any] = {}
+        classes = {(module, qualname): frozenset(fields) for module, qualname, fields in config["classes"]}
+        self._client = Client(descriptors, config["package"], classes, config["call_timeout_s"], self._report)
+        functions = {"is_active": self.is_active, "call": self.call, "iterate": self.iterate}
+        splice_import.install(config["entries"], config["sources"], functions, self._problem)
+
+    def is_active(self, key: str) -> bool:
+        """Returns whether an entry point is called at the worker now."""
+        return key in self._active
+
+    def call(self, key: str, arguments: Any) -> Any:
+        """Stands for the body of an entry point."""
+        return self._client.call(key.split(":"), self._active[key], arguments)
+
+    def iterate(self, key: str, arguments: Any) -> Iterator[Any]:
+        """Stands for the body of an entry point that is a generator function."""
+        return self._client.iterate(key.split(":"), self._active[key], arguments)
+
+    def _report(self, kind: str, text: str) -> None:
+        self._tell("refusal", id=self._test, why=kind, text=text[:500])
+
+    def _problem(self, text: str) -> None:
+        self._tell("unspliced", text=text[:500])
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tells what was collected."""
+        for item in session.items:
+            self._tell("item", **describe_item(item))
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Opens and ends a test; its worker starts at its first call."""
+        self._test = item.nodeid
+        before = self._client.calls
+        yield
+        self._active = {}
+        self._client.end_test()
+        self._tell("calls", id=item.nodeid, count=self._client.calls - before)
+        self._test = ""
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        """Activates the entry points of all tests of the file: what is set up may be for any of them."""
+        self._active = self._of_file(item)
+        yield
+        self._active = {}
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Activates the test's own entry points."""
+        self._active = self._uses.get(item.nodeid, {})
+        yield
+        self._active = {}
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        """As the set-up."""
+        self._active = self._of_file(item)
+        yield
+        self._active = {}
+
+    def _of_file(self, item: pytest.Item) -> dict[str, Any]:
+        if item.nodeid not in self._uses:
+            return {}
+        file = item.nodeid.partition("::")[0]
+        found: dict[str, list[Any]] = {}
+        for name, uses in self._uses.items():
+            if name.partition("::")[0] == file:
+                for key, changes in uses.items():
+                    found.setdefault(key, []).extend(changes)
+        return found

@@ -1,0 +1,203 @@
+"""Opens a judge's sandbox and a worker's, joins them by two pipes, and brings back the judge's report.
+
+The judge's sandbox is opened on the task's image without any state of the agent's, with the tests mounted; the worker's
+on the final state, without tests and without the verifier's folders. They run at the same time and share nothing else.
+Whatever the worker does, the judge ends within its own time limit, and its report is its own recorder's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.environments.interface import ExecResult, Mount, PipedExec, ProcessInfo, Workspace, WorkspaceSpec
+from assay.errors import AssayError, VerifierError
+from assay.records import Separation
+from assay.verify._evidence import Cited
+from assay.verify._staging import stage
+from assay.verify.interface import CheckInput
+from assay.verify.sanitise import GUARD, HOME, PYTHON, Findings, Undoing, clean, left_running, opened, verifier_spec
+from assay.verify.script import recorded
+from assay.verify.separation_plan import SeparationPlan, TestPlan
+
+__all__ = ["PROGRAMS", "NotJoinable", "SplicedRun", "compare_collection", "configure_splice", "run_spliced"]
+
+PROGRAMS = "/opt/assay-splice"
+CONFIGURATION = f"{HOME}/judge.json"
+GRACE_S = 20.0
+MAX_REPORT = 60 << 20
+WORKER_GRACE_S = 5.0
+
+
+class NotJoinable(VerifierError):
+    """The backend's sandboxes cannot be joined by pipes: the tests run in process instead."""
+
+
+class SplicedRun(NamedTuple):
+    """Tests judged from outside."""
+
+    report: dict[str, Any] | None
+    """The runner's, with `refusals`, `items` and `calls`; None where it gave none."""
+    judge: ExecResult
+    worker: ExecResult | None
+    """None where it was killed once the judge had ended."""
+    alive: tuple[ProcessInfo, ...]
+    """Left running in the judge's sandbox."""
+    findings: Findings
+    """What was undone in the worker's sandbox, and what looks wrong there."""
+    grade: Separation
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Names for the verdict of what the worker did that is no plain answer."""
+        names = {
+            "refused": "reply_refused",
+            "protocol": "reply_refused",
+            "closed": "worker_ended",
+            "time": "worker_late",
+        }
+        refusals = self.report.get("refusals", []) if self.report else []
+        return tuple(sorted({names[one["why"]] for one in refusals if one["why"] in names}))
+
+    def problems(self, plan: SeparationPlan, tests: Sequence[TestPlan]) -> tuple[str, ...]:
+        """Returns why the run cannot be taken for what the plan recorded."""
+        if self.report is None:
+            return ()
+        other = compare_collection(plan, tests, self.report)
+        calls = self.report.get("calls", {})
+        passed = {test["id"] for test in self.report["tests"] if test["status"] == "passed"}
+        silent = [test.id for test in tests if test.id in passed and not calls.get(test.id)]
+        unreached = (f"{silent[0]} passed without a call of what it judges",) if silent else ()
+        return (*((other,) if other else ()), *unreached)
+
+    def cite(self, cited: Cited) -> None:
+        """Adds what was run and what came of it to the evidence."""
+        tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
+        shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
+        cited.execution([PYTHON, f"{GUARD}/runner.py", "judge"], "", shown)
+        if self.worker is not None:
+            ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
+            cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
+        if self.report is not None:
+            names = ("problems", "broken_files", "skipped_files", "canaries", "exit", "order", "timed_out", "refusals")
+            extra = {name: self.report.get(name, []) for name in names}
+            extra["calls"] = sum(self.report.get("calls", {}).values())
+            cited.report(recorded(self.report), judged="from outside", **extra)
+
+
+def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[str, Any]:
+    """Returns the plugin's configuration for some tests of a plan."""
+    keys = {use.entry for test in tests for use in test.uses}
+    return {
+        "programs": PROGRAMS,
+        "package": plan.package,
+        "entries": [[entry.module, entry.qualname] for entry in plan.entries if entry.key in keys],
+        "tests": {test.id: {use.entry: msgspec.to_builtins(use.changes) for use in test.uses} for test in tests},
+        "classes": [[one.module, one.qualname, list(one.fields)] for one in plan.classes],
+        "sources": plan.sources,
+        "call_timeout_s": plan.call_timeout_s,
+    }
+
+
+async def run_spliced(
+    given: CheckInput, mounts: Sequence[Mount], env: dict[str, str], configuration: dict[str, Any], undoing: Undoing
+) -> SplicedRun:
+    """Runs tests of method `splice` once.
+
+    Args:
+        given: What is judged.
+        mounts: The tests, for the judge alone.
+        env: The check's own variables, for both.
+        configuration: The runner's, with `splice` from `configure_splice`.
+        undoing: What the agent planted, undone in the worker's sandbox before anything runs there.
+
+    Raises:
+        EnvironmentFailure: A sandbox failed; never the agent's failure.
+        NotJoinable: A sandbox cannot be joined by pipes.
+    """
+    programs = Mount(str(stage(Path(__file__).parents[1] / "payload").path), PROGRAMS)
+    judge_spec = verifier_spec(given.spec, [*mounts, programs], env)
+    async with (
+        opened(given.backend, judge_spec) as judge,
+        opened(given.backend, _worker_spec(given.spec, programs, env), given.state) as worker,
+    ):
+        findings = await clean(worker, undoing)
+        await judge.write(CONFIGURATION, json.dumps(configuration).encode())
+        judged, answered = await _run_joined(judge, worker, configuration)
+        alive = () if judged.timed_out else await left_running(judge)
+    return SplicedRun(_report(judged), judged, answered, alive, findings, grade_of_sandboxes(judge, worker))
+
+
+def grade_of_sandboxes(judge: Workspace, worker: Workspace) -> Separation:
+    """Returns the grade of two sandboxes opened apart.
+
+    It reads which isolation was in force; what the launcher itself recorded of its namespaces takes its place.
+    """
+    isolated = ("namespaces", "bubblewrap", "docker", "podman")
+    return "separate" if judge.isolation.name in isolated and worker.isolation.name in isolated else "unknown"
+
+
+def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> WorkspaceSpec:
+    """The verifier's clean environment without its user, its folders and its runner."""
+    clean_env = verifier_spec(given, (), env).env
+    return msgspec.structs.replace(given, env=clean_env, mounts=(*given.mounts, programs))
+
+
+async def _run_joined(
+    judge: Workspace, worker: Workspace, configuration: dict[str, Any]
+) -> tuple[ExecResult, ExecResult | None]:
+    """Runs both programs until the judge ends; the worker is given a moment and then killed."""
+    if not (isinstance(judge, PipedExec) and isinstance(worker, PipedExec)):
+        raise NotJoinable
+    splice = configuration["splice"]
+    modules = sorted({module for module, _ in splice["entries"]})
+    answering = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
+    answering += [json.dumps(configuration["roots"]), json.dumps(modules)]
+    asking = [PYTHON, "-I", "-B", f"{GUARD}/runner.py", "judge", CONFIGURATION]
+    (calls_out, calls_in), (answers_out, answers_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+    limit = float(configuration["timeout_s"]) + GRACE_S
+    try:
+        async with asyncio.TaskGroup() as group:
+            background = group.create_task(_run_piped(worker, answering, calls_out, answers_in, limit + WORKER_GRACE_S))
+            judged = await _run_piped(judge, asking, answers_out, calls_in, limit)
+            done, _ = await asyncio.wait([background], timeout=WORKER_GRACE_S)
+            if not done:
+                await worker.kill_all()
+    except* AssayError as failures:  # one of them is the cause, and callers know single ones
+        raise failures.exceptions[0] from None
+    return judged, background.result() if done else None
+
+
+async def _run_piped(workspace: PipedExec, argv: Sequence[str], stdin: int, stdout: int, limit: float) -> ExecResult:
+    """Runs one end, and closes its descriptors here, so that the other end sees that it is over."""
+    try:
+        return await workspace.exec_piped(argv, stdin, stdout, timeout_s=limit, show_bytes=MAX_REPORT)
+    finally:
+        os.close(stdin)
+        os.close(stdout)
+
+
+def _report(judged: ExecResult) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(judged.stderr, type=dict[str, Any]) if judged.exit_code == 0 else None
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def compare_collection(plan: SeparationPlan, tests: Sequence[TestPlan], report: dict[str, Any]) -> str | None:
+    """Returns how what was collected differs from what the plan recorded; None where it does not."""
+    wanted = {test.id for test in tests}
+    recorded = [item for item in plan.collection if item.id in wanted]
+    if not plan.collection:
+        return None
+    found = report.get("items", [])
+    for expected, item in zip(recorded, found, strict=False):
+        if (expected.id, list(expected.marks), expected.parameters) != (item["id"], item["marks"], item["parameters"]):
+            return f"collected otherwise than recorded: {item['id']}"[:300]
+    return None if len(recorded) == len(found) else f"collected {len(found)} tests, and {len(recorded)} are recorded"
