@@ -56,7 +56,7 @@ def test_a_forged_field_is_named_and_not_shown(tmp_path: Path, fill: Fill, field
     found = checked(tmp_path)
     assert found.differing == {"t.a.1.0": (field,)}
     assert found.rows == honest
-    assert "t.a.1.0" in (found.warning() or "")
+    assert "(t.a.1.0: " in (found.warning() or "")
 
 
 def test_rows_without_chains_and_chains_without_rows_are_named(tmp_path: Path, fill: Fill) -> None:

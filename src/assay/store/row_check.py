@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,29 +40,32 @@ class CheckedRows(NamedTuple):
         if not self.differing:
             return None
         first = next(iter(self.differing))
-        return (
-            f"{len(self.differing)} summary rows do not say what their chains say (first {first}: "
-            f"{', '.join(self.differing[first])}); shown is what the chains say: run `assay verify --chain`"
+        many = len(self.differing) > 1
+        what = (
+            "summary rows do not say what their chains say" if many else "summary row does not say what its chain says"
         )
+        fields = ", ".join(self.differing[first])
+        return f"{len(self.differing)} {what} ({first}: {fields}); the chains count here; `assay verify` tells more"
 
 
-def check_rows(store: RunStore) -> CheckedRows:
-    """Folds every chain's row from its events and compares it with the stored one.
+def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
+    """Folds the row of every chain, or of one, from its events and compares it with the stored one.
 
     Raises:
         StoreError: The run is damaged.
     """
     read = _read_sealed if store.is_sealed else _read_live
-    stored, links, tails = read(store.layout)
-    rows, differing = [], {}
-    for chain in sorted({*tails, *stored}):
-        if chain not in tails:
-            differing[chain] = ("missing events",)
+    stored, links, tails = read(store.layout, chain)
+    rows: list[AttemptRow] = []
+    differing: dict[str, tuple[str, ...]] = {}
+    for name in sorted({*tails, *stored}):
+        if name not in tails:
+            differing[name] = ("missing events",)
             continue
-        built, holds = _fold(store.run, chain, links.get(chain, []), tails[chain])
-        fields = _differences(built, stored.get(chain))
+        built, holds = _fold(store.run, name, links.get(name, []), tails[name])
+        fields = _differences(built, stored.get(name))
         if fields or not holds:
-            differing[chain] = (*fields, *(() if holds else ("events",)))
+            differing[name] = (*fields, *(() if holds else ("events",)))
         rows.append(built)
     return CheckedRows(sorted(rows, key=lambda r: (r.started or 0.0, r.chain)), differing)
 
@@ -77,45 +80,50 @@ class _Summed(NamedTuple):
     """Length, head, and number of steps."""
 
 
-def _read_live(layout: Layout) -> _Summed:
+def _read_live(layout: Layout, only: str | None) -> _Summed:
     types = ", ".join(f"'{name}'" for name in SUMMED)
+    one, given = ("", ()) if only is None else (" AND chain = ?", (only,))
     links: dict[str, list[Link]] = defaultdict(list)
     with contextlib.closing(connect(layout.sqlite, write=False)) as connection, store_errors(layout.sqlite):
         connection.execute("BEGIN")
-        query = f"SELECT chain, idx, previous, body, digest FROM events WHERE type IN ({types})"
-        for chain, index, previous, body, digest in connection.execute(query):
-            links[chain].append(
-                Link(chain, index, previous, body if isinstance(body, bytes) else body.encode(), digest)
-            )
-        last = connection.execute("SELECT chain, max(idx) + 1, digest FROM events GROUP BY chain").fetchall()
-        steps = dict(connection.execute("SELECT chain, count(*) FROM events WHERE type = 'step' GROUP BY chain"))
-        rows = connection.execute("SELECT chain, CAST(row AS BLOB) FROM attempts").fetchall()
+        query = f"SELECT chain, idx, previous, body, digest FROM events WHERE type IN ({types}){one}"
+        for chain, index, previous, body, digest in connection.execute(query, given):
+            whole = body if isinstance(body, bytes) else str(body).encode()
+            links[chain].append(Link(chain, index, previous, whole, digest))
+        query = f"SELECT chain, max(idx) + 1, digest FROM events WHERE 1{one} GROUP BY chain"
+        last = connection.execute(query, given).fetchall()
+        query = f"SELECT chain, count(*) FROM events WHERE type = 'step'{one} GROUP BY chain"
+        steps = dict(connection.execute(query, given))
+        rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", given).fetchall()
         connection.execute("ROLLBACK")
     return _Summed(dict(rows), links, {chain: (length, head, steps.get(chain, 0)) for chain, length, head in last})
 
 
-def _read_sealed(layout: Layout) -> _Summed:
-    sealed = SealedRun(layout.sealed)
+def _read_sealed(layout: Layout, only: str | None) -> _Summed:
     stored: dict[str, bytes] = {}
     links: dict[str, list[Link]] = defaultdict(list)
     tails: dict[str, tuple[int, str, int]] = {}
-    with contextlib.closing(sealed):
+    with contextlib.closing(SealedRun(layout.sealed)) as sealed:
         for group in range(sealed.group_count("trajectories")):
-            table = sealed.columns("trajectories", group, ["chain", "row"])
+            table = _only(sealed.columns("trajectories", group, ["chain", "row"]), only)
             stored |= dict(zip(table["chain"].to_pylist(), table["row"].to_pylist(), strict=True))
         for group in range(sealed.group_count("events")):
-            _sum_group(sealed, group, links, tails)
+            table = sealed.columns("events", group, ["chain", "index", "previous", "body", "digest", "type"])
+            _sum_events(_only(table, only), links, tails)
     return _Summed(stored, links, tails)
 
 
-def _sum_group(
-    sealed: SealedRun, group: int, links: dict[str, list[Link]], tails: dict[str, tuple[int, str, int]]
-) -> None:
+def _only(table: Any, chain: str | None) -> Any:
+    import pyarrow.compute as pc
+
+    return table if chain is None else table.filter(pc.equal(table["chain"], chain))
+
+
+def _sum_events(table: Any, links: dict[str, list[Link]], tails: dict[str, tuple[int, str, int]]) -> None:
     """Adds the events of one row group."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    table = sealed.columns("events", group, ["chain", "index", "previous", "body", "digest", "type"])
     for row in table.filter(pc.is_in(table["type"], pa.array(SUMMED))).drop_columns(["type"]).to_pylist():
         links[row["chain"]].append(Link(**row))
     plain = zip(*(table[name].to_pylist() for name in ("chain", "index", "digest", "type")), strict=True)
@@ -139,7 +147,10 @@ def _differences(built: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
     """Fields in which the stored row differs; one that an older version did not write is no difference."""
     if stored is None:
         return ("missing row",)
-    known = msgspec.json.decode(stored)
+    try:
+        known = msgspec.json.decode(stored)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        known = None
     actual = msgspec.to_builtins(built)
     if not isinstance(known, dict):
         return ("unreadable row",)
