@@ -46,13 +46,18 @@ def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown")
     """The decided attempts of some runs; `source` is a run's place among them. A pass below the grade of separation
     that is required counts as doubtful."""
     from assay.analysis.columns import counted
-    from assay.store import RunStore, deciding, standing
+    from assay.store import RunStore, check_rows, deciding, standing_of
+
+    from .output import say
 
     found = []
     for place, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
-        stands = standing(root, run)
         with RunStore.open(root, run) as store:
-            found += counted(deciding(store.attempts()), stands, source=place, require=require)
+            checked = check_rows(store)
+            stands = standing_of(store, checked.rows)
+        found += counted(deciding(checked.rows), stands, source=place, require=require)
+        if warning := checked.warning():
+            say(f"warning: run {run}: {warning}")
     return found
 
 
