@@ -46,7 +46,8 @@ async def test_the_same_script_without_a_named_program_is_same_user(bench: Any):
 
 SEES = """
 import glob, os
-seen = [p for p in ("/tests/test.sh", "/logs/verifier/reward.txt", "/run/verifier/judge", "/opt/assay-verify") if os.path.exists(p)]
+own = ("/tests/test.sh", "/logs/verifier/reward.txt", "/run/verifier/judge", "/opt/assay-verify")
+seen = [p for p in own if os.path.exists(p)]
 names = [open(p, "rb").read() for p in glob.glob("/proc/[0-9]*/cmdline")]
 fds = [os.readlink(f"/proc/self/fd/{n}").partition(":")[0] for n in os.listdir("/proc/self/fd")[:3]]
 print(seen, any(b"test.sh" in name for name in names), sorted(fds), "TOKEN" in os.environ, os.environ.get("MODE"))
@@ -113,7 +114,8 @@ async def test_an_agents_module_is_never_imported_by_the_script(bench: Any):
     script = "#!/bin/bash\ncd /workspace; python3 -c 'import ledger'; python3 -c 'import json; print(json.__file__)'\n"
     outcome = await judge(bench, script, typed("print('imported')") + "echo 'print(1)' > /workspace/json.py")
     ran = outcome.of_kind("execution")[0]
-    assert "imported" not in ran["stdout"] and "/workspace" not in ran["stdout"]
+    assert "imported" not in ran["stdout"]
+    assert "/workspace" not in ran["stdout"]
     assert "judged from outside" in ran["stderr"]
 
 
