@@ -6,21 +6,21 @@ A verdict of re-verification never stands over the first one: its check is `reve
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from assay.environments.interface import Backend, Change, Image, PacksStates, Snapshot
 from assay.errors import AssayError, EnvironmentFailure, StoreError, VerifierError
 from assay.records import Evidence, Trajectory, Verdict, VerdictStatus
-from assay.store import REVERIFY, BlobStore
+from assay.store import BlobStore
+from assay.verdicts import Reverification, reverification_check, weakest
 
 from .interface import CheckResult
 
-__all__ = ["CannotRebuildError", "Mark", "Reverdict", "cannot", "rebuilt", "reverdict", "sealed_states"]
-
-Mark = Literal["agree", "disagree", "flaky", "cannot"]
+__all__ = ["CannotRebuildError", "Reverdict", "cannot", "rebuilt", "recorded_seeds", "reverdict", "sealed_states"]
 
 
 class CannotRebuildError(VerifierError):
@@ -30,7 +30,7 @@ class CannotRebuildError(VerifierError):
 class Reverdict(NamedTuple):
     """What judging again came to."""
 
-    mark: Mark
+    mark: Reverification
     verdict: Verdict
     evidence: tuple[Evidence, ...] = ()
 
@@ -93,7 +93,7 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
     first = rounds[0].verdict
     scores = {one.verdict.score for one in rounds}
     count = f"{len(rounds)} of {len(rounds)} rounds" if len(rounds) > 1 else "one round"
-    mark: Mark
+    mark: Reverification
     if len(set(said)) > 1 and not ("error" in said and recorded.status != "error"):
         mark, reason = "flaky", f"was {recorded.status}, and {len(rounds)} rounds say {', '.join(said)}"
     elif "error" in said and recorded.status != "error":
@@ -106,7 +106,7 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
         mark, reason = "disagree", f"was {recorded.status}, and {count} say {first.status}: {first.reason}"
     status: VerdictStatus = first.status if mark in ("agree", "disagree") else "unknown"
     verdict = Verdict(
-        check=REVERIFY + recorded.check,
+        check=reverification_check(recorded.check),
         kind="outcome",
         status=status,
         score=first.score if mark in ("agree", "disagree") and len(scores) == 1 else None,
@@ -116,6 +116,7 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
         duration_s=sum(one.verdict.duration_s or 0.0 for one in rounds),
         rewards=first.rewards if mark in ("agree", "disagree") else {},
         marks=(mark,),
+        separation=weakest(one.verdict.separation for one in rounds),
     )
     return Reverdict(mark, verdict, evidence)
 
@@ -124,7 +125,19 @@ def _listed(scores: set[float | None]) -> str:
     return ", ".join(sorted(str(score) for score in scores))
 
 
+def recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
+    """Returns the seed of the inputs that each check drew, by the check's name; malformed ones are left out."""
+    found: dict[str, bytes] = {}
+    for verdict in trajectory.verdicts:
+        for evidence in trajectory.evidence:
+            text = evidence.data.get("seed") if evidence.kind == "calls" and evidence.id in verdict.evidence else None
+            with contextlib.suppress(ValueError):
+                found |= {verdict.check: bytes.fromhex(text)} if isinstance(text, str) and text else {}
+    return found
+
+
 def cannot(check: str, why: AssayError | str) -> Reverdict:
     """What stands where a state could not be judged again."""
     reason = f"cannot: {why}"[:2000]
-    return Reverdict("cannot", Verdict(REVERIFY + check, "outcome", "unknown", None, reason, marks=("cannot",)))
+    verdict = Verdict(reverification_check(check), "outcome", "unknown", None, reason, marks=("cannot",))
+    return Reverdict("cannot", verdict)

@@ -23,9 +23,10 @@ from assay.errors import (
     boundary,
 )
 from assay.records import Check, Task, Verdict, digest_record
+from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
-from assay.verify.unjudgeable import HOST_FAILED, NO_RESULT, blame_agent, needs_control
+from assay.verify.unjudgeable import blame_agent, needs_control
 
 __all__ = ["JudgeRequest", "verify_outcome"]
 
@@ -47,6 +48,8 @@ class JudgeRequest(msgspec.Struct, frozen=True):
     """The verifier's own environment, for checks in `separate` mode."""
     prefix: str = "v"
     """What ids of evidence start with."""
+    seeds: dict[str, bytes] = {}
+    """Check to the seed of its drawn inputs, where recorded verdicts are made again; others draw their own."""
 
 
 async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
@@ -95,6 +98,7 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
         artifacts={},
         separate=request.separate,
         prefix=prefix,
+        seed=request.seeds.get(check.name),
     )
     try:
         with boundary(VerifierError, f"check {check.name!r}"):
@@ -131,6 +135,6 @@ def _agree(rounds: list[CheckResult]) -> CheckResult:
         score=None,
         reason=f"flaky: {len(rounds)} repetitions say {said}",
         evidence=cited,
-        marks=(*marks, "flaky"),
+        marks=tuple(sorted({*marks, FLAKY})),
     )
     return CheckResult(verdict, evidence)

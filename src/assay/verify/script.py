@@ -30,7 +30,7 @@ from assay.environments.capabilities import CountsOrphans
 from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import TaskError
 from assay.records import Separation, Verdict
-from assay.verdicts import weakest
+from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally
 from assay.verify._staging import Staged, stage
@@ -50,7 +50,6 @@ from assay.verify.sanitise import (
 )
 from assay.verify.script_requests import ScriptRequests
 from assay.verify.separation import cite_separation, facts_of, graded
-from assay.verify.unjudgeable import NO_RESULT
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
@@ -125,7 +124,7 @@ class ScriptCheck:
             verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
             duration_s=round(time.monotonic() - started, 6),
             rewards=left.rewards.values,
-            marks=tuple(sorted(set(marks))),
+            marks=tuple(sorted({*marks, *ruling.marks})),
             separation=separation,
         )
         return CheckResult(verdict, tuple(cited.items))
@@ -309,7 +308,7 @@ async def _run(
     if alive:
         cited.processes("test script ended", alive)
     left = _with_records(await collect(workspace), requests)
-    marks = [*findings.marks, *left.marks, *_marks_of(left.records), *(("left_processes",) if alive else ())]
+    marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
     marks += ["orphaned_processes"] if orphans else []
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
@@ -340,17 +339,6 @@ def _with_records(left: Left, requests: ScriptRequests) -> Left:
 
 async def _orphans(workspace: Workspace) -> int:
     return await workspace.orphans() if isinstance(workspace, CountsOrphans) else 0
-
-
-def _marks_of(records: tuple[dict[str, object], ...]) -> tuple[str, ...]:
-    """What the recorded test runs show to be wrong."""
-    forged = any("must fail did not fail" in str(record.get("problems")) for record in records)
-    named = {
-        "always_equal": any(record.get("always_equal") for record in records),
-        "forged": forged,
-        "not_whole": any(record.get("problems") for record in records) and not forged,
-    }
-    return tuple(name for name, holds in named.items() if holds)
 
 
 def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:

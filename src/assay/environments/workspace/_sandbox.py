@@ -14,7 +14,7 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,6 +70,8 @@ class Sandbox:
         self._oom_file: str | None = body["oom"]
         self._launcher = launcher
         self._ooms = self.count_ooms()
+        self.on_end: Callable[[], None] | None = None
+        """Called once, when nothing of it runs any more."""
 
     def count_ooms(self) -> int:
         """How many processes the kernel killed for memory so far, where a cgroup counts them."""
@@ -100,6 +102,8 @@ class Sandbox:
                     raise EnvironmentFailure(text)
         finally:
             os.close(pidfd)
+            if self.on_end is not None:
+                self.on_end()
 
 
 async def start_sandbox(launcher: Launcher, request: SandboxRequest) -> Sandbox:
@@ -171,7 +175,13 @@ class NamespacesWorkspace:
         launcher = self._home = await self._backend.launcher()
         request = await self._backend.request_for(self.spec, self._layers)
         request.message["place"] = place
-        sandbox = await start_sandbox(launcher, request)
+        give_back = await self._backend.reserve()
+        try:
+            sandbox = await start_sandbox(launcher, request)
+        except BaseException:
+            give_back()
+            raise
+        sandbox.on_end = give_back
         self.isolation = request.isolation
         self._budget = request.budget
         self._sandbox, self._session, self._asleep = sandbox, sandbox.session, False
