@@ -211,7 +211,7 @@ class Client:
                 value, error = self._result(call, answer)
             except RefusedReply as exc:
                 self._refuse("refused", str(exc))
-            except Exception as exc:  # a reply that breaks its reader: the test must not see an exception of that  # noqa: BLE001
+            except Exception as exc:  # noqa: BLE001  # a test must not see that its reader broke
                 self._refuse("refused", f"a reply that cannot be read: {type(exc).__name__}")
             if error is not None:
                 raise error
