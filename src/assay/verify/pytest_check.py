@@ -13,6 +13,7 @@ they run; the suspicions in `code.suspicion` are for that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import posixpath
 import time
@@ -30,6 +31,7 @@ from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._pytest_rules import PytestFacts, PytestRuling, came_to_no_result, merge_rulings, rule
 from assay.verify._staging import Staged, stage
+from assay.verify.calls import call_plans, judge_called_tests
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import Planted
 from assay.verify.sanitise import (
@@ -159,16 +161,28 @@ async def _judge_parts(
     undoing = Undoing(given.backend, given.spec, given.changes, planned)
     wanted = tuple(dict.fromkeys((*plan.parameters.expected, *plan.parameters.also)))
     carried = () if separation is None else tuple(t for t in separation.of_method("splice") if t.id in set(wanted))
-    parts: list[_Part] = []
+    parts = await _judge_called(given, separation, wanted, cited)
     if separation is not None and carried:
-        try:
+        with contextlib.suppress(NotJoinable):
             parts.append(await _judge_spliced(given, plan, Spliced(separation, carried, undoing), cited))
-        except NotJoinable:
-            carried = ()
-    rest = tuple(name for name in wanted if name not in {test.id for test in carried})
-    if rest or not parts:
+    judged = {name for part in parts for name in part.tests}
+    rest = tuple(name for name in wanted if name not in judged)
+    if rest or not judged:
         parts.append(await _judge_in_process(given, plan, rest, undoing, cited))
     return tuple(parts)
+
+
+async def _judge_called(
+    given: CheckInput, separation: SeparationPlan | None, wanted: Sequence[str], cited: Cited
+) -> list[_Part]:
+    """Asks the final state fresh inputs; first, so that no test of the task was ever near the worker."""
+    parts = []
+    carried = {test.id for test in separation.of_method("calls")} if separation is not None else set()
+    for plan in call_plans(separation):
+        called = await judge_called_tests(given, plan, cited)
+        names = tuple(name for name in wanted if name in carried and name in plan.tests)
+        parts.append(_Part(called.ruling, frozenset(called.ruling.marks), names, called.grade))
+    return parts
 
 
 class Spliced(NamedTuple):
