@@ -36,8 +36,11 @@ AS_ASKED = "as_asked"
 FLAKY = "flaky"
 REWARD_OVERRULED = "reward_overruled"
 AGENT_MADE_UNJUDGEABLE = "agent_made_unjudgeable"
+"""Mark of a `fail`: the check comes to a result without the agent's changes, and to none with them."""
 HOST_FAILED = "host_failed"
+"""Mark: there is positive evidence that the host failed."""
 NO_RESULT = "no_result"
+"""Mark: judging ended without a result that a status could rest on."""
 
 Reverification = Literal["disagree", "flaky", "cannot", "agree"]
 """Result of judging a stored state again; of several checks the first in this order stands for the attempt."""
@@ -48,7 +51,7 @@ MARKS: dict[str, str] = {
     AS_ASKED: "judged in the agent's living sandbox, as the task's own settings ask",
     FLAKY: "repetitions or rounds of the same check gave different statuses",
     AGENT_MADE_UNJUDGEABLE: "the check comes to a result without the agent's changes, and to none with them",
-    HOST_FAILED: "positive evidence that the host failed",
+    HOST_FAILED: "there is positive evidence that the host failed",
     NO_RESULT: "judging ended without a result that a status could rest on",
     "agree": "judging the stored state again gave the recorded status",
     "disagree": "judging the stored state again gave another status in all rounds",
@@ -64,6 +67,7 @@ MARKS: dict[str, str] = {
     "no_tests": "no test that passed was observed, and the task demands one",
     "not_whole": "the recorded test run is not whole",
     "reported_failures": "a report file counts failures",
+    "orphaned_processes": "processes were orphaned while the test script ran",
     REWARD_OVERRULED: "the reward alone said pass, and another observation overruled it",
     "reward_problem": "the reward files contradict each other",
     "tests_not_run": "some of the tests that must pass did not run",

@@ -30,8 +30,12 @@ class ScriptFacts(NamedTuple):
     records: tuple[dict[str, object], ...]
     reports: tuple[TestReport, ...]
     left_running: int
+    orphans: int
+    """Processes that outlived the program that started them, and ended while the script ran."""
     untrusted: tuple[str, ...]
     demand: Demand
+    allowed: tuple[str, ...] = ()
+    """Names of suspicions that are part of this task's honest solutions."""
 
 
 class Ruling(NamedTuple):
@@ -53,7 +57,7 @@ class _Objection(NamedTuple):
 
 def rule_literally(facts: ScriptFacts) -> Ruling:
     """Harbor's own meaning: the reward file alone decides."""
-    if not facts.rewards.values:
+    if not facts.rewards.values or facts.rewards.unusable:
         return Ruling("error", None, facts.rewards.problem or "no reward was written", ("no_reward",))
     value = headline(facts.rewards.values)
     status: VerdictStatus = "pass" if value >= 1 else "fail"
@@ -73,6 +77,9 @@ def rule(facts: ScriptFacts) -> Ruling:
             return Ruling("fail", 0.0, f"{against}; {problem}", ("no_reward", *marks))
         ended = f"the test script ended with exit code {facts.exit_code}{_by(facts)}"
         return Ruling("unknown", None, f"{problem}; {ended}", ("no_reward", *marks))
+    if facts.rewards.unusable and not against:
+        reason = f"one of two reward files cannot be used: {facts.rewards.problem}"
+        return Ruling("error", None, reason, ("reward_problem", *marks))
     value = headline(facts.rewards.values)
     if value < 1:
         return Ruling("fail", _score(value), f"reward {value:g}" + (f"; {against}" if against else ""), marks)
@@ -130,6 +137,8 @@ def _doubts(facts: ScriptFacts) -> Iterator[_Objection]:
     if facts.left_running > 0:
         text = f"{facts.left_running} processes were still running when the test script ended"
         yield _Objection("left_processes", text)
+    if facts.orphans > 0 and not facts.records and "orphaned_processes" not in facts.allowed:
+        yield _Objection("orphaned_processes", _orphaned(facts))
     if not _demanded(facts):
         yield _Objection("no_tests", _missing(facts))
     if facts.untrusted:
@@ -154,6 +163,13 @@ def _demanded(facts: ScriptFacts) -> bool:
     if facts.demand == "report":
         return _passed(facts) > 0 or any(report.counts.passed for report in facts.reports)
     return True
+
+
+def _orphaned(facts: ScriptFacts) -> str:
+    return (
+        f"{facts.orphans} processes outlived the program that started them while the script ran, and nothing but the "
+        "reward tells how it ended (allow = ['orphaned_processes'] accepts it)"
+    )
 
 
 def _missing(facts: ScriptFacts) -> str:

@@ -131,7 +131,7 @@ def _tell_settings(cited: Cited, given: AsAsked, parameters: ScriptParameters, w
 def _rule(ran: _Ran) -> Ruling:
     if ran.result.timed_out:
         return Ruling("error", None, "the test script met its time limit", ("time_limit",))
-    ruling = rule_literally(ScriptFacts(ran.result.exit_code, False, None, ran.rewards, (), (), 0, (), "reward"))
+    ruling = rule_literally(ScriptFacts(ran.result.exit_code, False, None, ran.rewards, (), (), 0, 0, (), "reward"))
     if ran.rewards.values:
         return ruling
     return ruling._replace(reason=f"{ruling.reason}; the test script ended with exit code {ran.result.exit_code}")
