@@ -100,13 +100,14 @@ from assay.rollout.policies import ALLOCATIONS
 from assay.rollout.replay import Replayed
 from assay.rollout.reverify import Reverified
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
-from assay.store import AttemptRow, GcReport, Problem, SealReport, Standing
+from assay.store import AttemptRow, GcReport, Problem, SealReport
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
 from assay.tasks import assay_config, harbor_config
 from assay.tasks.findings import Finding
+from assay.verdicts import CurrentVerdicts
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -232,9 +233,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "run": "its name",
             "attempts": "list of AttemptRow",
             "headlines": "by chain: the outcome in words, with what speaks against it",
-            "standing": "by chain: Standing",
+            "outcome_classes": "by chain: `pass`, `doubt`, `fail`, `unknown`, `error` or `open`",
+            "standing": "by chain: CurrentVerdicts",
         },
-        (AttemptRow, Standing),
+        (AttemptRow, CurrentVerdicts),
     ),
     "audit": (
         {name: f"see AuditReport.{name}" for name in AuditReport.__struct_fields__},
@@ -246,7 +248,9 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         {
             "(the whole)": "a Trajectory, see [records](records.md)",
             "headline": "the outcome in words, with what speaks against it",
-            "standing": "Standing",
+            "outcome_class": "`pass`, `doubt`, `fail`, `unknown`, `error` or `open`",
+            "separation": "grade of the outcome",
+            "standing": "CurrentVerdicts",
         },
         (),
     ),

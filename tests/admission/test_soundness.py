@@ -111,19 +111,18 @@ def test_a_cheat_that_was_not_judged_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("marks", "reason", "setting"),
+    ("marks", "setting"),
     [
-        (("conftest",), "reward 0", "clean configuration"),
-        ((), "reward 1, but no test was seen to pass by the recorded test runner", "recorded test run"),
-        ((), "reward 1, but the test script ended with exit code 1", "exit code demanded"),
-        ((), "reward 0", "fresh fork"),
-        ((), "reward 0; 1 tests failed, first test_a.py::test_x", "fresh fork"),
+        (("conftest",), "clean configuration"),
+        (("no_tests", "reward_overruled"), "recorded test run"),
+        (("exit_code", "reward_overruled"), "exit code demanded"),
+        (("reward_problem", "reward_overruled"), "two rewards must agree"),
+        ((), "fresh fork"),
+        (("failed_tests",), "fresh fork"),
     ],
 )
-def test_the_setting_that_closed_a_hole_is_read_off_the_verdict(
-    marks: tuple[str, ...], reason: str, setting: str
-) -> None:
-    assert saved_by(seen("cheat.x", "cheat", "fail", marks=marks, reason=reason)) == (setting,)
+def test_the_setting_that_closed_a_hole_is_read_off_the_marks(marks: tuple[str, ...], setting: str) -> None:
+    assert saved_by(seen("cheat.x", "cheat", "fail", marks=marks, reason="reward 1, but any words")) == (setting,)
 
 
 def rate(passed: int, judged: int, agent: str = "loop") -> AgentRate:

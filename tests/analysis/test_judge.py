@@ -5,11 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from assay.analysis.card import is_doubtful
 from assay.analysis.judge import judge_integrity, judge_safety
 from assay.analysis.subject import Subject
-from assay.formats._writing import doubt
-from assay.records import Evidence, Verdict, VerdictStatus
+from assay.records import Evidence
 from tests.analysis.made import trajectory
 
 pytestmark = pytest.mark.quick
@@ -29,11 +27,3 @@ def test_a_contract_in_the_record_that_cannot_be_read_leaves_safety_unknown(tabl
 def test_a_record_without_act_and_evidence_has_no_integrity_that_is_known() -> None:
     _, verdict = judge_integrity(Subject(trajectory(), (), lambda _: None))
     assert verdict.status == "unknown"
-
-
-@pytest.mark.parametrize("integrity", [None, "pass", "fail", "unknown", "error"])
-def test_what_is_shown_and_what_is_exported_doubt_the_same_passes(integrity: VerdictStatus | None) -> None:
-    outcome = Verdict("tests", "outcome", "pass", 1.0, "")
-    verdicts = (outcome,) if integrity is None else (outcome, Verdict("integrity", "integrity", integrity, None, ""))
-    exported = doubt(trajectory(verdicts=verdicts)) is not None
-    assert is_doubtful("pass", integrity) is exported is (integrity not in (None, "pass"))

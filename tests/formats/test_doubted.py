@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from assay.formats._writing import doubt
 from assay.formats.interface import Format, Imported, Writing
 from assay.formats.registry import formats
 from assay.records import (
@@ -20,6 +19,7 @@ from assay.records import (
     Verdict,
     VerdictGiven,
 )
+from assay.verdicts import trust_of
 from tests.formats.generated import Blobs, assembled, read_all
 
 pytestmark = pytest.mark.quick
@@ -50,9 +50,9 @@ def read_back(one: Format, trajectory: Trajectory, folder: Path) -> list[Traject
 
 @pytest.mark.parametrize("one", WRITING, ids=lambda one: one.name)
 def test_a_doubted_pass_is_no_plain_pass_anywhere(one: Format, tmp_path: Path) -> None:
-    assert doubt(passed("fail")) is not None
+    assert trust_of(passed("fail")).doubt is not None
     for found in read_back(one, passed("fail"), tmp_path):
-        assert found.outcome != "pass" or doubt(found) is not None
+        assert found.outcome != "pass" or trust_of(found).doubt is not None
 
 
 def test_some_formats_hold_the_outcome_of_a_pass_that_nothing_speaks_against(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from assay.rollout.place import WorkspacePlace
 from assay.settings import Settings
 from assay.statistics import Outcome, summarise
 from assay.store import AttemptRow, RunStore
-from assay.verify.unjudgeable import AGENT_MADE_UNJUDGEABLE
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE
 
 TASK = 'schema_version = "1.4"\n[environment]\nworkdir = "/workspace"\n[verifier]\ntimeout_sec = 2.0\n'
 SCRIPT = """#!/bin/sh

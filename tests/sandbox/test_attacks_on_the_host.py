@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.environments.interface import Workspace, WorkspaceSpec
+from assay.environments.interface import Mount, Workspace, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 
 CALL = """
@@ -279,3 +279,26 @@ async def test_mounts_go_before_what_an_agent_left_in_their_place(box: Workspace
     judge = await backend.open(WorkspaceSpec(user="verifier", tmpfs=fresh), state=snapshot)
     result = await judge.exec("echo 1 > verifier/r; echo 1 > reward/r; ls logs; stat -c %F verifier reward")
     assert result.stdout == "directory\ndirectory\n"
+
+
+async def test_neither_mounts_nor_proc_name_host_folders(backend: NamespacesBackend, shared: Path) -> None:
+    (shared / "folder").mkdir()
+    for name in ("folder/inner", "single"):
+        (shared / name).write_text(name)
+    mounts = (Mount(str(shared / "folder"), "/mnt/a"), Mount(str(shared / "single"), "/mnt/b"))
+    box = await backend.open(WorkspaceSpec(mounts=mounts))
+    seen = await box.exec("cat /proc/self/mountinfo /proc/mounts /proc/self/mountstats /proc/self/cgroup")
+    boot = await box.exec("cat /proc/cmdline /proc/swaps /proc/sys/kernel/core_pattern")
+    read = await box.exec("cat /mnt/a/inner /mnt/b; echo x > /mnt/a/new; echo x > /mnt/b")
+    await box.close()
+    assert read.stdout == "folder/innersingle"
+    assert read.stderr.count("Read-only file system") == 2
+    assert boot.stdout == ""
+    assert "assay" not in seen.stdout  # in the names of the folder above, of the scratch folder and of groups
+
+
+async def test_a_mount_with_mounts_below_it_keeps_them(backend: NamespacesBackend, tier: str) -> None:
+    box = await backend.open(WorkspaceSpec(mounts=(Mount("/dev", "/mnt/dev"),)))
+    shown = await box.exec("ls -d /mnt/dev/shm; grep -c ' /mnt/dev/' /proc/self/mountinfo")
+    await box.close()
+    assert int(shown.stdout.split()[-1]) > 0, shown

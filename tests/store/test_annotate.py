@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from assay.analysis.card import is_doubtful
 from assay.errors import StoreError, UserError
 from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven
 from assay.store import RunStore, addenda, annotate, annotate_all, audit, learnt, query, seal, standing
+from assay.verdicts import assess
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -35,7 +35,7 @@ def test_a_later_outcome_never_changes_the_first(run: Path) -> None:
         assert (row.outcome, row.score, store.trajectory(row.chain).outcome) == ("pass", 1.0, "pass")
     found = standing(run, "r")["t.a.1.0"]
     assert (found.outcome, found.score, found.reverified) == ("pass", 1.0, "disagree")
-    assert is_doubtful(found.outcome, found.integrity, found.reverified)
+    assert assess(found).outcome_class == "doubt"
 
 
 def test_queries_show_what_was_learnt(run: Path) -> None:
@@ -72,7 +72,7 @@ def test_reverification_and_kinds_are_kept_apart(run: Path) -> None:
     found = standing(run, "r")["t.a.0.0"]
     assert (found.reverified, found.process, found.safety, found.integrity) == ("cannot", "fail", "pass", None)
     assert found.outcome == "pass"
-    assert not is_doubtful(found.outcome, found.integrity, found.reverified)
+    assert assess(found).trusted
     assert set(standing(run, "r")) == {"t.a.0.0", "t.a.1.0", "t.a.2.0", "t.a.99.0"}
 
 

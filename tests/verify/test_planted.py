@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.environments.interface import Change
-from assay.verify.planted import find_planted, pytest_tables
+from assay.verify.planted import find_planted, git_includes, pytest_tables
 
 pytestmark = pytest.mark.quick
 
@@ -80,3 +80,28 @@ def test_only_the_tables_of_pytest_count() -> None:
     assert pytest_tables(PROJECT) != pytest_tables(PROJECT.replace("-q", "--co"))
     assert pytest_tables("[tool:pytest]\nx = 1") != pytest_tables("")
     assert pytest_tables("") == pytest_tables("a = 1\n[x]\n")
+
+
+GIT = {
+    "/workspace/.git/config": ("changed", "restore"),
+    "/workspace/.git/hooks/pre-commit": ("added", "remove"),
+    "/workspace/.git/info/attributes": ("added", "remove"),
+    "/workspace/.git/modules/sub/config": ("changed", "restore"),
+    "/workspace/.git/index": ("changed", None),
+    "/workspace/own/.git/config": ("added", None),
+}
+
+
+@pytest.mark.parametrize("path", GIT)
+def test_git_configuration_of_the_image_is_put_back_and_an_agents_repository_is_its_own(path: str) -> None:
+    kind, action = GIT[path]
+    own = Change("/workspace/own/.git", "added", "directory")
+    found = find_planted([own, Change(path, kind)], ROOTS)  # type: ignore[arg-type]
+    assert [(p.mark, p.action) for p in found] == ([("git_configuration", action)] if action else [])
+
+
+def test_files_that_a_repositorys_configuration_names_are_put_back() -> None:
+    text = '[include]\n\tpath = ../.gitconfig\n[core]\n\thooksPath = "tools/hooks"\n[remote "o"]\n\turl = ../x\n'
+    names = ("/workspace/.gitconfig", "/workspace/tools/hooks/pre-push", "/workspace/x", "/workspace/tools/hooks2")
+    found = git_includes(text, "/workspace", [Change(name, "changed") for name in names])
+    assert [p.path for p in found] == list(names[:2])

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.quick
 
 WHOLE = {"tests": [{"id": "a", "status": "passed"}], "problems": [], "always_equal": [], "broken_files": []}
 ONE = Rewards({"reward": 1.0}, None, "reward.txt")
-GOOD = ScriptFacts(0, False, None, ONE, (WHOLE,), (), 0, (), "tests")
+GOOD = ScriptFacts(0, False, None, ONE, (WHOLE,), (), 0, 0, (), "tests")
 DOUBTS = {
     "exit code": {"exit_code": 2},
     "still running": {"left_running": 1},
@@ -105,6 +105,24 @@ def test_json_goes_before_text_and_a_contradiction_is_told() -> None:
         {"reward": 1, "speed": 0.5}, None, "reward.json"
     )
     assert "reward.txt says 0" in (parse_rewards(b'{"reward": 1}', b"0").problem or "")
+
+
+@pytest.mark.parametrize(("as_json", "as_text"), [(b'{"reward": "x"}', b"1"), (b'{"reward": 1}', b"one")])
+def test_an_unusable_reward_beside_a_good_one_is_an_error(as_json: bytes, as_text: bytes) -> None:
+    rewards = parse_rewards(as_json, as_text)
+    assert rewards.unusable
+    assert rewards.problem
+    assert headline(rewards.values) == 1
+    assert rule(GOOD._replace(rewards=rewards)).status == "error"
+    assert rule_literally(GOOD._replace(rewards=rewards)).status == "error"
+    assert rule(GOOD._replace(rewards=rewards, **FAILURES["tests failed"])).status == "fail"
+
+
+def test_an_orphan_is_a_doubt_where_the_reward_is_the_only_witness() -> None:
+    facts = GOOD._replace(orphans=1)
+    assert rule(facts).status == "pass"
+    assert rule(facts._replace(records=(), demand="script")).status == "unknown"
+    assert rule(facts._replace(records=(), demand="script", allowed=("orphaned_processes",))).status == "pass"
 
 
 def test_headline_is_the_reward_or_the_lowest() -> None:

@@ -60,6 +60,30 @@ async def test_a_doubtful_reward_is_unknown(bench: Any, text: str) -> None:
     assert WORDS[text] in outcome.verdict.reason
 
 
+HOOKED = """#!/bin/sh
+cd /workspace && git -c safe.directory=* status >/dev/null
+echo 1 > /logs/verifier/reward.txt
+[ ! -e /tmp/ran ] && [ "$(git config core.fsmonitor)" = "" ]
+"""
+
+
+async def test_git_runs_nothing_that_the_agent_configured(bench: Any) -> None:
+    bench.files = {SCRIPT: HOOKED}
+    config = "[core]\n\trepositoryformatversion = 0\n[include]\n\tpath = ../more\n"
+    bench.given = {"workspace/.git/config": config, "workspace/.git/HEAD": "ref: refs/heads/main\n"}
+    bench.given |= {"workspace/.git/objects/x": "", "workspace/.git/refs/x": "", "workspace/more": ""}
+    command = "git config core.fsmonitor 'touch /tmp/ran; false'; printf '[core]\\nfsmonitor = touch /tmp/ran' > more"
+    outcome = await bench.judge(command, "script", script=SCRIPT)
+    assert outcome.verdict.status == "pass", outcome.verdict.reason
+    assert "git_configuration" in outcome.verdict.marks
+
+
+async def test_a_process_that_outlives_its_program_is_marked_and_doubted(bench: Any) -> None:
+    bench.files = {SCRIPT: "#!/bin/sh\nsh -c 'sleep 0.1 &'\nsleep 0.5\necho 1 > /logs/verifier/reward.txt\n"}
+    outcome = await bench.judge("true", "script", script=SCRIPT)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("orphaned_processes",))
+
+
 async def test_literally_the_reward_decides_and_the_verdict_says_so(bench: Any) -> None:
     bench.files = {SCRIPT: EXIT}
     outcome = await bench.judge("true", "script", script=SCRIPT, literal=True)

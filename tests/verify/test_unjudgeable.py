@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.verify.unjudgeable import AGENT_MADE_UNJUDGEABLE, NO_RESULT
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE, NO_RESULT
 
 TEST = "from a import x\n\n\ndef test_x():\n    assert x == 1\n"
 PYTEST: dict[str, Any] = {"tests": ["tests/test_a.py"], "expected": ["tests/test_a.py::test_x"], "timeout_s": 4}

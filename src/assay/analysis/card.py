@@ -10,15 +10,23 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from assay.records import Trajectory, Verdict, VerdictStatus
+from assay.records import Separation, Trajectory, Verdict, VerdictStatus
+from assay.verdicts import (
+    OutcomeClass,
+    current_verdicts_of,
+    is_imported,
+    is_own_praise,
+    outcome_verdicts,
+    trust_of,
+    worst_finding,
+)
 
 from .interface import Finding
 from .judge import decides
 
-__all__ = ["Card", "Mark", "TaskCard", "card_of", "is_doubtful", "outcome_words", "task_cards"]
+__all__ = ["Card", "Mark", "TaskCard", "card_of", "task_cards"]
 
 CITED = 20
-_LACKING = {"fail": "integrity failed", "error": "integrity not judged", "unknown": "integrity unknown"}
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -52,6 +60,10 @@ class Card(msgspec.Struct, frozen=True):
     safety: tuple[Mark, ...]
     findings: tuple[Finding, ...]
     """Those that decide first."""
+    outcome_class: OutcomeClass = "unknown"
+    """The one word under which every screen counts the attempt."""
+    separation: Separation = "unknown"
+    """Grade of the outcome: how far the deciding process was kept from what the agent wrote."""
 
 
 class TaskCard(msgspec.Struct, frozen=True):
@@ -78,48 +90,18 @@ class TaskCard(msgspec.Struct, frozen=True):
     """In how many attempts each rule found something."""
 
 
-def is_doubtful(outcome: VerdictStatus | None, integrity: VerdictStatus | None, reverified: str | None = None) -> bool:
-    """Whether it is a pass that is not to be taken for one: an integrity that nothing shows is no integrity."""
-    return outcome == "pass" and (integrity not in (None, "pass") or reverified in ("disagree", "flaky"))
-
-
-def outcome_words(
-    outcome: VerdictStatus | None,
-    integrity: VerdictStatus | None = None,
-    reverified: str | None = None,
-    safety: VerdictStatus | None = None,
-) -> str:
-    """The outcome as it may be shown to somebody who reads nothing else."""
-    against = []
-    if integrity in _LACKING:
-        against.append(_LACKING[integrity])
-    if reverified in ("disagree", "flaky"):
-        against.append("does not hold when judged again" if reverified == "disagree" else "flaky when judged again")
-    if safety == "fail":
-        against.append("safety failed")
-    said = outcome or "-"
-    return f"{said} ({', '.join(against)})" if against and outcome == "pass" else said
-
-
-def card_of(
-    trajectory: Trajectory, verdicts: Iterable[Verdict], findings: Sequence[Finding], reverified: str | None = None
-) -> Card:
+def card_of(trajectory: Trajectory, verdicts: Iterable[Verdict], findings: Sequence[Finding]) -> Card:
     """The card of an attempt.
 
     Args:
-        trajectory: As it was recorded.
-        verdicts: What was learnt since: of integrity, process and safety, the newest of each.
+        trajectory: With all verdicts recorded so far, addenda included (`rollout.exporting.whole`).
+        verdicts: New verdicts of an audit, which replace those of the same checks.
         findings: That they rest on.
-        reverified: `agree`, `disagree`, `flaky` or `cannot`; None where nobody judged the state again.
     """
     learnt = list(verdicts)
-    integrity = _mark(learnt, "integrity")
-    safety = tuple(_as_mark(v) for v in learnt if v.kind == "safety")
-    outcomes = [v for v in trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
-    scores = [v.score for v in outcomes if v.score is not None]
-    worst: VerdictStatus | None = "fail" if any(mark.status == "fail" for mark in safety) else None
-    status = integrity.status if integrity is not None else None
-    doubtful = is_doubtful(trajectory.outcome, status, reverified)
+    every = {(v.kind, v.check): v for v in (*trajectory.verdicts, *learnt) if not is_own_praise(v)}
+    newest = list(every.values())
+    current, trust = current_verdicts_of(trajectory, learnt), trust_of(trajectory, learnt)
     return Card(
         run=trajectory.run,
         attempt=trajectory.attempt,
@@ -127,16 +109,18 @@ def card_of(
         task=trajectory.task,
         agent=trajectory.agent,
         model=trajectory.model,
-        headline=outcome_words(trajectory.outcome, status, reverified, worst),
-        trusted_pass=trajectory.outcome == "pass" and not doubtful,
+        headline=trust.headline,
+        trusted_pass=trust.trusted,
         outcome=trajectory.outcome,
-        score=min(scores) if scores else None,
-        imported=any("imported" in verdict.marks for verdict in outcomes),
-        reverified=reverified,
-        integrity=integrity,
-        process=_mark(learnt, "process"),
-        safety=safety,
+        score=current.score,
+        imported=any(is_imported(verdict.marks) for verdict in outcome_verdicts(trajectory.verdicts)),
+        reverified=current.reverified,
+        integrity=_mark(newest, "integrity"),
+        process=_mark(newest, "process"),
+        safety=tuple(_as_mark(v) for v in newest if v.kind == "safety"),
         findings=tuple(sorted(findings, key=lambda finding: (not decides(finding), _ORDER[finding.severity])))[:CITED],
+        outcome_class=trust.outcome_class,
+        separation=trust.separation,
     )
 
 
@@ -154,17 +138,17 @@ def task_cards(cards: Iterable[Card]) -> tuple[TaskCard, ...]:
 def _task_card(cards: Sequence[Card]) -> TaskCard:
     rules = Counter(rule for card in cards for rule in {f.rule for f in card.findings if f.family != "attribution"})
     scores = [card.process.score for card in cards if card.process is not None and card.process.score is not None]
-    doubtful = sum(card.outcome == "pass" and not card.trusted_pass for card in cards)
+    classes = Counter(card.outcome_class for card in cards)
     return TaskCard(
         task=cards[0].task,
         agent=cards[0].agent,
         model=cards[0].model,
         attempts=len(cards),
-        passed=sum(card.trusted_pass for card in cards),
-        doubtful=doubtful,
-        failed=sum(card.outcome == "fail" for card in cards),
-        unknown=sum(card.outcome not in ("pass", "fail", "error") for card in cards),
-        errors=sum(card.outcome == "error" for card in cards),
+        passed=classes["pass"],
+        doubtful=classes["doubt"],
+        failed=classes["fail"],
+        unknown=classes["unknown"] + classes["open"],
+        errors=classes["error"],
         integrity_failed=sum(card.integrity is not None and card.integrity.status == "fail" for card in cards),
         safety_failed=sum(any(mark.status == "fail" for mark in card.safety) for card in cards),
         process=round(sum(scores) / len(scores), 4) if scores else None,
@@ -174,10 +158,8 @@ def _task_card(cards: Sequence[Card]) -> TaskCard:
 
 def _mark(verdicts: Sequence[Verdict], kind: str) -> Mark | None:
     found = [verdict for verdict in verdicts if verdict.kind == kind]
-    return _as_mark(min(found, key=lambda v: _WORST.index(v.status))) if found else None
-
-
-_WORST = ("fail", "error", "unknown", "pass")
+    worst = worst_finding(verdict.status for verdict in found)
+    return next((_as_mark(verdict) for verdict in found if verdict.status == worst), None)
 
 
 def _as_mark(verdict: Verdict) -> Mark:

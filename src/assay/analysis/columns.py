@@ -12,14 +12,21 @@ from typing import NamedTuple, Protocol
 
 from assay.records import VerdictStatus
 from assay.statistics import Outcome
+from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 
-from .card import is_doubtful
-
-__all__ = ["MEASURES", "Counted", "Row", "Stands", "counted"]
+__all__ = ["MEASURES", "Counted", "Row", "counted"]
 
 MEASURES: dict[str, str] = {"cost_usd": "US dollars", "tokens": "tokens", "seconds": "seconds", "turns": "turns"}
 """What an attempt uses up, and its unit."""
 _APART = 1_000_000
+_STATUSES: dict[OutcomeClass, VerdictStatus] = {
+    "pass": "pass",
+    "doubt": "pass",
+    "fail": "fail",
+    "unknown": "unknown",
+    "error": "error",
+    "open": "unknown",
+}
 
 
 class Row(Protocol):
@@ -46,20 +53,11 @@ class Row(Protocol):
     @property
     def finished(self) -> float | None: ...
     @property
+    def interrupted(self) -> bool: ...
+    @property
     def steps(self) -> int: ...
     @property
     def metrics(self) -> dict[str, float]: ...
-
-
-class Stands(Protocol):
-    """How an attempt stands by all that is known of it (`store.Standing`)."""
-
-    @property
-    def integrity(self) -> VerdictStatus | None: ...
-    @property
-    def reverified(self) -> str | None: ...
-    @property
-    def scores(self) -> dict[str, float]: ...
 
 
 class Counted(NamedTuple):
@@ -76,7 +74,7 @@ class Counted(NamedTuple):
     """Which run it is of, by its place among those that were named."""
 
 
-def counted(rows: Iterable[Row], stands: Mapping[str, Stands], *, source: int = 0) -> list[Counted]:
+def counted(rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0) -> list[Counted]:
     """The attempts of one run.
 
     Args:
@@ -87,10 +85,10 @@ def counted(rows: Iterable[Row], stands: Mapping[str, Stands], *, source: int = 
     found = []
     for row in rows:
         now = stands[row.chain]
-        status: VerdictStatus = row.outcome or ("error" if row.broke is not None else "unknown")
-        doubtful = is_doubtful(row.outcome, now.integrity, now.reverified)
+        trust = assess(now, row)
+        status = _STATUSES[trust.outcome_class]
         number = source * _APART + row.number
-        outcome = Outcome(row.task, row.agent, row.model, number, status, row.score, doubtful)
+        outcome = Outcome(row.task, row.agent, row.model, number, status, row.score, trust.outcome_class == "doubt")
         found.append(Counted(outcome, _used(row), now.reverified, now.scores, source))
     return found
 

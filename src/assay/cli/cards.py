@@ -12,6 +12,7 @@ from .tables import print_rows
 if TYPE_CHECKING:
     from assay.analysis.card import Card, Mark, TaskCard
     from assay.records import Trajectory
+    from assay.verdicts import Trust
 
 __all__ = ["card_lines", "markdown", "print_cards", "print_found", "print_tasks"]
 
@@ -37,6 +38,7 @@ def _row(card: Card, *, named: bool) -> dict[str, str]:
         "agent": card.agent,
         "model": card.model or "-",
         "outcome": card.headline + (" (imported)" if card.imported else ""),
+        "separation": card.separation if card.outcome == "pass" else "-",
         "integrity": _status(card.integrity),
         "process": "-" if score is None else f"{score:.2f}",
         "safety": ", ".join(sorted({mark.status for mark in card.safety})) or "-",
@@ -75,7 +77,8 @@ def card_lines(card: Card) -> Iterator[str]:
     """One attempt's whole card; what stands in a record cannot look like a line of ours."""
     claimed = "; claimed by the system that recorded it" if card.imported else ""
     yield f"attempt {card.attempt}  run {card.run}  agent {card.agent}"
-    yield f"outcome    {card.headline}{claimed}" + (f"; judged again: {card.reverified}" if card.reverified else "")
+    again = f"; judged again: {card.reverified}" if card.reverified else ""
+    yield f"outcome    {card.headline}{_graded(card.outcome, card.separation)}{claimed}{again}"
     for name, mark in (("integrity", card.integrity), ("process", card.process)):
         if mark is not None:
             yield f"{name:10} {mark.status} - {mark.reason}"
@@ -96,7 +99,11 @@ def _finding_lines(severity: str, rule: str, summary: str, more: tuple[str, Sequ
     yield f"  [{severity}{', ' + reach if reach else ''}] {rule}: {summary}{cited}"
 
 
-def print_found(root: Path, trajectory: Trajectory, headline: str) -> None:
+def _graded(outcome: str | None, separation: str) -> str:
+    return f"; separation {separation}" if outcome == "pass" else ""
+
+
+def print_found(root: Path, trajectory: Trajectory, trust: Trust) -> None:
     """What an attempt's newest audit found, and how it stands."""
     from assay.records import Noted
     from assay.rollout.auditing import AUDITED
@@ -105,7 +112,7 @@ def print_found(root: Path, trajectory: Trajectory, headline: str) -> None:
     every = (*trajectory.notes, *learnt(root, trajectory.run).get(trajectory.chain, ()))
     notes = [body for body in every if isinstance(body, Noted) and body.name == AUDITED]
     found: Any = notes[-1].data.get("findings", []) if notes else []
-    lines = [f"outcome: {headline}"]
+    lines = [f"outcome: {trust.headline}{_graded(trajectory.outcome, trust.separation)}"]
     for finding in found:
         more = (str(finding.get("reach", "")), tuple(map(str, finding.get("evidence", ()))))
         lines += _finding_lines(str(finding["severity"]), str(finding["rule"]), str(finding["summary"]), more)

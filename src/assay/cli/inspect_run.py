@@ -10,10 +10,11 @@ import typer
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from assay.records import Evidence, Step, Trajectory, Verdict
-    from assay.store import AttemptRow, RunStore, Standing
+    from assay.store import AttemptRow, RunStore
+    from assay.verdicts import Trust
 
 __all__ = ["ls", "show", "show_trajectory"]
 
@@ -48,6 +49,7 @@ def ls(
     """
     from assay.errors import UserError
     from assay.store import RunStore, list_runs, standing
+    from assay.verdicts import assess
 
     from .output import emit_json
     from .tables import print_rows
@@ -66,33 +68,34 @@ def ls(
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
         rows = [r for r in opened.attempts() if every or r.final or r.finished is None]
     stands = standing(settings.store, opened.run)
+    trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
         shown = {r.chain: stands[r.chain] for r in rows}
-        headlines = {r.chain: _headline(r, stands) for r in rows}
-        emit_json({"run": opened.run, "attempts": rows, "headlines": headlines, "standing": shown})
+        emit_json(
+            {
+                "run": opened.run,
+                "attempts": [{**msgspec.to_builtins(r), "separation": trusts[r.chain].separation} for r in rows],
+                "headlines": {chain: trust.headline for chain, trust in trusts.items()},
+                "outcome_classes": {chain: trust.outcome_class for chain, trust in trusts.items()},
+                "standing": shown,
+            }
+        )
     else:
         named = all(r.attempt.startswith(r.task) for r in rows)
         print_rows(
-            [_row(r, _headline(r, stands), named=named) for r in rows],
+            [_row(r, trusts[r.chain], named=named) for r in rows],
             empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
         )
 
 
-def _headline(row: AttemptRow, stands: Mapping[str, Standing]) -> str:
-    """The outcome with what speaks against it."""
-    from assay.analysis.card import outcome_words
-
-    now = stands.get(row.chain)
-    return outcome_words(row.outcome, *((now.integrity, now.reverified, now.safety) if now else ()))
-
-
-def _row(row: AttemptRow, headline: str, *, named: bool) -> dict[str, str]:
+def _row(row: AttemptRow, trust: Trust, *, named: bool) -> dict[str, str]:
     how = row.broke or row.stopped or ("ended" if row.finished is not None else "cut")
     return {
         "attempt": row.attempt,
         **({} if named else {"task": row.called}),
         "agent": row.agent,
-        "outcome": headline,
+        "outcome": trust.headline,
+        "separation": trust.separation if row.outcome == "pass" else "-",
         "score": "-" if row.score is None else f"{row.score:g}",
         "how": how,
         "steps": str(row.steps),
@@ -125,6 +128,7 @@ def show(
       assay show networkx-2dd --json
     """
     from assay.store import RunStore, standing
+    from assay.verdicts import assess
 
     from .cards import print_found
     from .output import emit_json
@@ -134,12 +138,13 @@ def show(
         row = opened.find(attempt)
         trajectory = opened.trajectory(row.chain)
         stands = standing(settings.store, opened.run)
-        headline = _headline(row, stands)
+        trust = assess(stands[row.chain], row)
         if as_json:
-            emit_json({**msgspec.to_builtins(trajectory), "headline": headline, "standing": stands[row.chain]})
+            told = {"headline": trust.headline, "outcome_class": trust.outcome_class, "separation": trust.separation}
+            emit_json({**msgspec.to_builtins(trajectory), **told, "standing": stands[row.chain]})
             return
         show_trajectory(trajectory, opened, shown=10**9 if full else SHOWN)
-        print_found(settings.store, trajectory, headline)
+        print_found(settings.store, trajectory, trust)
 
 
 def show_trajectory(trajectory: Trajectory, opened: RunStore, *, shown: int = SHOWN) -> None:
@@ -180,6 +185,8 @@ def _show_verdict(verdict: Verdict, when: str = "") -> None:
     style = {"pass": "green", "fail": "yellow"}.get(verdict.status, "red")
     line = f"verdict {verdict.check}{when}: {verdict.status} (score {verdict.score}) - {verdict.reason}{marks}"
     cited = f"  evidence {', '.join(verdict.evidence) or 'none'}; verifier {(verdict.verifier or '-')[:19]}"
+    if verdict.kind == "outcome":
+        cited += f"; separation {verdict.separation}"
     console().print(_block(line), style=style)
     console().print(_block(cited))
 

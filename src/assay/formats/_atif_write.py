@@ -11,11 +11,11 @@ import msgspec
 
 from assay.errors import StoreError, UserError
 from assay.records import ModelCall, Observation, Step, ToolCall, Trajectory, canonical_bytes
+from assay.verdicts import IMPORTED, trust_of
 
-from ._building import IMPORTED
 from ._own_words import ASSAY, OwnCalls, slim_call, told_in_own_words
 from ._reading import SHOWN, seconds
-from ._writing import FileNames, doubt, new_file, new_folder
+from ._writing import FileNames, new_file, new_folder
 from .interface import Loss, Writing
 
 __all__ = ["SCHEMA", "UNKNOWN", "document_of", "write_trajectories"]
@@ -79,7 +79,7 @@ def document_of(trajectory: Trajectory, writing: Writing, format_name: str = "at
     if not own_before or "final_metrics" in fields:
         document["final_metrics"] = _final(trajectory, fields, len(steps))
     document["extra"] = {**(extra if isinstance(extra, dict) else {}), ASSAY: words}
-    return _marked(document, doubt(trajectory))
+    return _marked(document, trust_of(trajectory).doubt)
 
 
 def _is_root(name: str, value: Any) -> bool:

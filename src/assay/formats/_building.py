@@ -30,13 +30,13 @@ from assay.records import (
     canonical_bytes,
     digest_bytes,
 )
+from assay.verdicts import IMPORTED
 
 from ._reading import loads, shown
 from .interface import Imported, Reading
 
-__all__ = ["IMPORTED", "Building", "Origin", "instruction_id", "text_and_rest", "tool_call"]
+__all__ = ["Building", "Origin", "instruction_id", "text_and_rest", "tool_call"]
 
-IMPORTED = "imported"
 """The mark of every imported verdict, the check of one that the source has no name for, and the key of its words in
 `AttemptStarted.config`."""
 

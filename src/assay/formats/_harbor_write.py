@@ -16,11 +16,11 @@ import msgspec
 
 from assay.errors import StoreError
 from assay.records import Evidence, Trajectory
+from assay.verdicts import IMPORTED, trust_of
 
 from ._atif_write import document_of
-from ._building import IMPORTED
 from ._harbor_verifier import REASON
-from ._writing import FileNames, doubt, new_folder, outcome_verdict
+from ._writing import FileNames, new_folder, outcome_verdict
 from .interface import Loss, Writing
 
 __all__ = ["write_job"]
@@ -53,7 +53,7 @@ def _write_trial(trajectory: Trajectory, job: Path, names: FileNames, writing: W
     before = _words(trajectory)
     result = before.get("result")
     result = result if isinstance(result, dict) and result.get("trial_name") else _fresh_result(trajectory, writing)
-    if trajectory.outcome == "pass" and doubt(trajectory) is not None:
+    if trust_of(trajectory).doubt is not None:
         told = result.get("verifier_result") or {}
         result = {**result, "verifier_result": {**told, "rewards": {**told.get("rewards", {}), "integrity": 0.0}}}
     name = names.name(str(result.get("trial_name") or trajectory.attempt))

@@ -21,6 +21,7 @@ from assay.records import (
     VerdictGiven,
     canonical_bytes,
 )
+from assay.verdicts import is_reverification
 
 from ._building import text_and_rest
 from ._conversations import Lines
@@ -30,7 +31,6 @@ from ._inspect_samples import Sample, pairs, ranges
 from ._mirror import rest_of
 from ._mirrored import Mirrored, text_or_none, whole_number
 from ._reading import Bad, seconds, shown
-from ._writing import REVERIFY
 from .interface import Reading
 
 __all__ = ["NOTE", "Events", "Seen", "ToolSeen", "fresh_evidence", "fresh_model", "packed"]
@@ -110,7 +110,7 @@ class Events:
         except ValueError as exc:
             self._bad(f"events[{at}].data", f"{exc}; it is kept as an event")
             return False
-        if isinstance(found, VerdictGiven) and found.verdict.check.startswith(REVERIFY):
+        if isinstance(found, VerdictGiven) and is_reverification(found.verdict.check):
             self._built.later.append(found)
         else:
             self._built.add(found)

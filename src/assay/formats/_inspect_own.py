@@ -27,8 +27,9 @@ from assay.records import (
     VerdictGiven,
     digest_bytes,
 )
+from assay.verdicts import IMPORTED, is_imported
 
-from ._building import IMPORTED, text_and_rest
+from ._building import text_and_rest
 from ._inspect_chat import fresh_part, observation_of, reasoning_of, tool_calls_of, unfolded
 from ._mirror import laid_over, rest_of, shortened
 from ._reading import Bad
@@ -192,7 +193,7 @@ def record_of(event: dict[str, Any], reading: Reading) -> Body:
     if isinstance(found, Evidence):
         return EvidenceAdded(_with_blobs(found, data.get("blobs"), reading))
     if isinstance(found, Verdict):
-        marks = found.marks if IMPORTED in found.marks else (*found.marks, IMPORTED)
+        marks = found.marks if is_imported(found.marks) else (*found.marks, IMPORTED)
         return VerdictGiven(msgspec.structs.replace(found, marks=marks))
     assert isinstance(found, Noted)
     return found

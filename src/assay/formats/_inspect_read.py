@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.records import AttemptEnded, AttemptStarted, Body, Observation, ToolCall, canonical_bytes
+from assay.verdicts import IMPORTED
 
-from ._building import IMPORTED, Origin, text_and_rest
+from ._building import Origin, text_and_rest
 from ._inspect_chat import folded, fresh_part, observation_of, reasoning_of, tool_calls_of
 from ._inspect_events import Events, Seen
 from ._inspect_own import ASSAY, step_of, turn_fields

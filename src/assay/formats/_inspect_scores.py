@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import structs
 
 from assay.records import Trajectory, Verdict, VerdictGiven, VerdictStatus
+from assay.verdicts import IMPORTED, is_imported
 
-from ._building import IMPORTED
 from ._inspect_chat import REST
 from ._mirrored import Mirrored, objects_of
 
@@ -90,7 +90,7 @@ def own_verdict(trajectory: Trajectory, verdict: Verdict) -> bool:
     if {INVALIDATED, UNSCORED} & set(verdict.marks):
         return True
     scores = {e.id for e in trajectory.evidence if REST in e.data and "scorer" in e.data}
-    return IMPORTED in verdict.marks and any(id_ in scores for id_ in verdict.evidence)
+    return is_imported(verdict.marks) and any(id_ in scores for id_ in verdict.evidence)
 
 
 def visible_value(verdict: Verdict) -> str | float | None:

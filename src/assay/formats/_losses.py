@@ -23,10 +23,9 @@ from assay.records import (
     canonical_bytes,
     digest_bytes,
 )
+from assay.verdicts import current_verdicts_of, is_imported
 
-from ._building import IMPORTED
 from ._mirrored import own
-from ._writing import integrity_of
 from .interface import Imported, Loss, Reading, Writing
 
 __all__ = ["THROWAWAY", "tell_losses"]
@@ -51,11 +50,11 @@ def tell_losses(trajectory: Trajectory, again: Imported | None, writing: Writing
         if count:
             writing.lost(Loss(trajectory.attempt, field, why, count))
 
-    looked = integrity_of(trajectory)
+    looked = current_verdicts_of(trajectory).integrity
     if trajectory.outcome == "pass" and looked in {"fail", "unknown", "error"}:
         lost("integrity", f"the pass stands there alone, though its integrity is {looked}", 1)
     if again is None or own(trajectory, name):
-        learnt = sum(IMPORTED not in verdict.marks for verdict in trajectory.verdicts)
+        learnt = sum(not is_imported(verdict.marks) for verdict in trajectory.verdicts)
         lost("verdicts", f"{name} has no place for what was judged later", learnt)
         return
     was = _facts(trajectory.steps, trajectory.calls)

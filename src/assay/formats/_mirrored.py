@@ -17,12 +17,13 @@ import msgspec
 
 from assay.errors import UserError
 from assay.records import Observation, Step, Trajectory
+from assay.verdicts import IMPORTED, trust_of
 
-from ._building import IMPORTED, Building, Origin
+from ._building import Building, Origin
 from ._mirror import ITEMS, Fresh, Item, left, made_again, shortened
 from ._reading import LARGEST, digest_file, document
 from ._sniffing import Sniffed
-from ._writing import FileNames, doubt, new_file, new_folder, refuse_existing
+from ._writing import FileNames, new_file, new_folder, refuse_existing
 from .interface import Imported, Reading, Unreadable
 
 __all__ = [
@@ -226,7 +227,7 @@ def rewards_of(trajectory: Trajectory) -> dict[str, float]:
 
     None of a pass that something speaks against: in a format that has no word for doubt it would be a plain one.
     """
-    if trajectory.outcome == "pass" and doubt(trajectory) is not None:
+    if trust_of(trajectory).doubt is not None:
         return {}
     for fact in trajectory.evidence:
         if fact.kind == "reward" and isinstance(values := fact.data.get("values"), dict):

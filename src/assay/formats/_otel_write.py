@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canonical_bytes
+from assay.verdicts import outcome_verdicts, trust_of
 
 from ._conversations import conversations
 from ._messages import chat_item, chat_plan
@@ -15,7 +16,6 @@ from ._mirror import whole
 from ._mirrored import fields_of
 from ._otel_messages import REST, messages_of
 from ._otel_spans import Form, with_attributes
-from ._writing import doubt
 from .interface import Writing
 
 __all__ = ["INPUT", "OUTPUT", "again", "fresh_spans"]
@@ -111,8 +111,8 @@ def _root(trajectory: Trajectory, trace: str, id_: str, start: float) -> dict[st
     del raw["parentSpanId"]
     if finished is not None and finished.broke:
         raw["status"] = {"code": 2, "message": finished.error or finished.broke}
-    why = doubt(trajectory)
-    outcomes = [verdict for verdict in trajectory.verdicts if verdict.kind == "outcome"]
+    why = trust_of(trajectory).doubt
+    outcomes = outcome_verdicts(trajectory.verdicts)
     raw["events"] = [_evaluation(raw["endTimeUnixNano"], verdict, why) for verdict in outcomes]
     return with_attributes(raw, "otlp", {
         "gen_ai.operation.name": "invoke_agent",

@@ -23,10 +23,11 @@ from assay.records import (
     Verdict,
     VerdictGiven,
 )
+from assay.verdicts import IMPORTED, current_verdicts_of, is_imported, is_reverification
 
-from ._building import IMPORTED, Building
+from ._building import Building
 from ._reading import Bad
-from ._writing import REVERIFY, integrity_of, prompt_tokens
+from ._writing import prompt_tokens
 from .interface import Loss, Writing
 
 __all__ = ["ASSAY", "OwnCalls", "held_started", "put_back", "slim_call", "started_fields", "told_in_own_words"]
@@ -92,7 +93,7 @@ def told_in_own_words(trajectory: Trajectory, writing: Writing, format_name: str
         words["finished"] = _without_artifacts(trajectory, writing)
     else:
         words["unfinished"] = True
-    words["integrity"] = integrity_of(trajectory)
+    words["integrity"] = current_verdicts_of(trajectory).integrity
     before = trajectory.started.config.get(IMPORTED)
     if isinstance(before, dict):
         words[IMPORTED] = (
@@ -174,7 +175,7 @@ def put_back(words: Any, building: Building, bad: Bad, place: str) -> AttemptEnd
         verdict = _fitting(item, Verdict, bad, f"{place}.verdicts[{index}]")
         if verdict is not None:
             given = VerdictGiven(_claimed(verdict))
-            if verdict.check.startswith(REVERIFY):
+            if is_reverification(verdict.check):
                 building.later.append(given)
             else:
                 building.add(given)
@@ -194,7 +195,7 @@ def _kept(words: dict[str, Any], index: int, building: Building) -> tuple[str, .
 
 
 def _claimed(verdict: Verdict) -> Verdict:
-    marks = verdict.marks if IMPORTED in verdict.marks else (*verdict.marks, IMPORTED)
+    marks = verdict.marks if is_imported(verdict.marks) else (*verdict.marks, IMPORTED)
     return msgspec.structs.replace(verdict, marks=marks)
 
 

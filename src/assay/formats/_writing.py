@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assay.errors import UserError
-from assay.records import ModelCall, Trajectory, Verdict, VerdictStatus
+from assay.records import ModelCall, Trajectory, Verdict
+from assay.verdicts import outcome_verdicts
 
 __all__ = [
-    "REVERIFY",
     "FileNames",
-    "doubt",
-    "integrity_of",
     "new_file",
     "new_folder",
     "outcome_verdict",
@@ -23,10 +21,7 @@ __all__ = [
     "refuse_existing",
 ]
 
-REVERIFY = "reverify:"
-"""What the name of a check begins with that judged a stored state again."""
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
-_WORST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
 
 
 def refuse_existing(target: Path) -> None:
@@ -97,26 +92,7 @@ def _shared(call: ModelCall, calls: dict[str, ModelCall], found: dict[str, tuple
     return whole[: call.shared_tokens] if len(whole) >= call.shared_tokens else None
 
 
-def integrity_of(trajectory: Trajectory) -> VerdictStatus | None:
-    """The worst over its checks of the newest integrity verdict of each; None where nobody looked here; an imported
-    record that says of itself that it stands is nobody's look."""
-    judged = (v for v in trajectory.verdicts if v.kind == "integrity")
-    newest = {v.check: v.status for v in judged if v.status != "pass" or "imported" not in v.marks}
-    return next((status for status in _WORST if status in newest.values()), None)
-
-
 def outcome_verdict(trajectory: Trajectory) -> Verdict | None:
     """The verdict that gave the outcome: the first of that status."""
-    outcomes = [v for v in trajectory.verdicts if v.kind == "outcome"]
+    outcomes = outcome_verdicts(trajectory.verdicts)
     return next((v for v in outcomes if v.status == trajectory.outcome), outcomes[0] if outcomes else None)
-
-
-def doubt(trajectory: Trajectory) -> str | None:
-    """Why a pass is not to be exported as a plain one, in words; None where nothing speaks against it."""
-    integrity = integrity_of(trajectory)
-    if integrity not in (None, "pass"):
-        return f"its integrity is {integrity}"
-    again = {mark for v in trajectory.verdicts if v.check.startswith(REVERIFY) for mark in v.marks}
-    if "disagree" in again:
-        return "judging its stored state again disagrees with its verdict"
-    return "judging its stored state again gives now this verdict and now that" if "flaky" in again else None

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.records import Trajectory
+from assay.verdicts import current_verdicts_of, trust_of
 
 from ._building import Origin
 from ._losses import THROWAWAY, tell_losses
@@ -21,7 +22,7 @@ from ._mirror import items_of
 from ._mirrored import Mirrored, fields_of, number, origin_of, own, text_or_none, whole_number
 from ._reading import Bad, at_place, json_items, json_lines
 from ._sniffing import Sniffed, sniff
-from ._writing import doubt, integrity_of, new_file, outcome_verdict
+from ._writing import new_file, outcome_verdict
 from .interface import Imported, Provenance, Reading, Writing
 
 __all__ = ["Chat", "conversations", "has_turns", "metadata_of", "read_metadata", "write_rows"]
@@ -118,11 +119,11 @@ def read_metadata(row: dict[str, Any], built: Mirrored) -> dict[str, Any]:
 def metadata_of(trajectory: Trajectory) -> dict[str, Any]:
     """What a row says of a run of ours, its integrity among it: a pass that lacks it is never a plain pass."""
     verdict = outcome_verdict(trajectory)
-    integrity = integrity_of(trajectory)
-    why = doubt(trajectory)
-    doubted = trajectory.outcome == "pass" and why is not None
+    current = current_verdicts_of(trajectory)
+    why = trust_of(trajectory).doubt
+    doubted = why is not None
     words: dict[str, Any] = {"attempt": trajectory.attempt, "task": trajectory.task, "agent": trajectory.agent}
-    words |= {"model": trajectory.model, "number": trajectory.number, "integrity": integrity, "doubt": why}
+    words |= {"model": trajectory.model, "number": trajectory.number, "integrity": current.integrity, "doubt": why}
     words |= {"claimed_outcome" if doubted else "outcome": trajectory.outcome}
     words |= {"claimed_score" if doubted else "score": verdict.score if verdict is not None else None}
     return {name: value for name, value in words.items() if value is not None}

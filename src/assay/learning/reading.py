@@ -20,6 +20,7 @@ from assay.records import Trajectory, digest_bytes
 from assay.rollout.exporting import whole
 from assay.rollout.past import PastTasks
 from assay.store import AttemptRow, RunStore, audit, deciding, learnt
+from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.again import CannotRebuildError
 
 from .conversation import Opening, asked, spoke
@@ -171,10 +172,10 @@ class Reader:
 
     def _whole(self, row: AttemptRow) -> Trajectory:
         found = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
-        if not self._theirs or "imported" in found.started.config:
+        if not self._theirs or is_imported_record(found.started):
             return found
         # A format that forgot to say so makes nobody else's record ours.
-        told: dict[str, Any] = {**found.started.config, "imported": {}}
+        told: dict[str, Any] = {**found.started.config, IMPORTED: {}}
         return msgspec.structs.replace(found, started=msgspec.structs.replace(found.started, config=told))
 
     def _is_wanted(self, row: AttemptRow) -> bool:

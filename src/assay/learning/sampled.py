@@ -14,20 +14,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from assay.formats._writing import doubt, outcome_verdict
+from assay.formats._writing import outcome_verdict
 from assay.gateway.tokens import Attributes, Refusal, Row, Span, rows_of
 from assay.gateway.tokens.rows import Uncertified
-from assay.records import Certificate, ModelCall, Trajectory, VerdictKind, VerdictStatus
+from assay.records import Certificate, ModelCall, Trajectory
 from assay.store.calls import shared_prefix
+from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 
 from .roles import Roles, Words, prompt_roles
 from .rows import ACTION, TrainingRow, TurnSpan
-from .turn_facts import TurnFacts, imported
+from .turn_facts import TurnFacts
 
 __all__ = ["about", "group_of", "sampled_rows"]
 
 _BENDING = ("temperature", "top_p", "top_k", "min_p", "seed")
-_WORST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
 
 
 def sampled_rows(
@@ -71,7 +71,7 @@ def _first_trained(row: Row) -> int:
 
 def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
     calls = {call.id: call for call in trajectory.calls}
-    if not imported(trajectory):
+    if not is_imported_record(trajectory.started):
         return calls
     nobody = Certificate(certified=False, reason="it was imported: nobody here saw under which tokens it was sampled")
     replace = msgspec.structs.replace
@@ -81,6 +81,7 @@ def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
 def about(trajectory: Trajectory) -> dict[str, Any]:
     """The fields of a row that tell of its attempt."""
     verdict, finished = outcome_verdict(trajectory), trajectory.finished
+    current = current_verdicts_of(trajectory)
     return {
         "run": trajectory.run,
         "chain": trajectory.chain,
@@ -91,12 +92,15 @@ def about(trajectory: Trajectory) -> dict[str, Any]:
         "model": trajectory.model,
         "outcome": trajectory.outcome,
         "score": verdict.score if verdict is not None else None,
-        "doubt": doubt(trajectory) if trajectory.outcome == "pass" else None,
+        "doubt": trust_of(trajectory).doubt,
         "ended": finished.ended if finished else None,
         "stopped": finished.stopped if finished else None,
         "broke": finished.broke if finished else None,
         "final_state": next((step.state for step in reversed(trajectory.steps) if step.state is not None), None),
-    } | {kind: _status(trajectory, kind) for kind in ("integrity", "process", "safety")}
+        "integrity": current.integrity,
+        "process": current.process,
+        "safety": current.safety,
+    }
 
 
 def group_of(trajectory: Trajectory) -> str:
@@ -107,16 +111,6 @@ def group_of(trajectory: Trajectory) -> str:
     return "|".join(
         str(part or "") for part in (trajectory.run, trajectory.task_digest, trajectory.agent, trajectory.model, state)
     )
-
-
-def _status(trajectory: Trajectory, kind: VerdictKind) -> VerdictStatus | None:
-    """The worst over its checks of the newest verdict of each; a record's praise of itself does not count."""
-    newest = {
-        v.check: v.status
-        for v in trajectory.verdicts
-        if v.kind == kind and (v.status != "pass" or "imported" not in v.marks)
-    }
-    return next((status for status in _WORST if status in newest.values()), None)
 
 
 class _Known:

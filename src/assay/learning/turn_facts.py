@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from assay.records import Step, Trajectory
+from assay.verdicts import is_imported_record
 
-__all__ = ["TurnFacts", "beginning", "imported"]
+__all__ = ["TurnFacts", "beginning"]
 
 
 class _Paid(NamedTuple):
@@ -55,15 +56,10 @@ def beginning(trajectory: Trajectory) -> str:
     return str(state) if state is not None else f"beginning of {trajectory.task_digest}"
 
 
-def imported(trajectory: Trajectory) -> bool:
-    """Whether the record was made by others."""
-    return "imported" in trajectory.started.config
-
-
 def _paid(trajectory: Trajectory) -> dict[int, _Paid]:
     """What the world itself says of each step (evidence of kind `episode`)."""
     told = next((e.data for e in reversed(trajectory.evidence) if e.kind == "episode"), None)
-    if imported(trajectory) or told is None:
+    if is_imported_record(trajectory.started) or told is None:
         return {}
     found: dict[int, _Paid] = {}
     columns = (told.get(name, ()) for name in ("steps", "rewards", "progress", "errors"))

@@ -11,8 +11,9 @@ from assay.environments.interface import KeepsStates, Snapshot, WorkspaceSpec, W
 from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
 from assay.records import Evidence, Task, Trajectory, Verdict
-from assay.store import BlobStore, worst_outcome
+from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
+from assay.verdicts import is_imported_record, is_reverification, outcome_verdicts, weakest, worst_outcome
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify._from_artifacts import state_of_import
 from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
@@ -58,9 +59,8 @@ class _Judging:
     def __init__(self, trajectory: Trajectory, loaded: LoadedTask, means: Means, blobs: BlobStore, rounds: int) -> None:
         self._trajectory, self._loaded, self._means, self._blobs = trajectory, loaded, means, blobs
         self._rounds = rounds
+        self.recorded: list[Verdict] = outcome_verdicts(trajectory.verdicts)
         self.seeds: dict[str, bytes] = {}
-        first = [v for v in trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
-        self.recorded: list[Verdict] = first
 
     async def run(self) -> _Found:
         """Judges by the way in which the attempt was made."""
@@ -78,7 +78,7 @@ class _Judging:
         if preparer is None:
             message = "isolation not available: no sandbox was opened"
             raise CannotRebuildError(message)
-        if "imported" in trajectory.started.config:
+        if is_imported_record(trajectory.started):
             return await self._import(preparer)
         return await self._workspace(preparer)
 
@@ -152,7 +152,8 @@ class _Judging:
     def _compared(self, rounds: dict[str, list[CheckResult]], kind: str) -> _Found:
         """Recorded verdicts beside what their checks say now; one whose check is gone cannot be compared."""
         found: _Found = []
-        for was in (v for v in self._trajectory.verdicts if v.kind == kind and not v.check.startswith("reverify:")):
+        recorded = (v for v in self._trajectory.verdicts if not is_reverification(v.check))
+        for was in (v for v in recorded if v.kind == kind):
             if was.check in rounds:
                 found.append((was, reverdict(was, rounds[was.check])))
             elif kind == "outcome":
@@ -218,7 +219,8 @@ def _calls(trajectory: Trajectory) -> Sequence[tuple[str, dict[str, Any]]]:
 
 def _worst(results: Sequence[CheckResult]) -> CheckResult:
     """One result that stands for those of all checks."""
-    status = worst_outcome([one.verdict for one in results])
+    status = worst_outcome(one.verdict.status for one in results)
     first = next(one for one in results if one.verdict.status == status)
     evidence = tuple(found for one in results for found in one.evidence)
-    return CheckResult(first.verdict, evidence)
+    grade = weakest(one.verdict.separation for one in results)
+    return CheckResult(msgspec.structs.replace(first.verdict, separation=grade), evidence)

@@ -28,7 +28,7 @@ from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Trajectory, Verdict, VerdictGiven, digest_record
-from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, Standing, annotate_all, learnt, standing
+from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, learnt
 from assay.verify.model_judge import judge_by_model, questions_digest
 
 from .admitted import ADMISSION
@@ -93,7 +93,8 @@ class _Work(NamedTuple):
     chains: tuple[str, ...]
     references: tuple[str, ...]
     contracts: tuple[Contract, ...]
-    reverified: Mapping[str, str | None]
+    later: Mapping[str, tuple[Verdict, ...]]
+    """Verdicts by chain that addenda hold."""
 
 
 class _Done(NamedTuple):
@@ -155,7 +156,7 @@ def _audited(
     cards: list[Card] = []
     counts: Counter[str] = Counter()
     batch: dict[str, list[Body]] = {}
-    for done in _judged(_works(root, run, rows, contracts, standing(root, run)), config.workers, len(rows)):
+    for done in _judged(_works(root, run, rows, contracts, before), config.workers, len(rows)):
         later = before.get(done.chain, ())
         asked = asker(done, later) if asker is not None else Asked(tuple(_of_model(done, later)))
         cards.append(msgspec.structs.replace(done.card, findings=(*done.card.findings, *asked.findings)))
@@ -207,7 +208,11 @@ def _rows(root: Path, run: str, wanted: Sequence[str]) -> list[AttemptRow]:
 
 
 def _works(
-    root: Path, run: str, rows: Sequence[AttemptRow], contracts: tuple[Contract, ...], stands: Mapping[str, Standing]
+    root: Path,
+    run: str,
+    rows: Sequence[AttemptRow],
+    contracts: tuple[Contract, ...],
+    before: Mapping[str, Sequence[Body]],
 ) -> list[_Work]:
     """The work, task by task, so that what passed is read once for a few attempts."""
     by_task: defaultdict[str, list[AttemptRow]] = defaultdict(list)
@@ -223,10 +228,11 @@ def _works(
         references = tuple(passed[task][:REFERENCES])
         for at in range(0, len(found), CHUNK):
             chains = tuple(row.chain for row in found[at : at + CHUNK])
-            again: dict[str, str | None] = {
-                chain: stands[chain].reverified if chain in stands else None for chain in chains
+            later = {
+                chain: tuple(b.verdict for b in before.get(chain, ()) if isinstance(b, VerdictGiven))
+                for chain in chains
             }
-            works.append(_Work(root, run, chains, references, contracts, again))
+            works.append(_Work(root, run, chains, references, contracts, later))
     return works
 
 
@@ -259,7 +265,7 @@ def _judge_all(work: _Work) -> list[_Done]:
             subject = subject_of(store, chain)
             others = [actions for name, actions in references.items() if name != chain and actions]
             judged = _judged_one(subject, work.contracts, others[: REFERENCES - 1])
-            card = card_of(subject.trajectory, judged.verdicts, judged.findings, work.reverified[chain])
+            card = card_of(subject.trajectory, (*work.later[chain], *judged.verdicts), judged.findings)
             found.append(_Done(chain, card, judged.verdicts, judged.findings, *_told_before(subject.trajectory)))
     return found
 

@@ -14,14 +14,15 @@ from typing import BinaryIO
 import msgspec
 
 from assay.errors import UserError
-from assay.formats._writing import doubt, new_file, refuse_existing
+from assay.formats._writing import new_file, refuse_existing
 from assay.formats.interface import Format, Loss, Writing
 from assay.formats.registry import formats, named
-from assay.records import Body, EvidenceAdded, Trajectory, VerdictGiven, VerdictStatus
+from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictGiven, VerdictStatus
 from assay.settings import Settings
-from assay.store import RunStore, Standing, learnt, standing
+from assay.store import RunStore, learnt
+from assay.verdicts import OutcomeClass, current_verdicts_of, trust_of
 
-__all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "whole"]
+__all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "stands_of", "whole"]
 
 
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +45,25 @@ class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
     """None: nobody looked (`assay audit` does)."""
     reverified: str | None = None
     doubt: str | None = None
-    """Why its outcome is not to be taken as it stands."""
+    """Why its pass is not to be taken for one."""
+    outcome_class: OutcomeClass = "unknown"
+    """`pass`, `doubt` (a pass with something against it), `fail`, `unknown`, `error` or `open`."""
+    separation: Separation = "unknown"
+    """Grade of the outcome: how far the deciding process was kept from what the agent wrote."""
+
+
+def stands_of(trajectory: Trajectory, require: Separation = "unknown") -> Stands:
+    """Returns how an attempt stands, by all verdicts that the trajectory holds."""
+    current, trust = current_verdicts_of(trajectory), trust_of(trajectory, require=require)
+    return Stands(
+        attempt=trajectory.attempt,
+        outcome=trajectory.outcome,
+        integrity=current.integrity,
+        reverified=current.reverified,
+        doubt=trust.doubt,
+        outcome_class=trust.outcome_class,
+        separation=trust.separation,
+    )
 
 
 class ExportReport(msgspec.Struct, frozen=True):
@@ -116,7 +135,6 @@ class _Export:
         self._store = store
         self._progress = progress
         self.stands: list[Stands] = []
-        self._standing: dict[str, Standing] = standing(root, store.run)
         self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
         self._wanted = wanted
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
@@ -131,10 +149,7 @@ class _Export:
                 lost(Loss(row.attempt, "trajectory", f"try {row.retry} broke and was made again; the last one is here"))
                 continue
             trajectory = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
-            known = self._standing.get(row.chain)
-            again = known.reverified if known is not None else None
-            integrity = known.integrity if known is not None else None
-            self.stands.append(Stands(row.attempt, trajectory.outcome, integrity, again, doubt(trajectory)))
+            self.stands.append(stands_of(trajectory))
             if self._progress is not None:
                 self._progress(len(self.stands))
             yield trajectory

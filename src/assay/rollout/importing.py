@@ -18,7 +18,6 @@ import msgspec
 
 from assay import __version__
 from assay.errors import StoreError, UserError
-from assay.formats._building import IMPORTED
 from assay.formats.interface import Imported, Reading, Unreadable
 from assay.records import (
     AttemptEnded,
@@ -35,6 +34,7 @@ from assay.records import (
 from assay.settings import Settings
 from assay.store import AUDITED, Layout, RunStore
 from assay.store.run import encoded
+from assay.verdicts import IMPORTED, is_imported
 
 from .redact import Redactor
 from .sources import Found, Walk, require_paths
@@ -373,7 +373,7 @@ def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _as_claim(body: Body) -> Body:
     """A verdict is its source's claim, whatever the reader made of it; a note of the source's steers nothing here."""
-    if isinstance(body, VerdictGiven) and IMPORTED not in body.verdict.marks:
+    if isinstance(body, VerdictGiven) and not is_imported(body.verdict.marks):
         return VerdictGiven(msgspec.structs.replace(body.verdict, marks=(*body.verdict.marks, IMPORTED)))
     if isinstance(body, Noted) and body.name in _STEERING:
         return msgspec.structs.replace(body, name=f"{body.name}_by_source")

@@ -23,6 +23,7 @@ from assay.records import Evidence, EvidenceAdded, Trajectory, canonical_bytes
 from assay.settings import Settings
 from assay.store import AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask
+from assay.verdicts import is_imported_record
 from assay.verify.again import CannotRebuildError, sealed_states
 
 from .admitted import ADMISSION
@@ -175,7 +176,7 @@ def _known(store: RunStore, row: AttemptRow, tasks: PastTasks) -> _Known:
 
 def unreplayable(trajectory: Trajectory) -> str | None:
     """Why an attempt's actions cannot be executed again by us; None where they can."""
-    if "imported" in trajectory.started.config:
+    if is_imported_record(trajectory.started):
         return "it was imported: its actions are those of another harness, in an environment that is not known"
     if trajectory.agent == ADMISSION:
         return "it is a certificate: nobody acted"

@@ -23,8 +23,9 @@ from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, Ve
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, annotate_all, learnt
 from assay.tasks import LoadedTask
+from assay.verdicts import Reverification
 from assay.verify._evidence import code_digest
-from assay.verify.again import CannotRebuildError, Mark, Reverdict, cannot
+from assay.verify.again import CannotRebuildError, Reverdict, cannot
 
 from ._judging import judged_again
 from .past import PastTasks, Places, Version, past_config
@@ -72,7 +73,7 @@ class Reverified(msgspec.Struct, frozen=True):
     task: str
     agent: str
     check: str
-    mark: Mark
+    mark: Reverification
     was: VerdictStatus
     now: VerdictStatus
     reason: str

@@ -347,7 +347,7 @@ async def _backend(config: RunConfig, tasks: Sequence[LoadedTask]) -> AsyncItera
         return
     from assay.environments.workspace.choose import choose_backend
 
-    backend, _ = await choose_backend(config.backend, allow_unsafe=config.allow_unsafe)
+    backend, _ = await choose_backend(config.backend, allow_unsafe=config.allow_unsafe, sandboxes=config.concurrency)
     try:
         yield backend
     finally:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from assay.records import Task, Verdict, VerdictStatus, digest_record
 from assay.tasks import LoadedTask, TaskStep
+from assay.verdicts import weakest, worst_outcome
 from assay.verify import CheckResult
 
 __all__ = ["combined", "falls_short", "of_step", "step_tasks"]
@@ -57,20 +58,16 @@ def combined(steps: Sequence[Sequence[Verdict]], planned: int, strategy: str) ->
         strategy: `mean` (over all steps) or `final` (the last step that was planned).
     """
     scores = [[v.score for v in verdicts if v.score is not None] for verdicts in steps]
-    found: list[VerdictStatus] = [_worst([v.status for v in verdicts]) for verdicts in steps]
+    found: list[VerdictStatus] = [worst_outcome(v.status for v in verdicts) or "unknown" for verdicts in steps]
     unjudged = bool(found) and found[-1] in ("error", "unknown")
     each = [min(s) if s else None for s in scores] + [None if unjudged else 0.0] * (planned - len(steps))
     found += [found[-1] if unjudged else "fail"] * (planned - len(steps))
     counted, deciding = (each[-1:], found[-1:]) if strategy == "final" else (each, found)
-    status = _worst(deciding)
+    status = worst_outcome(deciding) or "unknown"
     known = [s for s in counted if s is not None]
     score = sum(known) / len(counted) if len(known) == len(counted) else None
     reason = f"steps: {', '.join(found)}; {strategy} of rewards"
     cited = tuple(e for verdicts in steps for v in verdicts for e in v.evidence)
     verifier = digest_record([strategy, planned, [[v.verifier for v in verdicts] for verdicts in steps]])
-    return Verdict("steps", "outcome", status, score, reason, cited, verifier)
-
-
-def _worst(statuses: Sequence[VerdictStatus]) -> VerdictStatus:
-    order: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
-    return next((status for status in order if status in statuses), "unknown")
+    grade = weakest(v.separation for verdicts in steps for v in verdicts)
+    return Verdict("steps", "outcome", status, score, reason, cited, verifier, separation=grade)

@@ -30,8 +30,9 @@ from assay.errors import (
     boundary,
 )
 from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
-from assay.store import BlobStore, RunStore, worst_outcome
+from assay.store import BlobStore, RunStore
 from assay.tasks import TaskStep
+from assay.verdicts import worst_outcome
 from assay.verify import CheckResult
 from assay.verify.unjudgeable import unjudgeable_state
 
@@ -364,7 +365,7 @@ class _Try:
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
         scores = [v.score for v in outcomes if v.score is not None]
         return TryResult(
-            outcome=worst_outcome(outcomes),
+            outcome=worst_outcome(v.status for v in outcomes),
             score=min(scores) if scores else None,
             ended=how.ended,
             stopped=how.stopped,

@@ -1,7 +1,7 @@
 """Where trajectories live: append, read, query, seal, and the hash chain."""
 
 from .addenda import Addendum, addenda, append_addendum
-from .annotate import AUDITED, REVERIFY, Standing, annotate, annotate_all, learnt, standing, standing_of
+from .annotate import AUDITED, annotate, annotate_all, learnt, standing, standing_of
 from .audit import audit
 from .blobs import BlobStore
 from .calls import BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
@@ -11,7 +11,7 @@ from .layout import Layout, list_runs, newest_run
 from .problem import Problem
 from .query import Bounds, QueryResult, query
 from .receipt import Coverage, Receipt, check_receipt, make_receipt, read_receipt, write_receipt
-from .rows import ADMISSION, AttemptRow, deciding, worst_outcome
+from .rows import ADMISSION, AttemptRow, deciding
 from .run import RunStore
 from .seal import SealReport, seal
 from .search import Hit, search
@@ -22,7 +22,6 @@ __all__ = [
     "ADMISSION",
     "AUDITED",
     "LISTING",
-    "REVERIFY",
     "Addendum",
     "AttemptRow",
     "BlobStore",
@@ -41,7 +40,6 @@ __all__ = [
     "Receipt",
     "RunStore",
     "SealReport",
-    "Standing",
     "TreeFile",
     "TreeTooLarge",
     "addenda",
@@ -76,7 +74,6 @@ __all__ = [
     "standing_of",
     "verify_chain",
     "verify_links",
-    "worst_outcome",
     "write_receipt",
     "write_tree",
 ]

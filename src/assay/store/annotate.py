@@ -4,7 +4,7 @@ On a live run it is appended to the attempt's own chain, after its end; on a sea
 that chain. Both are read back by the same calls, so that nobody needs to know which it was.
 
 Invariant: the outcome and the score of an attempt's row are those that were first judged, whatever is learnt later;
-`standing` is where both are put side by side.
+`assay.verdicts.CurrentVerdicts` puts both side by side.
 """
 
 from __future__ import annotations
@@ -12,24 +12,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
-
-import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.records import Body, EvidenceAdded, Noted, VerdictGiven, VerdictKind, VerdictStatus, canonical_bytes
+from assay.records import Body, EvidenceAdded, Noted, VerdictGiven, canonical_bytes
+from assay.verdicts import CurrentVerdicts, current_verdicts
 
 from .addenda import addenda, append_addenda
 from .layout import Layout
-from .rows import AttemptRow, closes, is_own_praise, worst_standing
+from .rows import AttemptRow, closes
 from .run import RunStore
 from .sealed import Judged
 
 __all__ = [
     "AUDITED",
-    "REVERIFY",
-    "Reverified",
-    "Standing",
     "annotate",
     "annotate_all",
     "learnt",
@@ -39,31 +34,9 @@ __all__ = [
 
 AUDITED = "audited"
 """The note that holds what an audit found."""
-REVERIFY = "reverify:"
-"""What the name of a check begins with whose verdict judges an old state again."""
-Reverified = Literal["agree", "disagree", "flaky", "cannot"]
-_WORST_FIRST: tuple[Reverified, ...] = ("disagree", "flaky", "cannot", "agree")
 SEGMENT_BYTES = 4 << 20
 FEW = 200
 """Chains whose verdicts are looked up, instead of all being read."""
-
-
-class Standing(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt stands by all that is known of it now.
-
-    Of several checks of one kind the newest verdict of each counts, and of those the worst: fail, error, unknown, pass.
-    """
-
-    outcome: VerdictStatus | None
-    """As it was first judged."""
-    score: float | None
-    reverified: Reverified | None
-    """What judging the stored state again gave, in the order disagree, flaky, cannot, agree; None where nobody did."""
-    integrity: VerdictStatus | None
-    process: VerdictStatus | None
-    safety: VerdictStatus | None
-    scores: dict[str, float] = {}
-    """The newest score of each process check that gave one: what may predict outcomes."""
 
 
 def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
@@ -132,7 +105,7 @@ def learnt(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
     return {chain: tuple(bodies) for chain, bodies in found.items() if bodies}
 
 
-def standing(root: Path, run: str) -> dict[str, Standing]:
+def standing(root: Path, run: str) -> dict[str, CurrentVerdicts]:
     """How each chain of a run stands, by all verdicts of its chain and of the addenda about it.
 
     Raises:
@@ -142,15 +115,14 @@ def standing(root: Path, run: str) -> dict[str, Standing]:
         return standing_of(store, store.attempts())
 
 
-def standing_of(store: RunStore, rows: Sequence[AttemptRow]) -> dict[str, Standing]:
+def standing_of(store: RunStore, rows: Sequence[AttemptRow]) -> dict[str, CurrentVerdicts]:
     """As `standing`, of some chains of a run that is open."""
-    newest: defaultdict[str, dict[tuple[VerdictKind, str], Judged]] = defaultdict(dict)
+    judged: defaultdict[str, list[Judged]] = defaultdict(list)
     for given in _given(store, rows):
-        if not is_own_praise(given.kind, given.status, given.marks):
-            newest[given.chain][given.kind, given.check] = given
+        judged[given.chain].append(given)
     for given in _added(store.layout.root, store.run) if store.is_sealed else ():
-        newest[given.chain][given.kind, given.check] = given
-    return {row.chain: _standing(row.outcome, row.score, newest[row.chain].values()) for row in rows}
+        judged[given.chain].append(given)
+    return {row.chain: current_verdicts(row.outcome, row.score, judged[row.chain]) for row in rows}
 
 
 def _given(store: RunStore, rows: Sequence[AttemptRow]) -> Iterator[Judged]:
@@ -207,21 +179,4 @@ def _added(root: Path, run: str) -> Iterator[Judged]:
         for about, event in addendum.parts():
             if about is not None and isinstance(event.body, VerdictGiven):
                 given = event.body.verdict
-                yield Judged(about, given.check, given.kind, given.status, given.marks, given.score)
-
-
-def _standing(outcome: VerdictStatus | None, score: float | None, verdicts: Iterable[Judged]) -> Standing:
-    worst: dict[VerdictKind, VerdictStatus | None] = {}
-    again: set[str] = set()
-    scores: dict[str, float] = {}
-    for given in verdicts:
-        if given.check.startswith(REVERIFY):
-            again.update(given.marks)
-        else:
-            known = worst.get(given.kind)
-            worst[given.kind] = given.status if known is None else worst_standing((known, given.status))
-            if given.kind == "process" and given.score is not None:
-                scores[given.check] = given.score
-    reverified = next((mark for mark in _WORST_FIRST if mark in again), None) if again else None
-    kinds = (worst.get("integrity"), worst.get("process"), worst.get("safety"))
-    return Standing(outcome, score, reverified, *kinds, scores)
+                yield Judged(about, given.check, given.kind, given.status, given.marks, given.score, given.separation)

@@ -16,8 +16,9 @@ from assay.records import (
     Trajectory,
     VerdictGiven,
 )
+from assay.verdicts import outcome_verdicts, worst_outcome
 
-from .rows import closes, worst_outcome
+from .rows import closes
 
 __all__ = ["assemble"]
 
@@ -33,7 +34,7 @@ def assemble(events: Sequence[Event]) -> Trajectory:
     bodies = [e.body for e in events]
     verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictGiven))
     end = next((index for index, body in enumerate(bodies) if closes(body)), len(bodies))
-    first_judged = (b.verdict for b in bodies[:end] if isinstance(b, VerdictGiven))
+    first_judged = outcome_verdicts([b.verdict for b in bodies[:end] if isinstance(b, VerdictGiven)])
     return Trajectory(
         run=first.run,
         attempt=first.attempt,
@@ -55,5 +56,5 @@ def assemble(events: Sequence[Event]) -> Trajectory:
         notes=tuple(b for b in bodies if isinstance(b, Noted)),
         head=events[-1].digest,
         length=len(events),
-        outcome=worst_outcome(first_judged),
+        outcome=worst_outcome(v.status for v in first_judged),
     )

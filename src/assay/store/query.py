@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import chain
 from pathlib import Path
@@ -28,7 +28,7 @@ from .database import store_errors
 from .layout import Layout, list_runs
 from .live import live_tables
 from .run import RunStore
-from .tables import IN_QUERIES, TABLES, VIEWS, view_statement
+from .tables import ADDED, IN_QUERIES, TABLES, VIEWS, view_statement
 
 if TYPE_CHECKING:
     import duckdb
@@ -267,8 +267,20 @@ def _locked(
 
 def _view(name: str, paths: Sequence[Path], added: Sequence[Path]) -> str:
     extra = "".join(f", NULL::BIGINT AS {column}" for column in IN_QUERIES.get(name, {}))
-    whole = f"SELECT *{extra} FROM read_parquet({_listed(paths)})"
-    return f"{whole} UNION ALL BY NAME SELECT * FROM read_parquet({_listed(added)})" if added else whole
+    whole = f"SELECT *{extra} FROM read_parquet({_listed(paths)}, union_by_name = {name in ADDED})"
+    if added:
+        whole = f"{whole} UNION ALL BY NAME SELECT * FROM read_parquet({_listed(added)})"
+    return _completed(whole, ADDED.get(name, {}))
+
+
+def _completed(statement: str, defaults: Mapping[str, str]) -> str:
+    """The statement with the columns that runs sealed by an older version lack, and their values there."""
+    if not defaults:
+        return statement
+    typed = ", ".join(f"NULL::VARCHAR AS {column}" for column in defaults)
+    filled = ", ".join(f"COALESCE({column}, '{value}') AS {column}" for column, value in defaults.items())
+    every = f"({statement} UNION ALL BY NAME SELECT {typed} WHERE false)"
+    return f"SELECT * EXCLUDE ({', '.join(defaults)}), {filled} FROM {every}"
 
 
 def _listed(paths: Iterable[Path]) -> str:

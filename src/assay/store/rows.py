@@ -12,50 +12,18 @@ from assay.records import (
     AttemptStarted,
     Body,
     Noted,
+    Separation,
     Verdict,
     VerdictGiven,
-    VerdictKind,
     VerdictStatus,
     canonical_bytes,
 )
+from assay.verdicts import is_own_praise, is_reverification, outcome_separation, worst_finding, worst_outcome
 
-__all__ = [
-    "ADMISSION",
-    "AttemptRow",
-    "RowBuilder",
-    "closes",
-    "deciding",
-    "is_own_praise",
-    "worst_outcome",
-    "worst_standing",
-]
+__all__ = ["ADMISSION", "AttemptRow", "RowBuilder", "closes", "deciding"]
 
 ADMISSION = "admission"
 """Who wrote a certificate: the agent of its chain, and the key in its run's manifest."""
-
-_WORST_FIRST: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
-_FAIL_FIRST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
-
-
-def worst_outcome(verdicts: Iterable[Verdict]) -> VerdictStatus | None:
-    """The worst status of the outcome verdicts, in the order error, unknown, fail, pass; None where there is none."""
-    found = {v.status for v in verdicts if v.kind == "outcome"}
-    return next((status for status in _WORST_FIRST if status in found), None)
-
-
-def worst_standing(statuses: Iterable[VerdictStatus]) -> VerdictStatus | None:
-    """The worst of the newest status of each check, in the order fail, error, unknown, pass: for verdicts on process,
-    integrity and safety, where what one check has seen is not undone by what another could not tell."""
-    found = set(statuses)
-    return next((status for status in _FAIL_FIRST if status in found), None)
-
-
-def is_own_praise(kind: VerdictKind, status: VerdictStatus, marks: Iterable[str]) -> bool:
-    """Whether an imported record says of itself that it stands: that it has integrity, or was judged again and agreed.
-
-    What speaks against an attempt counts whoever says it; what confirms its outcome counts only from here.
-    """
-    return "imported" in marks and ("agree" in marks or (kind != "outcome" and status == "pass"))
 
 
 def closes(body: Body) -> bool:
@@ -96,6 +64,8 @@ class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     length: int
     integrity: VerdictStatus | None = None
     """The worst over its checks of the newest integrity verdict of each, wherever in the chain it stands."""
+    separation: Separation = "unknown"
+    """Grade of the outcome as it was first judged: the weakest over its checks (`assay.verdicts`)."""
 
     @property
     def final(self) -> bool:
@@ -124,8 +94,9 @@ class RowBuilder:
         self.fields: dict[str, Any] = dict.fromkeys(AttemptRow.__struct_fields__)
         self.fields |= {"run": run, "chain": chain, "attempt": "", "task": "", "task_digest": "", "agent": ""}
         self.fields |= {"seed": 0, "number": 0, "retry": 0, "retried": False, "interrupted": False}
-        self.fields |= {"steps": 0, "metrics": {}, "head": "", "length": 0}
+        self.fields |= {"steps": 0, "metrics": {}, "head": "", "length": 0, "separation": "unknown"}
         self._integrity: dict[str, VerdictStatus] = {}
+        self._deciding: tuple[Verdict, ...] = ()
         self._closed = False
 
     def add(self, body: Body) -> None:
@@ -152,14 +123,15 @@ class RowBuilder:
 
     def _judge(self, verdict: Verdict) -> None:
         fields = self.fields
-        if is_own_praise(verdict.kind, verdict.status, verdict.marks):
+        if is_own_praise(verdict):
             return
         if verdict.kind == "integrity":
             self._integrity = {**self._integrity, verdict.check: verdict.status}
-            fields["integrity"] = worst_standing(self._integrity.values())
-        elif verdict.kind == "outcome" and not self._closed:
-            known = [s for s in (fields["outcome"], verdict.status) if s is not None]
-            fields["outcome"] = min(known, key=_WORST_FIRST.index)
+            fields["integrity"] = worst_finding(self._integrity.values())
+        elif verdict.kind == "outcome" and not self._closed and not is_reverification(verdict.check):
+            self._deciding = (*self._deciding, verdict)
+            fields["separation"] = outcome_separation(self._deciding)
+            fields["outcome"] = worst_outcome(s for s in (fields["outcome"], verdict.status) if s is not None)
             if verdict.score is not None:
                 fields["score"] = verdict.score if fields["score"] is None else min(fields["score"], verdict.score)
 

@@ -22,6 +22,7 @@ from assay.records import (
     DIGEST_PREFIX,
     SCHEMA_VERSION,
     Event,
+    Separation,
     VerdictKind,
     VerdictStatus,
     canonical_bytes,
@@ -30,7 +31,7 @@ from assay.records import (
 
 from .chain import Link, event_of
 from .rows import AttemptRow
-from .tables import TABLES, arrow_schema
+from .tables import ADDED, TABLES, arrow_schema
 
 __all__ = ["Judged", "SealManifest", "SealedRun", "bytes_of", "ends_of", "file_digest", "flat", "judged_of"]
 
@@ -75,6 +76,7 @@ class Judged(NamedTuple):
     status: VerdictStatus
     marks: tuple[str, ...]
     score: float | None = None
+    separation: Separation = "unknown"
 
 
 class _Short(msgspec.Struct):
@@ -83,6 +85,7 @@ class _Short(msgspec.Struct):
     status: VerdictStatus
     marks: tuple[str, ...] = ()
     score: float | None = None
+    separation: Separation = "unknown"
 
 
 class _Given(msgspec.Struct):
@@ -90,7 +93,7 @@ class _Given(msgspec.Struct):
 
 
 _GIVEN = msgspec.json.Decoder(_Given)
-_JUDGED = ("chain", "check", "kind", "status", "marks", "score")
+_JUDGED = ("chain", "check", "kind", "status", "marks", "score", "separation")
 
 
 def judged_of(chain: str, body: bytes) -> Judged:
@@ -100,7 +103,7 @@ def judged_of(chain: str, body: bytes) -> Judged:
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         message = f"a verdict on {chain!r} cannot be read: {exc}"
         raise StoreError(message) from exc
-    return Judged(chain, given.check, given.kind, given.status, given.marks, given.score)
+    return Judged(chain, given.check, given.kind, given.status, given.marks, given.score, given.separation)
 
 
 class SealedRun:
@@ -172,13 +175,13 @@ class SealedRun:
         if chains is not None:
             groups = sorted({group for chain in chains for group in self._groups_of("verdicts", chain)})
         for group in groups:
-            table = self.columns("verdicts", group, _JUDGED)
+            table = self.columns("verdicts", group, self._present("verdicts", _JUDGED))
             with _readable(self.folder / "verdicts.parquet"):
                 if chains is not None:
                     table = table.filter(pc.is_in(table.column("chain"), pa.array(list(chains), pa.string())))
-                lists = [table.column(name).to_pylist() for name in _JUDGED]
-            for of, check, kind, status, marks, score in zip(*lists, strict=True):
-                yield Judged(of, check, kind, status, tuple(marks or ()), score)
+                lists = [table.column(name).to_pylist() for name in table.column_names]
+            for of, check, kind, status, marks, score, *grade in zip(*lists, strict=True):
+                yield Judged(of, check, kind, status, tuple(marks or ()), score, *grade)
 
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""
@@ -283,14 +286,16 @@ class SealedRun:
     ) -> Iterator[dict[str, Any]]:
         import pyarrow.compute as pc
 
-        self._require(name, columns)
         path = self.folder / f"{name}.parquet"
+        present = self._present(name, columns)
+        absent = {column: ADDED[name][column] for column in columns if column not in present}
+        self._require(name, present)
         with _readable(path):
             file = self._file(name)
             chosen = range(file.metadata.num_row_groups) if groups is None else groups
         for group in chosen:  # one at a time, because a batch would otherwise gather rows over many of them
             with _readable(path):
-                batches = file.iter_batches(_BATCH, row_groups=[group], columns=columns, use_threads=False)
+                batches = file.iter_batches(_BATCH, row_groups=[group], columns=present, use_threads=False)
             while True:
                 with _readable(path):
                     batch = next(batches, None)
@@ -299,7 +304,7 @@ class SealedRun:
                     if chain is not None:
                         batch = batch.filter(pc.equal(batch.column("chain"), chain))
                     rows = batch.to_pylist()
-                yield from rows
+                yield from ({**row, **absent} for row in rows) if absent else rows
 
     def _groups_of(self, name: str, chain: str) -> list[int]:
         """The row groups that may hold a chain: they lie in order of the chains, so that few need to be looked at."""
@@ -363,6 +368,12 @@ class SealedRun:
                 rows = file.read_row_group(groups[number], columns=["row"], use_threads=False)["row"].take(inside)
                 found += [msgspec.json.decode(row, type=AttemptRow) for row in rows.to_pylist()]
         return sorted(found, key=lambda row: (row.started or 0.0, row.chain))
+
+    def _present(self, name: str, columns: Sequence[str]) -> list[str]:
+        """The columns without those that this seal is older than (`tables.ADDED`)."""
+        with _readable(self.folder / f"{name}.parquet"):
+            names = self._file(name).schema_arrow.names
+        return [column for column in columns if column in names or column not in ADDED.get(name, {})]
 
     def _require(self, name: str, columns: Sequence[str]) -> None:
         path = self.folder / f"{name}.parquet"

@@ -24,6 +24,7 @@ from assay.records import (
 from .rows import AttemptRow
 
 __all__ = [
+    "ADDED",
     "IN_QUERIES",
     "TABLES",
     "VIEWS",
@@ -62,6 +63,7 @@ TABLES: dict[str, dict[str, str]] = {
         "head": "string",
         "length": "int64",
         "row": "binary",
+        "separation": "string",
     },
     "steps": {
         **_KEYS,
@@ -109,6 +111,7 @@ TABLES: dict[str, dict[str, str]] = {
         "marks": "list<string>",
         "verifier": "string",
         "duration_s": "double",
+        "separation": "string",
     },
     "evidence": {
         **_KEYS,
@@ -128,6 +131,12 @@ TABLES: dict[str, dict[str, str]] = {
         "digest": "string",
     },
 }
+
+ADDED: dict[str, dict[str, str]] = {
+    "trajectories": {"separation": "unknown"},
+    "verdicts": {"separation": "unknown"},
+}
+"""Columns that older sealed runs lack, by table, with the value that their rows have."""
 
 IN_QUERIES: dict[str, dict[str, str]] = {"verdicts": {"addendum": "int64"}, "evidence": {"addendum": "int64"}}
 """Columns that a query sees beside those of the files: the number of the addendum that a row stands in, else null."""
@@ -246,7 +255,7 @@ def _call(call: ModelCall) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    names = ("check", "kind", "status", "score", "reason", "evidence", "marks", "verifier", "duration_s")
+    names = ("check", "kind", "status", "score", "reason", "evidence", "marks", "verifier", "duration_s", "separation")
     return {name: getattr(verdict, name) for name in names}
 
 

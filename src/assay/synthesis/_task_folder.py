@@ -21,6 +21,7 @@ from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
 from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft, write_task
+from assay.verify.separation_plan import PLAN_PATH, encode_plan
 
 from ._candidates import Candidate
 from ._gates import Outcome, plain
@@ -136,6 +137,8 @@ def write_folder(out: Path, shared: Shared, parts: TaskParts) -> str:
         "tests/test.sh": _TEST.format(paths=paths),
         "tests/deciding.txt": "".join(f"{test}\n" for test in deciding),
     }
+    if outcome.plan is not None:
+        files[PLAN_PATH] = encode_plan(outcome.plan)
     for path in {*tree.files, *one.base} - shared.held:
         broken = _broken(tree, parts, path)
         if broken is not None:
@@ -183,6 +186,9 @@ def _config(tree: SourceTree, identity: str) -> HarborTask:
 def check_of(tree: SourceTree, one: Candidate, outcome: Outcome, cases: Mapping[str, tuple[str, ...]]) -> CheckTable:
     """The check that judges the task: the failing tests must pass, those that pass must go on passing.
 
+    Where some failing tests are judged apart, those alone are `expected`: the grade of the verdict is theirs. The other
+    ones are among `also`, and must pass as well.
+
     Args:
         tree: Where the tests are from.
         one: The candidate; its own cases, where it has any, go before `cases`.
@@ -191,13 +197,15 @@ def check_of(tree: SourceTree, one: Candidate, outcome: Outcome, cases: Mapping[
     """
     cases = one.cases or cases
     files = sorted({test.partition("::")[0] for test in (*outcome.flipped, *outcome.passing)})
+    expected = outcome.apart or tuple(sorted(outcome.flipped))
+    also = {*outcome.flipped, *outcome.passing} - set(expected)
     return CheckTable(
         name="tests",
         kind="pytest",
         parameters={
             "tests": [{"source": f"tests/files/{path}", "target": path} for path in files],
-            "expected": [case for test in sorted(outcome.flipped) for case in cases[test]],
-            "also": [case for test in sorted(outcome.passing) for case in cases[test]],
+            "expected": [case for test in expected for case in cases[test]],
+            "also": [case for test in sorted(also) for case in cases[test]],
             "roots": list(tree.roots),
             "timeout_s": 120.0,
         },

@@ -49,7 +49,12 @@ def rule(facts: PytestFacts) -> PytestRuling:
     """The verdict."""
     if facts.report is None:
         if facts.timed_out:
-            return PytestRuling("unknown", None, "the tests met their time limit and the runner gave no report")
+            return PytestRuling(
+                "unknown",
+                None,
+                "the tests met their time limit and the runner gave no report",
+                ("time_limit", "no_report"),
+            )
         reason = f"the test runner gave no report; it ended with exit code {facts.exit_code}"
         return PytestRuling("unknown", None, reason, ("no_report",))
     if facts.forged:
@@ -60,16 +65,18 @@ def rule(facts: PytestFacts) -> PytestRuling:
     bad, missing, good = _sort(facts, facts.report)
     score = len(good) / max(1, len(good) + len(bad) + len(missing))
     if bad:
-        return PytestRuling("fail", score if missing == [] else 0.0, f"{len(bad)} of the wanted tests: {bad[0]}")
+        reason = f"{len(bad)} of the wanted tests: {bad[0]}"
+        return PytestRuling("fail", score if missing == [] else 0.0, reason, ("failed_tests",))
     if facts.timed_out:
-        return PytestRuling("unknown", None, f"the tests met their time limit with {len(missing)} not yet run")
+        reason = f"the tests met their time limit with {len(missing)} not yet run"
+        return PytestRuling("unknown", None, reason, ("time_limit",))
     if facts.broken_files and (missing or not (facts.expected or facts.also)):
-        return PytestRuling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}")
+        return PytestRuling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}", ("broken_files",))
     if facts.problems:
         return PytestRuling("unknown", None, f"not whole: {'; '.join(facts.problems)[:500]}", ("not_whole",))
     if missing or not good:
         lost = f"{len(missing)} of the wanted tests did not run: {missing[0]}" if missing else "no test ran"
-        return PytestRuling("fail", 0.0, lost)
+        return PytestRuling("fail", 0.0, lost, ("tests_not_run",))
     return _doubted(facts, len(good))
 
 
@@ -99,10 +106,10 @@ def merge_rulings(parts: Sequence[tuple[PytestRuling, int]]) -> PytestRuling:
 def _doubted(facts: PytestFacts, passed: int) -> PytestRuling:
     if facts.left_running:
         told = f"all {passed} tests passed, but {facts.left_running} processes outlived them"
-        return PytestRuling("unknown", None, told)
+        return PytestRuling("unknown", None, told, ("left_processes",))
     if facts.untrusted:
         told = f"all {passed} tests passed, but changed files reach for {', '.join(facts.untrusted)}"
-        return PytestRuling("unknown", None, told)
+        return PytestRuling("unknown", None, told, ("untrusted_changes",))
     return PytestRuling("pass", 1.0, f"all {passed} wanted tests passed; {facts.canaries} that must fail failed")
 
 

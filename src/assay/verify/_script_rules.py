@@ -6,10 +6,12 @@ here turns a missing observation into a pass.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
+from assay.verdicts import REWARD_OVERRULED
 from assay.verify.rewards import Rewards, headline
 
 __all__ = ["Demand", "Ruling", "ScriptFacts", "came_to_no_result", "rule", "rule_literally"]
@@ -28,22 +30,35 @@ class ScriptFacts(NamedTuple):
     records: tuple[dict[str, object], ...]
     reports: tuple[TestReport, ...]
     left_running: int
+    orphans: int
+    """Processes that outlived the program that started them, and ended while the script ran."""
     untrusted: tuple[str, ...]
     demand: Demand
+    allowed: tuple[str, ...] = ()
+    """Names of suspicions that are part of this task's honest solutions."""
 
 
 class Ruling(NamedTuple):
-    """A status, its score and why."""
+    """A status, its score, why, and marks."""
 
     status: VerdictStatus
     score: float | None
     reason: str
+    marks: tuple[str, ...] = ()
+    """Everything that was observed against a pass (`assay.verdicts.MARKS`), the reason's own cause among it."""
+
+
+class _Objection(NamedTuple):
+    """One observation against a pass."""
+
+    mark: str
+    text: str
 
 
 def rule_literally(facts: ScriptFacts) -> Ruling:
     """Harbor's own meaning: the reward file alone decides."""
-    if not facts.rewards.values:
-        return Ruling("error", None, facts.rewards.problem or "no reward was written")
+    if not facts.rewards.values or facts.rewards.unusable:
+        return Ruling("error", None, facts.rewards.problem or "no reward was written", ("no_reward",))
     value = headline(facts.rewards.values)
     status: VerdictStatus = "pass" if value >= 1 else "fail"
     return Ruling(status, _score(value), f"reward {value:g}, taken literally: nothing else was asked of the run")
@@ -51,22 +66,27 @@ def rule_literally(facts: ScriptFacts) -> Ruling:
 
 def rule(facts: ScriptFacts) -> Ruling:
     """The sound meaning."""
-    against = _failures(facts)
+    failures, doubts = list(_failures(facts)), list(_doubts(facts))
+    marks = tuple(dict.fromkeys(one.mark for one in (*failures, *doubts)))
     if facts.timed_out:
-        return Ruling("unknown", None, "the test script met its time limit")
+        return Ruling("unknown", None, "the test script met its time limit", ("time_limit", *marks))
+    against = failures[0].text if failures else None
     if not facts.rewards.values:
         problem = facts.rewards.problem or "no reward was written"
         if against:
-            return Ruling("fail", 0.0, f"{against}; {problem}")
-        return Ruling("unknown", None, f"{problem}; the test script ended with exit code {facts.exit_code}{_by(facts)}")
+            return Ruling("fail", 0.0, f"{against}; {problem}", ("no_reward", *marks))
+        ended = f"the test script ended with exit code {facts.exit_code}{_by(facts)}"
+        return Ruling("unknown", None, f"{problem}; {ended}", ("no_reward", *marks))
+    if facts.rewards.unusable and not against:
+        reason = f"one of two reward files cannot be used: {facts.rewards.problem}"
+        return Ruling("error", None, reason, ("reward_problem", *marks))
     value = headline(facts.rewards.values)
     if value < 1:
-        return Ruling("fail", _score(value), f"reward {value:g}" + (f"; {against}" if against else ""))
+        return Ruling("fail", _score(value), f"reward {value:g}" + (f"; {against}" if against else ""), marks)
     if against:
-        return Ruling("fail", 0.0, f"reward {value:g}, but {against}")
-    doubt = _doubt(facts)
-    if doubt is not None:
-        return Ruling("unknown", None, f"reward {value:g}, but {doubt}")
+        return Ruling("fail", 0.0, f"reward {value:g}, but {against}", (REWARD_OVERRULED, *marks))
+    if doubts:
+        return Ruling("unknown", None, f"reward {value:g}, but {doubts[0].text}", (REWARD_OVERRULED, *marks))
     return Ruling("pass", 1.0, f"reward {value:g}{_ran(facts)}")
 
 
@@ -89,34 +109,48 @@ def _tests(record: dict[str, object]) -> list[dict[str, str]]:
     return [test for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
 
 
-def _failures(facts: ScriptFacts) -> str | None:
+def _failures(facts: ScriptFacts) -> Iterator[_Objection]:
     """Positive evidence that the work is not done."""
     for record in facts.records:
         if record.get("always_equal"):
-            return "a value from the code under test compares as true with anything"
+            yield _Objection("always_equal", "a value from the code under test compares as true with anything")
         bad = [str(t.get("id")) for t in _tests(record) if t.get("status") in ("failed", "error")]
         if bad:
-            return f"{len(bad)} tests failed, first {bad[0][:200]}"
+            yield _Objection("failed_tests", f"{len(bad)} tests failed, first {bad[0][:200]}")
         if record.get("broken_files"):
-            return "test files could not be collected"
+            yield _Objection("broken_files", "test files could not be collected")
     for report in facts.reports:
         if report.counts.bad:
-            return f"{report.source} tells of {report.counts.bad} failures"
-    return None
+            yield _Objection("reported_failures", f"{report.source} tells of {report.counts.bad} failures")
 
 
-def _doubt(facts: ScriptFacts) -> str | None:
-    """The first reason not to believe a reward."""
+def _doubts(facts: ScriptFacts) -> Iterator[_Objection]:
+    """Reasons not to believe a reward, most serious first."""
     problems = [str(p) for record in facts.records if isinstance(found := record.get("problems"), list) for p in found]
-    doubts = (
-        (bool(problems), f"the recorded test run is not whole: {'; '.join(problems)[:500]}"),
-        (facts.rewards.problem is not None, str(facts.rewards.problem)),
-        (facts.exit_code != 0, f"the test script ended with exit code {facts.exit_code}{_by(facts)}"),
-        (facts.left_running > 0, f"{facts.left_running} processes were still running when the test script ended"),
-        (not _demanded(facts), _missing(facts)),
-        (bool(facts.untrusted), f"changed files reach for {', '.join(facts.untrusted)}"),
-    )
-    return next((text for holds, text in doubts if holds), None)
+    if problems:
+        mark = "forged" if any(_passed_canaries(record) for record in facts.records) else "not_whole"
+        yield _Objection(mark, f"the recorded test run is not whole: {'; '.join(problems)[:500]}")
+    if facts.rewards.values and facts.rewards.problem is not None:
+        yield _Objection("reward_problem", facts.rewards.problem)
+    if facts.exit_code != 0:
+        yield _Objection("exit_code", f"the test script ended with exit code {facts.exit_code}{_by(facts)}")
+    if facts.left_running > 0:
+        text = f"{facts.left_running} processes were still running when the test script ended"
+        yield _Objection("left_processes", text)
+    if facts.orphans > 0 and not facts.records and "orphaned_processes" not in facts.allowed:
+        yield _Objection("orphaned_processes", _orphaned(facts))
+    if not _demanded(facts):
+        yield _Objection("no_tests", _missing(facts))
+    if facts.untrusted:
+        yield _Objection("untrusted_changes", f"changed files reach for {', '.join(facts.untrusted)}")
+
+
+def _passed_canaries(record: dict[str, object]) -> bool:
+    """Returns whether a planted test that must fail was reported as passed."""
+    canaries = record.get("canaries")
+    counts = canaries if isinstance(canaries, dict) else {}
+    planted, failed, unsure = (counts.get(name, 0) for name in ("planted", "failed", "unsure"))
+    return all(isinstance(n, int) for n in (planted, failed, unsure)) and failed + unsure < planted
 
 
 def _passed(facts: ScriptFacts) -> int:
@@ -129,6 +163,13 @@ def _demanded(facts: ScriptFacts) -> bool:
     if facts.demand == "report":
         return _passed(facts) > 0 or any(report.counts.passed for report in facts.reports)
     return True
+
+
+def _orphaned(facts: ScriptFacts) -> str:
+    return (
+        f"{facts.orphans} processes outlived the program that started them while the script ran, and nothing but the "
+        "reward tells how it ended (allow = ['orphaned_processes'] accepts it)"
+    )
 
 
 def _missing(facts: ScriptFacts) -> str:

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from assay.environments.interface import Backend, Change, Image, PacksStates, Snapshot
 from assay.errors import AssayError, EnvironmentFailure, StoreError, VerifierError
 from assay.records import Evidence, Trajectory, Verdict, VerdictStatus
-from assay.store import REVERIFY, BlobStore
+from assay.store import BlobStore
+from assay.verdicts import Reverification, reverification_check, weakest
 
 from .interface import CheckResult
 
-__all__ = [
-    "CannotRebuildError",
-    "Mark",
-    "Reverdict",
-    "cannot",
-    "rebuilt",
-    "recorded_seeds",
-    "reverdict",
-    "sealed_states",
-]
-
-Mark = Literal["agree", "disagree", "flaky", "cannot"]
+__all__ = ["CannotRebuildError", "Reverdict", "cannot", "rebuilt", "recorded_seeds", "reverdict", "sealed_states"]
 
 
 class CannotRebuildError(VerifierError):
@@ -40,7 +30,7 @@ class CannotRebuildError(VerifierError):
 class Reverdict(NamedTuple):
     """What judging again came to."""
 
-    mark: Mark
+    mark: Reverification
     verdict: Verdict
     evidence: tuple[Evidence, ...] = ()
 
@@ -103,7 +93,7 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
     first = rounds[0].verdict
     scores = {one.verdict.score for one in rounds}
     count = f"{len(rounds)} of {len(rounds)} rounds" if len(rounds) > 1 else "one round"
-    mark: Mark
+    mark: Reverification
     if len(set(said)) > 1 and not ("error" in said and recorded.status != "error"):
         mark, reason = "flaky", f"was {recorded.status}, and {len(rounds)} rounds say {', '.join(said)}"
     elif "error" in said and recorded.status != "error":
@@ -116,7 +106,7 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
         mark, reason = "disagree", f"was {recorded.status}, and {count} say {first.status}: {first.reason}"
     status: VerdictStatus = first.status if mark in ("agree", "disagree") else "unknown"
     verdict = Verdict(
-        check=REVERIFY + recorded.check,
+        check=reverification_check(recorded.check),
         kind="outcome",
         status=status,
         score=first.score if mark in ("agree", "disagree") and len(scores) == 1 else None,
@@ -126,6 +116,7 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
         duration_s=sum(one.verdict.duration_s or 0.0 for one in rounds),
         rewards=first.rewards if mark in ("agree", "disagree") else {},
         marks=(mark,),
+        separation=weakest(one.verdict.separation for one in rounds),
     )
     return Reverdict(mark, verdict, evidence)
 
@@ -148,4 +139,5 @@ def recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
 def cannot(check: str, why: AssayError | str) -> Reverdict:
     """What stands where a state could not be judged again."""
     reason = f"cannot: {why}"[:2000]
-    return Reverdict("cannot", Verdict(REVERIFY + check, "outcome", "unknown", None, reason, marks=("cannot",)))
+    verdict = Verdict(reverification_check(check), "outcome", "unknown", None, reason, marks=("cannot",))
+    return Reverdict("cannot", verdict)

@@ -28,6 +28,7 @@ import msgspec
 
 from assay.environments.interface import Backend, ExecResult, ProcessInfo, SpillTarget, Workspace, WorkspaceSpec
 from assay.records import Check, Task, Verdict
+from assay.verdicts import AS_ASKED
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._script_rules import Ruling, ScriptFacts, rule_literally
 from assay.verify._staging import Staged
@@ -36,9 +37,8 @@ from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
 from assay.verify.sanitise import PYTHON, REWARDS, opened, tools_in
 from assay.verify.script import MOST_BROUGHT, TESTS, ScriptParameters, own_network, stage_tests
 
-__all__ = ["MARK", "AsAsked", "judge_as_asked", "living_spec"]
+__all__ = ["AsAsked", "judge_as_asked", "living_spec"]
 
-MARK = "as_asked"
 MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
 """Folders that Harbor mounts into every sandbox, writable for the agent."""
 READ_AFTER_S = 0.2
@@ -114,10 +114,10 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
         score=ruling.score,
         reason=f"as asked: {ruling.reason}",
         evidence=cited.ids,
-        verifier=verifier_digest(MARK, given.check.parameters, tests.digest if tests else None),
+        verifier=verifier_digest(AS_ASKED, given.check.parameters, tests.digest if tests else None),
         duration_s=round(time.monotonic() - started, 6),
         rewards=rewards,
-        marks=(MARK,),
+        marks=(AS_ASKED, *ruling.marks),
     )
     return CheckResult(verdict, tuple(cited.items))
 
@@ -130,8 +130,8 @@ def _tell_settings(cited: Cited, given: AsAsked, parameters: ScriptParameters, w
 
 def _rule(ran: _Ran) -> Ruling:
     if ran.result.timed_out:
-        return Ruling("error", None, "the test script met its time limit")
-    ruling = rule_literally(ScriptFacts(ran.result.exit_code, False, None, ran.rewards, (), (), 0, (), "reward"))
+        return Ruling("error", None, "the test script met its time limit", ("time_limit",))
+    ruling = rule_literally(ScriptFacts(ran.result.exit_code, False, None, ran.rewards, (), (), 0, 0, (), "reward"))
     if ran.rewards.values:
         return ruling
     return ruling._replace(reason=f"{ruling.reason}; the test script ended with exit code {ran.result.exit_code}")

@@ -23,9 +23,10 @@ from assay.errors import (
     boundary,
 )
 from assay.records import Check, Task, Verdict, digest_record
+from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
-from assay.verify.unjudgeable import HOST_FAILED, NO_RESULT, blame_agent, needs_control
+from assay.verify.unjudgeable import blame_agent, needs_control
 
 __all__ = ["JudgeRequest", "verify_outcome"]
 
@@ -134,6 +135,6 @@ def _agree(rounds: list[CheckResult]) -> CheckResult:
         score=None,
         reason=f"flaky: {len(rounds)} repetitions say {said}",
         evidence=cited,
-        marks=(*marks, "flaky"),
+        marks=tuple(sorted({*marks, FLAKY})),
     )
     return CheckResult(verdict, evidence)

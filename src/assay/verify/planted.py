@@ -4,10 +4,10 @@ Pure: it looks at the list of changes and says what to undo in the fork that jud
 
 Covered: files that pytest, Python's start-up, the dynamic loader or a shell read by themselves, programs and libraries
 of the image that were changed, modules at import roots that would go before the standard library's or the runner's,
-links that lead to the verifier's files.
+links that lead to the verifier's files, what git runs or includes by the configuration of the image's repositories.
 Configuration of the image that was removed is brought back like configuration that was changed.
 Not covered: what the task's own script chooses to read or run from the workspace; configuration in a folder that was
-removed whole.
+removed whole; the configuration of repositories that the agent made itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from assay.environments.interface import Change
 
-__all__ = ["SYSTEM_PATH", "Planted", "find_planted", "pytest_tables"]
+__all__ = ["SYSTEM_PATH", "Planted", "find_planted", "git_includes", "pytest_tables"]
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/libexec/")
@@ -61,10 +61,11 @@ def find_planted(changes: Sequence[Change], roots: Sequence[str], keep: Sequence
         keep: Patterns of paths that the task expects to change (as in `fnmatch`).
     """
     found: dict[str, Planted] = {}
+    new_folders = {change.path for change in changes if change.kind == "added" and change.type == "directory"}
     for change in changes:
         if any(fnmatchcase(change.path, pattern) for pattern in keep):
             continue
-        planted = _configuration(change)
+        planted = _configuration(change) or _git(change, new_folders)
         if change.kind != "removed":
             planted = planted or _system(change) or _stand_in(change, roots) or _verifier(change) or _link(change)
         if planted is not None:
@@ -88,6 +89,41 @@ def _configuration(change: Change) -> Planted | None:
     if stem in _HOOKS or (name.endswith(".pth") and change.type != "directory"):
         return Planted(change.path, "start_up_hook", _undo(change))
     return None
+
+
+_GIT = re.compile(r"(?P<top>.*/\.git)(?:/(?:modules|worktrees)/.+)?/(?:config(?:\.worktree)?|hooks/.+|info/attributes)")
+
+
+def _git(change: Change, new_folders: set[str]) -> Planted | None:
+    """Configuration of a repository of the image; one that the agent made is its work."""
+    found = _GIT.fullmatch(change.path)
+    if found is None or found["top"] in new_folders or change.type == "directory":
+        return None
+    return Planted(change.path, "git_configuration", _undo(change))
+
+
+_INCLUDES = re.compile(
+    r"^\s*(?P<name>path|hookspath|attributesfile)\s*=\s*\"?(?P<path>[^\n\"]+?)\"?\s*$", re.MULTILINE | re.IGNORECASE
+)
+
+
+def git_includes(text: str, top: str, changes: Sequence[Change]) -> tuple[Planted, ...]:
+    """Returns what an agent changed of the files that the image's configuration of a repository names.
+
+    Args:
+        text: The configuration, as in the image.
+        top: The repository's work tree, absolute.
+        changes: What the agent changed, against the image.
+    """
+    places = []
+    for found in _INCLUDES.finditer(text):
+        folder = f"{top}/.git" if found["name"].lower() == "path" else top
+        places.append(posixpath.normpath(posixpath.join(folder, found["path"])))
+    return tuple(
+        Planted(change.path, "git_configuration", _undo(change))
+        for change in changes
+        if change.type != "directory" and any((change.path + "/").startswith(place + "/") for place in places)
+    )
 
 
 def _system(change: Change) -> Planted | None:

@@ -27,7 +27,7 @@ from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspace
 from assay.errors import TaskError, VerifierError
 from assay.records import Separation, Verdict, digest_bytes
-from assay.verdicts import weakest
+from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._pytest_rules import PytestFacts, PytestRuling, came_to_no_result, merge_rulings, rule
 from assay.verify._staging import Staged, stage
@@ -48,8 +48,7 @@ from assay.verify.sanitise import (
 )
 from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
-from assay.verify.splice import NotJoinable, configure_splice, run_spliced
-from assay.verify.unjudgeable import NO_RESULT
+from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
 
 __all__ = ["PytestCheck", "PytestParameters", "TestMount"]
 
@@ -114,6 +113,8 @@ class _Part(NamedTuple):
     marks: frozenset[str]
     tests: tuple[str, ...]
     grade: Separation
+    report: dict[str, Any] | None = None
+    """The runner's; None where no tests ran."""
 
 
 class PytestCheck:
@@ -132,6 +133,7 @@ class PytestCheck:
         separation = await asyncio.to_thread(load_plan, given.folder)
         cited = Cited(given.prefix)
         parts = await _judge_parts(given, plan, separation, cited)
+        _cite_report(cited, [part.report for part in parts if part.report is not None])
         ruling = merge_rulings([(part.ruling, len(part.tests)) for part in parts])
         grade, grades = _grades(plan.parameters, parts)
         files = plan.digest if separation is None else digest_bytes(plan.digest.encode() + encode_plan(separation))
@@ -195,16 +197,19 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited
     names = tuple(test.id for test in spliced.tests)
     configuration = {**_configuration(given, plan, names), "owned": []}
     configuration["splice"] = configure_splice(spliced.separation, spliced.tests)
-    run = await run_spliced(given, plan.mounts, plan.parameters.env, configuration, spliced.undoing)
-    cited.findings(run.findings)
+    run = await run_spliced(
+        given, SpliceRequest(plan.mounts, plan.parameters.env, configuration, spliced.undoing), cited
+    )
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
     facts = _facts(_of_tests(plan, names), told, ())
-    facts = facts._replace(problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)))
-    run.cite(cited)
+    facts = facts._replace(
+        problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)),
+        timed_out=facts.timed_out or "worker_late" in run.marks,
+    )
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
-    return _Part(ruling, frozenset(marks), names, run.grade)
+    return _Part(ruling, frozenset(marks), names, run.grade, run.report)
 
 
 async def _judge_in_process(
@@ -221,7 +226,7 @@ async def _judge_in_process(
     _cite(cited, run)
     ruling = rule(facts)
     marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ()), *_no_result(ruling, facts)}
-    return _Part(ruling, frozenset(marks), names, "same-process")
+    return _Part(ruling, frozenset(marks), names, "same-process", run.report)
 
 
 def _no_result(ruling: PytestRuling, facts: PytestFacts) -> tuple[str, ...]:
@@ -357,9 +362,20 @@ def _cite(cited: Cited, run: _Run) -> None:
     tail = str(report["tail"]) if report else result.stdout[-4000:]
     shown = msgspec.structs.replace(result, stdout=tail[-20_000:])
     cited.execution([PYTHON, f"{GUARD}/runner.py", "check"], "", shown)
-    if report is not None:
-        told: TestReport = recorded(report)
-        extra = ("problems", "always_equal", "broken_files", "skipped_files", "canaries", "exit", "order", "timed_out")
-        cited.report(told, **{name: report[name] for name in extra})
     if run.alive:
         cited.processes("tests ended", run.alive)
+
+
+def _cite_report(cited: Cited, reports: Sequence[dict[str, Any]]) -> None:
+    """Cites the reports of all parts as the one account of the check's tests that they are."""
+    if not reports:
+        return
+    lists = ("tests", "problems", "always_equal", "broken_files", "skipped_files", "refusals")
+    merged: dict[str, Any] = {name: [one for report in reports for one in report.get(name, ())] for name in lists}
+    told: TestReport = recorded({"tests": merged.pop("tests")})
+    refusals = merged.pop("refusals")
+    canaries = {name: sum(report["canaries"][name] for report in reports) for name in reports[0]["canaries"]}
+    calls = sum(sum(report.get("calls", {}).values()) for report in reports)
+    ended = {name: max(report[name] for report in reports) for name in ("exit", "timed_out")}
+    outside = {"refusals": refusals, "calls": calls} if calls or refusals else {}
+    cited.report(told, **merged, canaries=canaries, order=reports[0]["order"], **ended, **outside)

@@ -38,6 +38,8 @@ class Rewards(NamedTuple):
     values: dict[str, float]
     problem: str | None = None
     source: str | None = None
+    unusable: bool = False
+    """One of two files cannot be used: which of them the script wrote last is not known."""
 
 
 class Left(NamedTuple):
@@ -56,19 +58,27 @@ def parse_rewards(as_json: bytes | None, as_text: bytes | None) -> Rewards:
     try:
         text = None if as_text is None else {"reward": _number(_ascii(as_text).strip(), "reward.txt")}
     except ValueError as exc:
-        text, problem = None, str(exc)
         if as_json is None:
-            return Rewards({}, problem, "reward.txt")
+            return Rewards({}, str(exc), "reward.txt")
+        return _beside(str(exc), "reward.json", as_json)
     if as_json is None:
         return Rewards({}, "no reward was written") if text is None else Rewards(text, None, "reward.txt")
     try:
         values = _object(as_json)
     except ValueError as exc:
-        return Rewards({}, str(exc), "reward.json")
+        return Rewards(text or {}, str(exc), "reward.json", unusable=text is not None)
     if text is not None and headline(values) != headline(text):
         told = f"reward.json says {headline(values):g} and reward.txt says {headline(text):g}"
         return Rewards(values, told, "reward.json")
     return Rewards(values, None, "reward.json")
+
+
+def _beside(problem: str, source: str, as_json: bytes) -> Rewards:
+    """The rewards where reward.txt cannot be used."""
+    try:
+        return Rewards(_object(as_json), problem, source, unusable=True)
+    except ValueError as exc:
+        return Rewards({}, f"{problem}; {exc}", source)
 
 
 def headline(values: dict[str, float]) -> float:

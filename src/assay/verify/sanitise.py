@@ -19,7 +19,7 @@ from assay.code.suspicion import MOST_TEXT, Suspicion, decode_source, suspicions
 from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage
-from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, pytest_tables
+from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, git_includes, pytest_tables
 
 __all__ = [
     "GUARD",
@@ -47,6 +47,7 @@ REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
 MOST_SOURCES, MOST_OTHERS, AT_A_TIME = 3000, 400, 5000
 LINKS_AT_A_TIME = 1000
 MOST_RESTORED = 64 << 20
+MOST_REPOSITORIES = 20
 _EMPTY = (
     "BASH_ENV", "ENV", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONHOME",
     "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONBREAKPOINT", "COVERAGE_PROCESS_START",
@@ -217,6 +218,7 @@ async def _clean(
         if await _tables_changed(workspace, pristine, planted.path):
             done.append(planted._replace(action="restore"))
     done += [p for p in planned if p.action in ("remove", "restore")]
+    done += await _included_by_git(workspace, pristine, changes)
     done += await _leading_here(workspace, [p for p in planned if p.action == "follow"])
     gone = [p.path for p in done if p.action != "note"]
     suspects = await _suspects(workspace, pristine, changes, frozenset(gone))
@@ -242,6 +244,19 @@ async def _leading_here(workspace: Workspace, links: list[Planted]) -> list[Plan
             message = f"links that the agent left could not be followed: {told.stderr[-500:]}"
             raise EnvironmentFailure(message) from exc
     return [p._replace(action="remove") for p in links if p.path in found]
+
+
+async def _included_by_git(workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...]) -> list[Planted]:
+    """Changed files that the image's own configuration of a repository makes git read or run."""
+    inside = {c.path.partition("/.git/")[0] for c in changes if "/.git/" in c.path}
+    if not changes:
+        return []
+    found: list[Planted] = []
+    for top in sorted(inside | {workspace.spec.workdir.rstrip("/")})[:MOST_REPOSITORIES]:
+        if top in inside or await _read(workspace, f"{top}/.git/config") is not None:
+            text = await pristine.read(f"{top}/.git/config")
+            found += git_includes((text or b"").decode(errors="replace"), top, changes)
+    return found
 
 
 def _caches(changes: Sequence[Change]) -> list[str]:

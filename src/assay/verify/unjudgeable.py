@@ -14,17 +14,12 @@ import msgspec
 
 from assay.environments.interface import Change
 from assay.records import Check, Evidence, Verdict, VerdictStatus, digest_record
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE, NO_RESULT
 
 from .interface import CheckResult
 
-__all__ = ["AGENT_MADE_UNJUDGEABLE", "HOST_FAILED", "NO_RESULT", "blame_agent", "needs_control", "unjudgeable_state"]
+__all__ = ["blame_agent", "needs_control", "unjudgeable_state"]
 
-AGENT_MADE_UNJUDGEABLE = "agent_made_unjudgeable"
-"""Mark of a `fail`: the check comes to a result without the agent's changes, and to none with them."""
-NO_RESULT = "no_result"
-"""Mark: judging ended without a result that a status could rest on."""
-HOST_FAILED = "host_failed"
-"""Mark: there is positive evidence that the host failed."""
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
 
 

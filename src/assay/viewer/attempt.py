@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from assay.analysis.card import outcome_words
 from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted
 from assay.store import ADMISSION, RunStore, standing_of
 from assay.store.chain import event_of
 from assay.store.same_task import attempts_at
+from assay.verdicts import assess
 
 from . import attempt_names as names
 from .chains import Chain, chain_of, opened
@@ -24,7 +24,6 @@ from .exchanges import call_of, exchange, tokens_part
 from .interface import Fields, View, json_bytes
 from .outline import FLAGS, Outline, outline_of
 from .pictures import picture_of_blob, picture_of_text
-from .runs import outcome_class
 from .steps import AT_ONCE, call_summary, shown_lines
 from .texts import blob_part, found_at, text_part, tree
 
@@ -55,11 +54,12 @@ def _head(chain: Chain, outline: Outline) -> dict[str, Any]:
     began = ends.get(0)
     ended = next((body for body in ends.values() if isinstance(body, AttemptEnded)), None)
     row = chain.row
-    stand = standing_of(chain.store, [row])[row.chain]
+    trust = assess(standing_of(chain.store, [row])[row.chain], row)
     return {
         "row": msgspec.to_builtins(row),
-        "outcome": outcome_class(row, stand.reverified, stand.integrity),
-        "headline": outcome_words(row.outcome, stand.integrity, stand.reverified, stand.safety),
+        "outcome": trust.outcome_class,
+        "headline": trust.headline,
+        "separation": trust.separation,
         "final": row.final,
         "seq": None if chain.store.is_sealed else chain.store.last_seq(),
         "isolation": msgspec.to_builtins(began.isolation) if isinstance(began, AttemptStarted) else None,
@@ -157,7 +157,8 @@ def _siblings(root: Path, fields: Fields) -> bytes:
             "model": row.model and row.model[:200],
             "steps": row.steps,
             "score": row.score,
-            "outcome": outcome_class(row, stands[row.chain].reverified, stands[row.chain].integrity),
+            "outcome": assess(stands[row.chain], row).outcome_class,
+            "separation": assess(stands[row.chain], row).separation,
         }
         for row in shown
     ]

@@ -13,7 +13,8 @@ import msgspec
 from assay.analysis.columns import counted
 from assay.records import canonical_bytes
 from assay.statistics import TaskCount, count_by_task, rate_over
-from assay.store import AttemptRow, RunStore, Standing, deciding, standing_of
+from assay.store import AttemptRow, RunStore, deciding, standing_of
+from assay.verdicts import CurrentVerdicts
 
 from .interface import Fields, View, json_bytes, named
 from .rows import shortened
@@ -63,7 +64,7 @@ def card(root: Path, run: str) -> dict[str, Any]:
     return {"facts": _facts(rows, manifest, sealed=sealed)} | found
 
 
-def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, Standing]) -> tuple[list[GroupLine], str | None]:
+def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> tuple[list[GroupLine], str | None]:
     """The groups, or why there are none: rows of strangers may contradict each other."""
     try:
         counts = count_by_task(one.outcome for one in counted(rows, stands))

@@ -17,22 +17,21 @@ import numpy as np
 
 from assay.analysis.actions import actions_of_step
 from assay.analysis.alignment import MOST_CELLS, align
-from assay.analysis.card import outcome_words
 from assay.analysis.interface import Action
 from assay.analysis.prefix_tree import PrefixTree, prefix_tree
 from assay.analysis.quotient import Quotient, QuotientNode, bifurcations, quotient_graph
 from assay.analysis.states import State, states_of
 from assay.errors import UserError
 from assay.records import Observation, Step, StepTaken, ToolCall
-from assay.store import ADMISSION, AttemptRow, RunStore, Standing, standing_of
+from assay.store import ADMISSION, AttemptRow, RunStore, standing_of
 from assay.store.chain import event_of
+from assay.verdicts import CurrentVerdicts, Trust, assess
 
 from ._light import one_line
 from .chains import Chain, chain_of
 from .files import Ends, end_files, ends_of
 from .interface import Fields, View, json_bytes, named, several
 from .outline import outline_of
-from .runs import outcome_class
 
 __all__ = ["MOST_ATTEMPTS", "VIEWS", "compared"]
 
@@ -63,7 +62,7 @@ class _Way(NamedTuple):
     """What one attempt did."""
 
     row: AttemptRow
-    stand: Standing
+    stand: CurrentVerdicts
     actions: tuple[Action, ...]
     states: tuple[State, ...]
     digests: dict[int, str]
@@ -93,7 +92,7 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
         held = [chain_of(store, chain) for chain in chosen]
         stands = standing_of(store, [chain.row for chain in held])
         ways = [_way(chain, stands[chain.row.chain]) for chain in held]
-    outcomes = [_PASSED.get(_outcome(way)) for way in ways]
+    outcomes = [_PASSED.get(_trust(way).outcome_class) for way in ways]
     graph = quotient_graph([way.actions for way in ways], outcomes, [way.states for way in ways])
     tree = prefix_tree([way.states for way in ways], outcomes)
     digests: dict[str, int] = {}
@@ -113,7 +112,7 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _way(chain: Chain, stand: Standing) -> _Way:
+def _way(chain: Chain, stand: CurrentVerdicts) -> _Way:
     steps, left_out = _steps(chain)
     outline = outline_of(chain)
     actions = tuple(_actions(steps))
@@ -215,12 +214,12 @@ def _cell(way: _Way, at: int, walk: Sequence[int], digests: dict[str, int]) -> l
     return [at, action.step, way.lines.get(action.step, -1), walk[at], state, int(failed)]
 
 
-def _outcome(way: _Way) -> str:
-    return outcome_class(way.row, way.stand.reverified, way.stand.integrity)
+def _trust(way: _Way) -> Trust:
+    return assess(way.stand, way.row)
 
 
 def _attempt(way: _Way) -> dict[str, Any]:
-    row, stand = way.row, way.stand
+    row, trust = way.row, _trust(way)
     return {
         "chain": row.chain,
         "task": row.task,
@@ -228,8 +227,9 @@ def _attempt(way: _Way) -> dict[str, Any]:
         "retry": row.retry,
         "agent": row.agent,
         "model": row.model,
-        "outcome": _outcome(way),
-        "headline": outcome_words(row.outcome, stand.integrity, stand.reverified, stand.safety),
+        "outcome": trust.outcome_class,
+        "headline": trust.headline,
+        "separation": trust.separation,
         "score": row.score,
         "steps": row.steps,
         "acts": len(way.actions),

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.analysis.card import outcome_words
 from assay.records import digest_bytes
-from assay.store import ADMISSION, AttemptRow, RunStore, Standing, standing_of
+from assay.store import ADMISSION, AttemptRow, RunStore, standing_of
+from assay.verdicts import CurrentVerdicts, assess
 
 from .interface import Fields, View, json_bytes, named
-from .runs import outcome_class
 
 __all__ = ["VIEWS", "columns_of", "rows_of_run", "shortened"]
 
@@ -23,7 +22,7 @@ LONGEST = 300
 """Characters of a text of a row that the table holds; an attempt's own page has the whole."""
 
 
-def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, Standing]) -> dict[str, Any]:
+def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> dict[str, Any]:
     """Attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`.
 
     Args:
@@ -62,14 +61,15 @@ def _plain(rows: Sequence[AttemptRow]) -> dict[str, list[Any]]:
     }
 
 
-def _repeated(rows: Sequence[AttemptRow], stands: Sequence[Standing]) -> dict[str, Iterable[str | None]]:
-    both = list(zip(rows, stands, strict=True))
+def _repeated(rows: Sequence[AttemptRow], stands: Sequence[CurrentVerdicts]) -> dict[str, Iterable[str | None]]:
+    trusts = [assess(stand, row) for row, stand in zip(rows, stands, strict=True)]
     return {
         "task": [row.task for row in rows],
         "agent": [row.agent for row in rows],
         "model": [row.model for row in rows],
-        "headline": [outcome_words(r.outcome, s.integrity, s.reverified, s.safety) for r, s in both],
-        "outcome": [outcome_class(row, stand.reverified, stand.integrity) for row, stand in both],
+        "headline": [trust.headline for trust in trusts],
+        "outcome": [trust.outcome_class for trust in trusts],
+        "separation": [trust.separation for trust in trusts],
         "integrity": [stand.integrity for stand in stands],
         "process": [stand.process for stand in stands],
         "safety": [stand.safety for stand in stands],
@@ -78,8 +78,8 @@ def _repeated(rows: Sequence[AttemptRow], stands: Sequence[Standing]) -> dict[st
     }
 
 
-def _first(row: AttemptRow) -> Standing:
-    return Standing(row.outcome, row.score, None, row.integrity, None, None)
+def _first(row: AttemptRow) -> CurrentVerdicts:
+    return CurrentVerdicts(row.outcome, row.score, None, row.integrity, None, None, separation=row.separation)
 
 
 def _sum(metrics: Mapping[str, float]) -> int | None:

@@ -11,15 +11,14 @@ from typing import Any
 
 import msgspec
 
-from assay.analysis.card import is_doubtful
 from assay.errors import AssayError
-from assay.records import VerdictStatus
-from assay.store import ADMISSION, AttemptRow, Layout, RunStore, deciding, list_runs, standing_of
+from assay.store import ADMISSION, Layout, RunStore, deciding, list_runs, standing_of
+from assay.verdicts import assess
 
 from .interface import Fields, View, json_bytes
 from .stamp import stamp_of
 
-__all__ = ["VIEWS", "RunLine", "made_at", "outcome_class", "run_line"]
+__all__ = ["VIEWS", "RunLine", "made_at", "run_line"]
 
 MOST_RUNS = 2000
 """Newest runs that the page lists."""
@@ -38,23 +37,13 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Deciding tries; None where they were not counted, because the run is old or cannot be read."""
     open: int = 0
     counts: dict[str, int] = {}
-    """By `outcome_class`."""
+    """By outcome class (`assay.verdicts.OutcomeClass`)."""
+    separations: dict[str, int] = {}
+    """Trusted passes by grade of separation."""
     tasks: int = 0
     agents: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     error: str | None = None
-
-
-def outcome_class(row: AttemptRow, reverified: str | None = None, integrity: VerdictStatus | None = None) -> str:
-    """`pass`, `doubt` (a pass that something speaks against), `fail`, `unknown`, `error`, or `open`.
-
-    `integrity` is how it stands now, where more is known than the row says.
-    """
-    if row.finished is None:
-        return "error" if row.interrupted else "open"
-    if is_doubtful(row.outcome, integrity or row.integrity, reverified):
-        return "doubt"
-    return row.outcome or ("error" if row.broke is not None else "unknown")
 
 
 def run_line(root: Path, run: str) -> RunLine:
@@ -64,7 +53,7 @@ def run_line(root: Path, run: str) -> RunLine:
         manifest, sealed = store.manifest(), store.is_sealed
         decided = deciding(rows)
         stands = standing_of(store, decided)
-    classes = (outcome_class(row, stands[row.chain].reverified, stands[row.chain].integrity) for row in decided)
+    trusts = [assess(stands[row.chain], row) for row in decided]
     open_ = [row for row in rows if row.finished is None and not row.interrupted]
     return RunLine(
         run=run,
@@ -72,7 +61,8 @@ def run_line(root: Path, run: str) -> RunLine:
         sealed=sealed,
         attempts=len(decided),
         open=len(open_),
-        counts=dict(Counter(classes)),
+        counts=dict(Counter(trust.outcome_class for trust in trusts)),
+        separations=dict(Counter(trust.separation for trust in trusts if trust.trusted)),
         tasks=len({row.task_digest or row.task for row in rows}),
         agents=_some(row.agent for row in rows),
         models=_some(row.model for row in rows if row.model),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from assay.analysis.subject import Subject
 from assay.records import Evidence, Trajectory
+from assay.verdicts import outcome_verdicts
 
 __all__ = ["Counted", "counted", "last_counts", "logged", "output_text", "passes", "reward"]
 
@@ -59,7 +60,7 @@ def reward(trajectory: Trajectory) -> float | None:
 
 def passes(trajectory: Trajectory) -> bool:
     """Whether the record claims success: by its outcome verdicts, or without any by a reward of 1."""
-    outcomes = [v.status for v in trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
+    outcomes = [v.status for v in outcome_verdicts(trajectory.verdicts)]
     if outcomes:
         return all(status == "pass" for status in outcomes)
     given = reward(trajectory)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from assay.analysis.actions import is_test_run, simple_commands
 from assay.analysis.interface import Action, Finding, Quote
 from assay.analysis.subject import Rule, Subject
+from assay.verdicts import outcome_verdicts
 
 from ._evidence import Counted, last_counts
 
@@ -213,7 +214,7 @@ def _in_state(subject: Subject, name: str) -> bool:
 
 
 def _overruled(subject: Subject) -> Iterator[Finding]:
-    outcomes = [v for v in subject.trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
+    outcomes = outcome_verdicts(subject.trajectory.verdicts)
     if not outcomes or any(v.status != "fail" for v in outcomes):
         return
     spoken = [step.index for step in subject.trajectory.steps if step.actor == "agent" and step.message]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from assay.analysis.interface import Finding, Severity
 from assay.analysis.quotes import from_evidence
 from assay.analysis.subject import Rule, Subject
+from assay.verdicts import is_imported, outcome_verdicts
 
 from ._evidence import Counted, counted, logged, passes, reward
 
@@ -102,7 +103,7 @@ def _patch(subject: Subject) -> Iterator[Finding]:
 
 def _against_reward(subject: Subject) -> Iterator[Finding]:
     trajectory, given = subject.trajectory, reward(subject.trajectory)
-    outcomes = [v for v in trajectory.verdicts if v.kind == "outcome" and not v.check.startswith("reverify:")]
+    outcomes = outcome_verdicts(trajectory.verdicts)
     if given is None or not outcomes:
         return
     evidence = tuple(item.id for item in trajectory.evidence if item.kind == "reward")
@@ -111,7 +112,7 @@ def _against_reward(subject: Subject) -> Iterator[Finding]:
         summary = f"judged as passed although the reward is {given:g}"
     elif status == "fail" and given >= 1 and len(outcomes) == 1 and not outcomes[0].marks:
         summary = f"judged as failed although the reward is {given:g}"
-    elif status == "error" and given >= 1 and "imported" in outcomes[0].marks:
+    elif status == "error" and given >= 1 and is_imported(outcomes[0].marks):
         summary = f"recorded as an error although the reward is {given:g}"
     else:
         return

@@ -39,6 +39,8 @@ class LauncherFacts(NamedTuple):
     controllers: tuple[str, ...]
     owner: int
     """The host's id that owns an agent's files."""
+    counted: dict[str, int]
+    """Counted limits (`/proc/sys/user`) that sandboxes share with the user; empty where they share none."""
 
 
 def _start_time(pid: int) -> str:
@@ -99,7 +101,8 @@ class Launcher:
         hello = greeting.body["hello"]
         owner = 101_000 if hello["separate"] else scratch.stat().st_uid
         controllers = tuple(hello["controllers"])
-        self.facts = LauncherFacts(hello["separate"], hello["tmpfs"], hello["cgroup"], controllers, owner)
+        counted = dict(hello["counted"])
+        self.facts = LauncherFacts(hello["separate"], hello["tmpfs"], hello["cgroup"], controllers, owner, counted)
 
     @classmethod
     async def start(cls, run_as: int | None, scratch_parent: Path | None = None, generation: int = 0) -> Launcher:

@@ -10,7 +10,7 @@ from assay.environments.interface import ResourceLimits, WorkspaceSpec
 from assay.environments.workspace._launch import LauncherFacts
 from assay.records import Hold, Isolation, LimitHold
 
-__all__ = ["MIB", "Budget", "budget_for", "isolation_of", "rlimits_of"]
+__all__ = ["MIB", "Budget", "budget_for", "capacity_of", "isolation_of", "rlimits_of", "shares_of"]
 
 MIB = 1024 * 1024
 WATCHDOG_S = 0.2
@@ -66,6 +66,21 @@ def rlimits_of(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
         "MSGQUEUE": 819_200,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def shares_of(counted: dict[str, int], sandboxes: int) -> dict[str, int]:
+    """Returns what one of so many sandboxes may have of each counted limit: its part of a quarter, and one at least.
+
+    A sandbox holds one namespace of each kind, and its filter lets it make no more.
+    """
+    return {
+        name: 1 if name.endswith("_namespaces") else max(1, limit // 4 // sandboxes) for name, limit in counted.items()
+    }
+
+
+def capacity_of(counted: dict[str, int], shares: dict[str, int]) -> int | None:
+    """Returns how many sandboxes three quarters of the host's limits suffice for; None: as many as one likes."""
+    return min((max(1, (limit - limit // 4) // shares[name]) for name, limit in counted.items()), default=None)
 
 
 def isolation_of(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> Isolation:

@@ -14,7 +14,7 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,6 +70,8 @@ class Sandbox:
         self._oom_file: str | None = body["oom"]
         self._launcher = launcher
         self._ooms = self.count_ooms()
+        self.on_end: Callable[[], None] | None = None
+        """Called once, when nothing of it runs any more."""
 
     def count_ooms(self) -> int:
         """How many processes the kernel killed for memory so far, where a cgroup counts them."""
@@ -100,6 +102,8 @@ class Sandbox:
                     raise EnvironmentFailure(text)
         finally:
             os.close(pidfd)
+            if self.on_end is not None:
+                self.on_end()
 
 
 async def start_sandbox(launcher: Launcher, request: SandboxRequest) -> Sandbox:
@@ -171,7 +175,13 @@ class NamespacesWorkspace:
         launcher = self._home = await self._backend.launcher()
         request = await self._backend.request_for(self.spec, self._layers)
         request.message["place"] = place
-        sandbox = await start_sandbox(launcher, request)
+        give_back = await self._backend.reserve()
+        try:
+            sandbox = await start_sandbox(launcher, request)
+        except BaseException:
+            give_back()
+            raise
+        sandbox.on_end = give_back
         self.isolation = request.isolation
         self._budget = request.budget
         self._sandbox, self._session, self._asleep = sandbox, sandbox.session, False
@@ -255,6 +265,7 @@ class NamespacesWorkspace:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        stderr: int | None = None,
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
@@ -262,11 +273,11 @@ class NamespacesWorkspace:
         session = await self._awake()
         self._watch()
         return await session.exec_piped(
-            command, stdin, stdout, cwd=cwd, env=env, timeout_s=timeout_s, show_bytes=show_bytes
+            command, stdin, stdout, cwd=cwd, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
 
     async def facts(self) -> SandboxFacts:
-        """See `interface.DescribesSeparation.facts`."""
+        """See `capabilities.DescribesSeparation.facts`."""
         session = await self._awake()
         layers, image = self._layers.sealed, self._layers.image.digest
         known = FactsFromHost("namespaces", image, (), layers, self._sandbox.place, session.handed_over)
@@ -294,6 +305,10 @@ class NamespacesWorkspace:
         session = self._live()
         return () if self._asleep else await session.processes()
 
+    async def orphans(self) -> int:
+        """See `capabilities.CountsOrphans.orphans`."""
+        return await (await self._awake()).orphans()
+
     async def memory_bytes(self) -> int:
         """See `interface.MeasuresMemory.memory_bytes`."""
         session = self._live()
@@ -308,6 +323,10 @@ class NamespacesWorkspace:
     async def listen(self, port: int = 0) -> socket.socket:
         """See `interface.Session.listen`."""
         return await (await self._awake()).listen(port)
+
+    async def listen_local(self, path: str) -> socket.socket:
+        """See `capabilities.ListensLocally.listen_local`."""
+        return await (await self._awake()).listen_local(path)
 
     async def close(self) -> None:
         """See `interface.Session.close`."""

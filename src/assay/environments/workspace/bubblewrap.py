@@ -138,6 +138,8 @@ class BubblewrapBackend(FolderBackend):
         for source, target in sources[1:]:
             told += ["--ro-bind", source, target]
         told += ["--remount-ro", "/dev"]
+        if spec.user == "verifier":  # no process can then write another's memory, though both have one user
+            told += ["--remount-ro", "/proc"]
         return told
 
     def _system(self) -> list[str]:

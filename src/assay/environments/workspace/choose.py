@@ -106,7 +106,7 @@ def preferred(reports: Sequence[BackendReport]) -> str | None:
 
 
 async def choose_backend(
-    name: str | None = None, *, allow_unsafe: bool = False, cache: Path | None = None
+    name: str | None = None, *, allow_unsafe: bool = False, cache: Path | None = None, sandboxes: int = 16
 ) -> tuple[Backend, BackendReport]:
     """The backend to use, tried, and what trying it found. The caller closes it.
 
@@ -114,6 +114,7 @@ async def choose_backend(
         name: Which one; None is the best that works here.
         allow_unsafe: Whether running without any isolation was allowed.
         cache: Where the tool layer is; default the settings'.
+        sandboxes: About how many will be open at once.
 
     Raises:
         UserError: None works, the named one does not, or it needs the flag; the message says why and what to do.
@@ -128,7 +129,7 @@ async def choose_backend(
         return await _opened("process", cache)
     reports = []
     for candidate in _ORDER if name is None else (name,):
-        backend, report = await _opened(candidate, cache)
+        backend, report = await _opened(candidate, cache, sandboxes)
         if report.works:
             return backend, report
         await backend.close()
@@ -159,8 +160,8 @@ def _none_works(name: str | None, reports: list[BackendReport]) -> str:
     )
 
 
-async def _opened(name: str, cache: Path | None) -> tuple[Backend, BackendReport]:
-    backend = _made(name, cache or Settings.from_environment().cache)
+async def _opened(name: str, cache: Path | None, sandboxes: int = 16) -> tuple[Backend, BackendReport]:
+    backend = _made(name, cache or Settings.from_environment().cache, sandboxes)
     trial = await try_backend(backend, isolated=name != "process")
     works = trial.problem is None and (name == "process" or all(trial.held.values()))
     report = BackendReport(
@@ -175,14 +176,14 @@ async def _opened(name: str, cache: Path | None) -> tuple[Backend, BackendReport
     return backend, report
 
 
-def _made(name: str, cache: Path) -> Backend:
+def _made(name: str, cache: Path, sandboxes: int) -> Backend:
     from assay.environments.workspace.bubblewrap import BubblewrapBackend
     from assay.environments.workspace.engine import DockerBackend, PodmanBackend
     from assay.environments.workspace.namespaces import NamespacesBackend
     from assay.environments.workspace.process import ProcessBackend
 
     makers: dict[str, Callable[[], Backend]] = {
-        "namespaces": NamespacesBackend,
+        "namespaces": lambda: NamespacesBackend(sandboxes=sandboxes),
         "bubblewrap": lambda: BubblewrapBackend(toolchain=_layer(cache)),
         "podman": lambda: PodmanBackend(toolchain=_layer(cache)),
         "docker": lambda: DockerBackend(toolchain=_layer(cache)),

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
 from assay.environments.interface import Change, Image, Snapshot, WorkspaceSpec
 from assay.environments.workspace._launch import Launcher
-from assay.environments.workspace._limits import budget_for, isolation_of, rlimits_of
+from assay.environments.workspace._limits import budget_for, capacity_of, isolation_of, rlimits_of, shares_of
 from assay.environments.workspace._sandbox import Layers, NamespacesWorkspace, Sandbox, SandboxRequest
 from assay.environments.workspace.archive import BlobReader, Packed, pack_layers, write_layer
 from assay.environments.workspace.state import HashCache, StackedImage, state_digest
@@ -29,6 +29,11 @@ from assay.errors import EnvironmentFailure, HostFailure, boundary
 __all__ = ["NamespacesBackend"]
 
 INODES_A_MIB = 256
+ROOM_S = 600.0
+
+
+def _nothing() -> None:
+    return
 
 
 class NamespacesBackend:
@@ -39,6 +44,8 @@ class NamespacesBackend:
         writable: Where writable layers live: `auto` is a sized tmpfs where the kernel can and the size is at most half
             of the memory that is available then (the disk limit is hard), else a folder on disk (it is soft).
         scratch: Where folders on disk are made; default the temporary folder.
+        sandboxes: About how many are open at once. Where they share counted limits (inotify instances, say) with the
+            user, each has its part of a quarter of them, and `open` waits while the sum is spent.
     """
 
     name = "namespaces"
@@ -54,8 +61,11 @@ class NamespacesBackend:
         run_as: int | None = None,
         writable: Literal["auto", "disk"] = "auto",
         scratch: Path | None = None,
+        sandboxes: int = 16,
     ) -> None:
         self._run_as = run_as
+        self._sandboxes = sandboxes
+        self._rooms: asyncio.Semaphore | None = None
         self._writable = writable
         self._scratch = scratch
         self._launcher: Launcher | None = None
@@ -79,6 +89,10 @@ class NamespacesBackend:
                 self._mourn(self._launcher)
             if self._launcher is None:
                 self._launcher = await Launcher.start(self._run_as, self._scratch, len(self._dead))
+                counted = self._launcher.facts.counted
+                self._shares = shares_of(counted, self._sandboxes)
+                capacity = capacity_of(counted, self._shares)
+                self._rooms = None if capacity is None else asyncio.Semaphore(capacity)
             return self._launcher
 
     def _mourn(self, launcher: Launcher) -> None:
@@ -110,6 +124,22 @@ class NamespacesBackend:
             self._open.discard(workspace)
             raise
         return workspace
+
+    async def reserve(self) -> Callable[[], None]:
+        """Waits until the counted limits suffice for one more sandbox; returns what gives its part back.
+
+        Raises:
+            HostFailure: No sandbox ended for long.
+        """
+        rooms = self._rooms
+        if rooms is None:
+            return _nothing
+        try:
+            await asyncio.wait_for(rooms.acquire(), ROOM_S)
+        except TimeoutError as exc:
+            message = f"no sandbox ended within {ROOM_S:g} s, and the user's limits (/proc/sys/user) allow no more"
+            raise HostFailure(message) from exc
+        return rooms.release
 
     async def _layers(self, image: Image, sealed: tuple[str, ...]) -> Layers:
         launcher = await self.launcher()
@@ -177,6 +207,7 @@ class NamespacesBackend:
             "network": spec.network,
             "hostname": spec.hostname,
             "rlimits": rlimits_of(spec.limits, budget),
+            "counts": self._shares,
             "memory": budget.memory_group,
             "cpus": budget.cpus,
         }

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from assay.analysis.card import outcome_words
-
 from .interface import Candidate, Decision
 
 __all__ = ["density", "efficiency", "recovery", "verdicts"]
@@ -33,7 +31,6 @@ def verdicts(
     """
 
     def decide(one: Candidate) -> Decision:
-        said = outcome_words(one.outcome, one.integrity, None, one.safety)
         rules = (
             (
                 outcome != "any" and one.outcome != outcome,
@@ -50,9 +47,9 @@ def verdicts(
             ),
         )
         against = next((why for holds, why in rules if holds), None)
-        return (
-            Decision(False, against) if against is not None else Decision(True, f"verdicts: {said}, nothing against it")
-        )
+        if against is not None:
+            return Decision(False, against)
+        return Decision(True, f"verdicts: {one.outcome or 'not judged'}, nothing against it")
 
     return [decide(one) for one in candidates]
 

@@ -21,16 +21,14 @@ from assay.analysis.recovery import recovery_of
 from assay.analysis.stages import Stage, stages_of
 from assay.analysis.states import State, states_of
 from assay.analysis.waste import waste_of
-from assay.formats._writing import doubt, integrity_of, outcome_verdict
-from assay.learning.turn_facts import imported
-from assay.records import Trajectory, VerdictKind, VerdictStatus
+from assay.formats._writing import outcome_verdict
+from assay.records import Trajectory
+from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 
 from .interface import Candidate
 from .similar import HeldOut, signature
 
 __all__ = ["Measured", "cycles_of", "finished", "measure", "text_of"]
-
-_WORST: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
 
 
 class Measured(NamedTuple):
@@ -57,7 +55,7 @@ def measure(trajectory: Trajectory, instruction: str = "", held_out: HeldOut | N
     cycles = cycles_of(actions, stages)
     text = text_of(trajectory, actions)
     judged = outcome_verdict(trajectory)
-    process = _newest(trajectory, "process")
+    current = current_verdicts_of(trajectory)
     finished_ = trajectory.finished
     metrics = finished_.metrics if finished_ else {}
     made = Candidate(
@@ -71,12 +69,12 @@ def measure(trajectory: Trajectory, instruction: str = "", held_out: HeldOut | N
         head=trajectory.head,
         outcome=trajectory.outcome,
         score=judged.score if judged else None,
-        integrity=integrity_of(trajectory),
-        process=process[0],
-        process_score=process[1],
-        safety=_newest(trajectory, "safety")[0],
-        doubt=doubt(trajectory) if trajectory.outcome == "pass" else None,
-        imported=imported(trajectory),
+        integrity=current.integrity,
+        process=current.process,
+        process_score=min(current.scores.values(), default=None),
+        safety=current.safety,
+        doubt=trust_of(trajectory).doubt,
+        imported=is_imported_record(trajectory.started),
         stopped=finished_.stopped if finished_ else None,
         acts=len(actions),
         tokens=metrics.get("completion_tokens"),
@@ -147,15 +145,3 @@ def text_of(trajectory: Trajectory, actions: Sequence[Action]) -> str:
             # The raw text: what was parsed may hold what no encoder takes.
             parts.append(f"{action.tool} {step.tool_calls[action.call].arguments}")
     return "\n".join(parts)
-
-
-def _newest(trajectory: Trajectory, kind: VerdictKind) -> tuple[VerdictStatus | None, float | None]:
-    """The worst over its checks of the newest verdict of each, and the least score.
-
-    A record's praise of itself does not count.
-    """
-    judged = (v for v in trajectory.verdicts if v.kind == kind)
-    newest = {v.check: v for v in judged if v.status != "pass" or "imported" not in v.marks}
-    status = next((s for s in _WORST if any(v.status == s for v in newest.values())), None)
-    scores = [v.score for v in newest.values() if v.score is not None]
-    return status, min(scores) if scores else None

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats._writing import doubt
 from assay.learning.reading import Reader, RowsConfig
 from assay.records import Message, Task, Trajectory, digest_bytes
 from assay.rollout.counterfactual import Rewound, rewind_run
@@ -23,6 +22,7 @@ from assay.rollout.runs import start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask
+from assay.verdicts import trust_of
 
 from .config import CurateConfig
 from .failures import (
@@ -87,7 +87,7 @@ async def _continued(failed: Trajectory, config: CurateConfig, settings: Setting
         return Recovered(failed, (), None, None, f"cannot be rewound: {exc}")
     wanted = {one.chain for one in rewound.outcomes if one.outcome == "pass"}
     with Reader.opened(settings.store, rewound.continuations, RowsConfig()) as reader:
-        won = {one.chain: one for one in reader.trajectories() if one.chain in wanted and doubt(one) is None}
+        won = {one.chain: one for one in reader.trajectories() if one.chain in wanted and trust_of(one).doubt is None}
     return from_prefixes(failed, rewound, won)
 
 
@@ -148,7 +148,7 @@ def _came(failed: Trajectory, tried: Trajectory | None, guidance: str) -> Recove
     if tried is None or tried.outcome != "pass":
         came = "was not decided" if tried is None else f"came to {tried.outcome or 'no verdict'}"
         return Recovered(failed, (), None, None, f"tried again with guidance, it {came}")
-    if (why := doubt(tried)) is not None:
+    if (why := trust_of(tried).doubt) is not None:
         return Recovered(failed, (), None, None, f"tried again with guidance, its pass is doubtful: {why}")
     return Recovered(failed, (reattempted(failed, tried, guidance),), None, None, "won when tried again with guidance")
 

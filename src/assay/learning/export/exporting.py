@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats._writing import doubt, integrity_of, new_file, refuse_existing
+from assay.formats._writing import new_file, refuse_existing
 from assay.formats.interface import Loss
 from assay.learning.conversation import conversations, spoke
 from assay.learning.credit import CreditConfig, credited
 from assay.learning.reading import Reader
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
-from assay.rollout.exporting import ExportReport, LossFile, Stands, sidecar_of
+from assay.rollout.exporting import ExportReport, LossFile, Stands, sidecar_of, stands_of
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig
@@ -175,10 +175,9 @@ class _Source:
 
     def _trajectories(self) -> Iterator[Trajectory]:
         for trajectory in self._reader.trajectories():
-            attempt, why = trajectory.attempt, doubt(trajectory)
-            doubted = why if trajectory.outcome == "pass" else None
-            self.stands[attempt] = Stands(attempt, trajectory.outcome, integrity_of(trajectory), None, doubted)
-            reason = self._refused(trajectory, doubted)
+            attempt, stands = trajectory.attempt, stands_of(trajectory)
+            self.stands[attempt] = stands
+            reason = self._refused(trajectory, stands.doubt)
             if reason is not None:
                 self.lost(attempt, "attempt", f"left out: {reason}")
                 continue

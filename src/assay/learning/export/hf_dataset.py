@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.errors import UserError
-from assay.formats._writing import doubt, integrity_of, outcome_verdict
+from assay.formats._writing import outcome_verdict
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
+from assay.verdicts import current_verdicts_of, trust_of
 
 from ._card import Card, Shown, card
 from ._messages import for_templates
@@ -83,7 +84,7 @@ def _columns() -> dict[str, Any]:
 
 def _about(trajectory: Trajectory) -> dict[str, Any]:
     verdict, finished = outcome_verdict(trajectory), trajectory.finished
-    why = doubt(trajectory) if trajectory.outcome == "pass" else None
+    why = trust_of(trajectory).doubt
     return {
         "run": trajectory.run,
         "chain": trajectory.chain,
@@ -97,7 +98,7 @@ def _about(trajectory: Trajectory) -> dict[str, Any]:
         "outcome": None if why is not None else trajectory.outcome,
         "claimed_outcome": trajectory.outcome if why is not None else None,
         "score": verdict.score if verdict is not None and why is None else None,
-        "integrity": integrity_of(trajectory),
+        "integrity": current_verdicts_of(trajectory).integrity,
         "doubt": why,
         "ended": finished.ended if finished else None,
         "stopped": finished.stopped if finished else None,

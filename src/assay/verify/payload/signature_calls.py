@@ -2,8 +2,8 @@
 standard library alone.
 
 Copied into a sandbox and run there as `signature_calls.py REQUEST REPLY`; the format is that of
-`verify.calls.signature_calls`. Each file's functions are called in a forked child with a limit of time. Not for
-judging: the code under test runs in the process that reports.
+`verify.calls.signature_calls`. Each file's functions are called in a forked child with a limit of time.
+Not for judging: the code under test runs in the process that reports.
 """
 
 from __future__ import annotations

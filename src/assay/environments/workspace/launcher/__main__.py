@@ -6,6 +6,7 @@ exits, also when the host process was killed with SIGKILL.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
@@ -14,6 +15,7 @@ import socket
 import sys
 from typing import Any
 
+from . import counts
 from . import syscalls as sys_
 from .boxes import AGENT, FIRST_ID, IDS, ROOT, Boxes, take_root
 from .protocol import receive, send
@@ -32,7 +34,7 @@ class Launcher:
         skeleton = os.open("/s", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         facts = {
             "separate": boxes.separate, "tmpfs": boxes.tmpfs, "cgroup": boxes.control.version,
-            "controllers": boxes.control.controllers,
+            "controllers": boxes.control.controllers, "counted": boxes.counted,
         }  # fmt: skip
         send(self._host, {"hello": facts}, (skeleton,))
         os.close(skeleton)
@@ -128,8 +130,11 @@ def _has_range() -> bool:
     return any(first <= FIRST_ID and first + count >= FIRST_ID + IDS for first, _, count in rows)
 
 
-def _enter_namespaces(run_as: int) -> bool:
-    """Becomes the launcher's user in its own mount namespace; returns whether it is real root."""
+def _enter_namespaces(run_as: int, limits: dict[str, int]) -> bool:
+    """Becomes the launcher's user in its own mount namespace; returns whether it is real root.
+
+    Of an ordinary user the new user namespace bounds the sum of its sandboxes: a quarter of each limit is left over.
+    """
     if run_as >= 0:
         os.setgroups([])
         os.setresgid(run_as, run_as, run_as)
@@ -143,6 +148,8 @@ def _enter_namespaces(run_as: int) -> bool:
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with open(f"/proc/self/{name}", "w", encoding="utf-8") as handle:
             handle.write(text)
+    with contextlib.suppress(OSError):  # where /proc/sys cannot be written the shares hold alone
+        counts.write_limits({name: limit - limit // 4 for name, limit in limits.items()}, counts.FOLDER)
     return False
 
 
@@ -157,9 +164,10 @@ def main() -> None:
         sys_.hide_arguments(b"assay sandbox")
         if not sys_.NUMBERS:
             raise OSError(38, f"no system call table for {sys_.MACHINE}")
-        separate = _enter_namespaces(run_as)
+        limits = counts.read_limits()
+        separate = _enter_namespaces(run_as, limits)
         take_root()
-        boxes = Boxes(scratch, separate=separate, generation=generation)
+        boxes = Boxes(scratch, limits, separate=separate, generation=generation)
     except OSError as exc:
         send(host, {"error": str(exc), "errno": exc.errno})
         os._exit(1)

@@ -1,7 +1,8 @@
 """What the launcher keeps for each sandbox and layer, and how it makes one.
 
 The launcher's own tree (its root after `take_root`): `/host` is the machine's, `/s` the skeleton, `/l/N` layers and
-mounts, `/t/N` writable layers, `/blank` what masks are made of, `/n` where a sandbox's tree is built.
+mounts, `/t/N` writable layers, `/blank` what masks are made of, `/n` where a sandbox's tree is built, `/v` where the
+folder of a single file is mounted on the way.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import facts, init, mounts, privileges, seccomp
+from . import counts, facts, init, mounts, privileges, seccomp
 from . import syscalls as sys_
 from .base import write_skeleton
 from .cgroups import Control, Group
@@ -25,7 +26,8 @@ from .protocol import send
 FIRST_ID, IDS = 100_000, 65_536
 PLACES = 10_000_000
 AGENT, ROOT = Owner(1000, 1000), Owner(0, 0)
-SPACES = sys_.NEWUSER | sys_.NEWNS | sys_.NEWPID | sys_.NEWIPC | sys_.NEWUTS | sys_.NEWCGROUP
+SPACES = sys_.NEWUSER | sys_.NEWNS | sys_.NEWPID | sys_.NEWIPC | sys_.NEWUTS
+"""Not the cgroup namespace: a process enters that in its own group, so that the group's name is not seen inside."""
 
 
 class Box(NamedTuple):
@@ -48,7 +50,7 @@ def take_root(work: str = "/tmp") -> None:
     sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_PRIVATE)
     sys_.mount("tmpfs", work, "tmpfs", sys_.MS_NOSUID | sys_.MS_NODEV, "mode=755")
     os.chdir(work)
-    for name in ("host", "proc", "s", "l", "t", "n", "k", "blank", "blank/folder"):
+    for name in ("host", "proc", "s", "l", "t", "n", "k", "v", "blank", "blank/folder"):
         os.mkdir(name)
     os.close(os.open("blank/file", os.O_CREAT | os.O_WRONLY, 0o444))
     sys_.pivot_root(".", "host")
@@ -61,9 +63,13 @@ def take_root(work: str = "/tmp") -> None:
 class Boxes:
     """Everything the launcher holds."""
 
-    def __init__(self, scratch: str, *, separate: bool, generation: int = 0) -> None:
+    def __init__(self, scratch: str, limits: dict[str, int], *, separate: bool, generation: int = 0) -> None:
         self.separate = separate
         """Whether many ids are mapped (the launcher is root)."""
+        self._owners = counts.Owners() if separate else None
+        shared = self._owners is None or not self._owners.available
+        self.counted = limits if shared else {}
+        """Counted limits of the host that sandboxes share, by name; empty where each has an owner of its own."""
         self.control = Control("/host/sys/fs/cgroup", delegated=not separate)
         self.alive: dict[int, Box] = {}
         self.fates: dict[int, int] = {}
@@ -110,10 +116,12 @@ class Boxes:
         """Makes a host folder or file usable in sandboxes; `kind` is `layer` (owned by the agent) or `mount`."""
         place = f"/l/{self._number()}"
         real = "/host" + source
-        if os.path.isdir(real):
-            os.mkdir(place)
-        else:
-            os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+        os.mkdir(place)
+        if not os.path.isdir(real):  # a file is brought with its folder: `concealed` makes its view of that
+            folder, _, name = real.rpartition("/")
+            sys_.mount(folder, place, None, sys_.MS_BIND)
+            sys_.restrict_tree(place, 1 | 2 | 4)
+            return f"{place}/{name}"
         if kind == "layer" and self.separate:
             self._bring_layer(real, place)
         else:
@@ -124,11 +132,9 @@ class Boxes:
 
     def forget(self, place: str) -> None:
         """Lets go of a layer or mount; sandboxes that have it keep it."""
+        place = "/".join(place.split("/")[:3])  # of a file its folder's
         sys_.unmount(place)
-        if os.path.isdir(place):
-            os.rmdir(place)
-        else:
-            os.unlink(place)
+        os.rmdir(place)
         copy = self._copies.pop(place, None)
         if copy is not None:
             shutil.rmtree(copy)
@@ -204,7 +210,7 @@ class Boxes:
         group = self.control.make(memory, cpus) if memory is not None or cpus is not None else None
         flags = SPACES | (sys_.NEWNET if request["network"] == "none" else 0)
         read, write = os.pipe2(os.O_CLOEXEC)
-        pid = sys_.clone(flags)
+        pid = self._owners.clone(flags) if self._owners is not None else sys_.clone(flags)
         if pid == 0:
             os.close(write)
             _become(self, request, control, read)
@@ -321,12 +327,16 @@ def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.sock
     os.umask(0o022)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()
+    sys_.unshare(sys_.NEWCGROUP)
     made = mounts.build(_plan(request, user, separate=boxes.separate))
+    counts.write_limits(request["counts"], f"{mounts.NEW_ROOT}{counts.FOLDER}")
     mounts.enter()
     sys_.set_hostname(request["hostname"])
     if request["network"] == "none":
         privileges.loopback_up()
     oom = init.OomScore()
+    if request["user"] == "verifier":
+        mounts.seal_processes()
     privileges.close_all_but([fd for fd in (control.fileno(), oom.fileno()) if fd >= 0])
     privileges.set_limits(request["rlimits"])
     keep = privileges.VERIFIER_KEEPS if request["user"] == "verifier" else 0

@@ -74,6 +74,8 @@ class Server:
         self._running: dict[int, int] = {}
         self._before: dict[int, frozenset[int]] = {}
         """For each command by the host's id: what was alive when it began."""
+        self._orphans = 0
+        """Processes reaped that were no command: their own parents ended before them."""
 
     def serve(self) -> None:
         """Serves until the socket ends; never returns."""
@@ -109,7 +111,9 @@ class Server:
             if not pid:
                 return
             number = self._running.pop(pid, None)
-            if number is not None:
+            if number is None:
+                self._orphans += 1
+            else:
                 self._before.pop(number, None)
                 cpu = usage.ru_utime + usage.ru_stime
                 code = os.waitstatus_to_exitcode(status)
@@ -182,6 +186,10 @@ class Server:
     def _do_count(self, message: dict[str, Any], _: list[int]) -> None:
         self._answer({"id": message["id"], "count": len(processes.others())})
 
+    def _do_orphans(self, message: dict[str, Any], _: list[int]) -> None:
+        self._reap()
+        self._answer({"id": message["id"], "count": self._orphans})
+
     def _do_usage(self, message: dict[str, Any], _: list[int]) -> None:
         self._answer({"id": message["id"], "bytes": processes.memory()})
 
@@ -191,12 +199,21 @@ class Server:
         os.close(fd)
 
     def _do_listen(self, message: dict[str, Any], _: list[int]) -> None:
+        if "path" in message:
+            self._listen_at(message)
+            return
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", message["port"]))
             listener.listen(128)
             port = listener.getsockname()[1]
             self._answer({"id": message["id"], "port": port}, (listener.fileno(),))
+
+    def _listen_at(self, message: dict[str, Any]) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(message["path"])
+            listener.listen(128)
+            self._answer({"id": message["id"]}, (listener.fileno(),))
 
     def _do_stream(self, message: dict[str, Any], fds: list[int]) -> None:
         """Moves a tree in a child of its own, so that commands go on meanwhile."""

@@ -10,6 +10,7 @@ import os
 import stat
 from typing import NamedTuple
 
+from . import concealed
 from . import syscalls as sys_
 from .base import DEVICE_LINKS, DEVICES, PROC_READ_ONLY, SYSTEM
 from .points import UNCHANGED, Owner, mount_point
@@ -70,7 +71,7 @@ def _system_folder(plan: Plan, tree: _Tree, name: str) -> None:
     if layers:
         lower = ":".join([*layers, source])
         sys_.mount("overlay", point, "overlay", sys_.MS_RDONLY | _PLAIN, f"lowerdir={lower},userxattr")
-    else:
+    elif not (concealed.names_host_folders(source) and concealed.mount_folder(source, point)):
         sys_.mount(source, point, None, sys_.MS_BIND | sys_.MS_REC)
         sys_.restrict_tree(point, _READ_ONLY_TREE)
 
@@ -111,8 +112,10 @@ def _mask(tree: _Tree, path: str, blank: str) -> None:
 def _given(plan: Plan, tree: _Tree) -> None:
     """The caller's mounts, owned folders and fresh folders."""
     for source, target in plan.mounts:
-        point = tree.point(target, folder=os.path.isdir(source))
-        sys_.mount(source, point, None, sys_.MS_BIND | sys_.MS_REC)
+        is_folder = os.path.isdir(source)
+        point = tree.point(target, folder=is_folder)
+        if not (concealed.mount_folder if is_folder else concealed.mount_file)(source, point):
+            sys_.mount(source, point, None, sys_.MS_BIND | sys_.MS_REC)
         sys_.restrict_tree(point, _READ_ONLY_TREE)
     for target in plan.folders:
         if target != "/":
@@ -139,6 +142,7 @@ def build(plan: Plan) -> list[str]:
     _scratch(tree, "/dev/shm", shared, "1777", plan.root)
     _scratch(tree, "/tmp", plan.tmp_bytes, "1777", plan.root)
     sys_.mount("proc", tree.point("/proc"), "proc", _PLAIN | sys_.MS_NOEXEC)
+    concealed.hide_in_proc(f"{NEW_ROOT}/proc")
     _given(plan, tree)
     for path in plan.masks:
         _mask(tree, path, "/blank")
@@ -156,3 +160,12 @@ def enter() -> None:
         if os.path.exists(path):
             sys_.mount(path, path, None, sys_.MS_BIND | sys_.MS_REC)
             sys_.restrict_tree(path, _READ_ONLY_TREE | 8)
+
+
+def seal_processes() -> None:
+    """Makes /proc read-only: no process can then write another's memory, though both have one user.
+
+    It is a mount over the first, which init has a file of open for writing.
+    """
+    sys_.mount("/proc", "/proc", None, sys_.MS_BIND | sys_.MS_REC)
+    sys_.restrict_tree("/proc", 1)

@@ -1,0 +1,77 @@
+"""Counted limits: what the kernel counts for each user and user namespace (`/proc/sys/user`).
+
+An object that is made inside a sandbox counts against the sandbox's user namespace and against the owner of that, so
+sandboxes that one user owns spend what that user itself may have: a limit inside bounds one sandbox, not their sum.
+
+- As root each sandbox's namespaces are owned by a host id of their own, which nothing else uses: nobody shares a count.
+- Else the launcher's own user namespace holds the sum of all its sandboxes to three quarters of the host's limit, and
+  each sandbox is held to a share, which the host's side computes.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import syscalls as sys_
+
+FOLDER = "/proc/sys/user"
+FIRST_OWNER, OWNERS, LAUNCHERS = 1_900_000_000, 4096, 32_768
+"""Above every range that distributions or container managers give out, below the ids that the kernel reserves."""
+PR_SET_SECUREBITS, KEEP_CAPABILITIES = 28, 1 << 2
+"""SECBIT_NO_SETUID_FIXUP: a change of the effective id leaves capabilities as they are."""
+
+
+def read_limits(folder: str = FOLDER) -> dict[str, int]:
+    """Returns this user namespace's limits by name, without `max_`; empty where the kernel has none."""
+    limits = {}
+    try:
+        for name in sorted(os.listdir(folder)):
+            with open(f"{folder}/{name}", encoding="ascii") as handle:
+                limits[name.removeprefix("max_")] = int(handle.read())
+    except (OSError, ValueError):
+        return {}
+    return limits
+
+
+def write_limits(limits: dict[str, int], folder: str) -> None:
+    """Sets limits of this process's user namespace. Raises `OSError` where one cannot be set."""
+    for name, value in limits.items():
+        fd = os.open(f"{folder}/max_{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, str(value).encode())
+        finally:
+            os.close(fd)
+
+
+class Owners:
+    """Host ids that own the sandboxes' namespaces, one each, in turn. Only for a launcher that is real root."""
+
+    def __init__(self) -> None:
+        self._first = FIRST_OWNER + os.getpid() % LAUNCHERS * OWNERS
+        self._next = 0
+        self.available = self._try()
+
+    def _try(self) -> bool:
+        if sys_.prctl(PR_SET_SECUREBITS, KEEP_CAPABILITIES) < 0:
+            return False
+        try:
+            os.setresuid(-1, self._first + OWNERS - 1, -1)
+            os.setresuid(-1, 0, -1)
+        except OSError:
+            return False
+        return True
+
+    def clone(self, flags: int) -> int:
+        """Clones as `syscalls.clone`, the new user namespace being owned by the next id."""
+        if not self.available:
+            return sys_.clone(flags)
+        self._next = (self._next + 1) % OWNERS
+        os.setresuid(-1, self._first + self._next, -1)
+        try:
+            pid = sys_.clone(flags)
+        except OSError:
+            os.setresuid(-1, 0, -1)
+            raise
+        if pid:
+            os.setresuid(-1, 0, -1)
+        return pid

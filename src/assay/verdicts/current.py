@@ -1,0 +1,146 @@
+"""The verdicts that count now: of each check the newest, of each kind the worst, without a record's praise of itself.
+
+Two orders apply. An *outcome* is the worst in the order error, unknown, fail, pass: where one check could not judge,
+the attempt is not decided. *Process, integrity and safety* use fail, error, unknown, pass: what one check observed is
+not undone by what another could not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from assay.records import Separation, Trajectory, VerdictKind, VerdictStatus
+
+from .names import REVERIFICATIONS, Reverification, is_imported, is_reverification, outcome_verdicts, recorded_check
+from .separation import SEPARATIONS, weakest
+
+__all__ = [
+    "CurrentVerdicts",
+    "Judgement",
+    "current_verdicts",
+    "current_verdicts_of",
+    "is_own_praise",
+    "outcome_separation",
+    "worst_finding",
+    "worst_outcome",
+]
+
+_OUTCOME_ORDER: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
+_FINDING_ORDER: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
+
+
+class Judgement(Protocol):
+    """The fields of a verdict that decide whether a pass is believed (`records.Verdict`, `store.Judged`)."""
+
+    @property
+    def check(self) -> str: ...
+    @property
+    def kind(self) -> VerdictKind: ...
+    @property
+    def status(self) -> VerdictStatus: ...
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def marks(self) -> tuple[str, ...]: ...
+    @property
+    def separation(self) -> Separation: ...
+
+
+class CurrentVerdicts(msgspec.Struct, frozen=True, gc=False):
+    """An attempt's outcome as first judged, and the current state of everything else that was judged."""
+
+    outcome: VerdictStatus | None
+    """As it was first judged; no later verdict changes it."""
+    score: float | None
+    reverified: Reverification | None
+    """Result of judging the stored state again; None where it was not."""
+    integrity: VerdictStatus | None
+    process: VerdictStatus | None
+    safety: VerdictStatus | None
+    scores: dict[str, float] = {}
+    """The newest score of each process check that gave one."""
+    separation: Separation = "unknown"
+    """Grade of the outcome (`outcome_separation`)."""
+
+
+def worst_outcome(statuses: Iterable[VerdictStatus]) -> VerdictStatus | None:
+    """Returns the worst status of outcome checks, in the order error, unknown, fail, pass; None for no status."""
+    return min(statuses, key=_OUTCOME_ORDER.index, default=None)
+
+
+def worst_finding(statuses: Iterable[VerdictStatus]) -> VerdictStatus | None:
+    """Returns the worst status of process, integrity or safety checks, in the order fail, error, unknown, pass."""
+    return min(statuses, key=_FINDING_ORDER.index, default=None)
+
+
+def is_own_praise(verdict: Judgement) -> bool:
+    """Returns whether an imported verdict vouches for its own record: that it has integrity, is safe, or was judged
+    again and agreed. An imported verdict against an attempt counts; one that confirms it does not."""
+    if not is_imported(verdict.marks):
+        return False
+    return "agree" in verdict.marks or (verdict.kind != "outcome" and verdict.status == "pass")
+
+
+def outcome_separation(verdicts: Iterable[Judgement]) -> Separation:
+    """Returns the weakest grade over outcome checks; `unknown` for none.
+
+    An imported verdict has the grade `unknown`, whatever it claims. A check whose newest re-verification here agrees
+    has the stronger of both grades: the stored state was judged once more, at that grade.
+    """
+    recorded: dict[str, Separation] = {}
+    again: dict[str, Separation] = {}
+    for verdict in verdicts:
+        if verdict.kind != "outcome":
+            continue
+        name, imported = recorded_check(verdict.check), is_imported(verdict.marks)
+        if not is_reverification(verdict.check):
+            recorded[name] = "unknown" if imported else verdict.separation
+        elif not imported:
+            again[name] = verdict.separation if "agree" in verdict.marks else "unknown"
+    return weakest(_stronger(grade, again.get(name, "unknown")) for name, grade in recorded.items())
+
+
+def _stronger(one: Separation, other: Separation) -> Separation:
+    return min(one, other, key=SEPARATIONS.index)
+
+
+def current_verdicts(
+    outcome: VerdictStatus | None, score: float | None, verdicts: Iterable[Judgement]
+) -> CurrentVerdicts:
+    """Returns the current verdicts of one attempt.
+
+    Args:
+        outcome: As first judged (`Trajectory.outcome`, `AttemptRow.outcome`).
+        score: Of the outcome.
+        verdicts: All verdicts on the attempt, oldest first, later ones included.
+    """
+    every = list(verdicts)
+    newest = {(v.kind, v.check): v for v in every if not is_own_praise(v)}
+    return CurrentVerdicts(
+        outcome=outcome,
+        score=score,
+        reverified=_reverified(newest.values()),
+        integrity=_worst(newest, "integrity"),
+        process=_worst(newest, "process"),
+        safety=_worst(newest, "safety"),
+        scores={v.check: v.score for v in newest.values() if v.kind == "process" and v.score is not None},
+        separation=outcome_separation(every),
+    )
+
+
+def current_verdicts_of(trajectory: Trajectory, later: Collection[Judgement] = ()) -> CurrentVerdicts:
+    """Returns the current verdicts of a trajectory, and of verdicts given after it was read."""
+    scores = [v.score for v in outcome_verdicts(trajectory.verdicts) if v.score is not None]
+    return current_verdicts(trajectory.outcome, min(scores, default=None), (*trajectory.verdicts, *later))
+
+
+def _reverified(verdicts: Iterable[Judgement]) -> Reverification | None:
+    results = {mark for v in verdicts if is_reverification(v.check) for mark in v.marks}
+    return next((result for result in REVERIFICATIONS if result in results), None)
+
+
+def _worst(newest: Mapping[tuple[VerdictKind, str], Judgement], kind: VerdictKind) -> VerdictStatus | None:
+    return worst_finding(v.status for v in newest.values() if v.kind == kind and not is_reverification(v.check))
