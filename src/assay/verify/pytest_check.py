@@ -47,7 +47,6 @@ from assay.verify.sanitise import (
 from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
 from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
-from assay.verify.unjudgeable import NO_RESULT
 
 __all__ = ["PytestCheck", "PytestParameters", "TestMount"]
 
