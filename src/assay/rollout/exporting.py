@@ -112,7 +112,7 @@ def export_run(
         format.name,
         str(out),
         str(sidecar_of(out)),
-        len(exporting.stands),
+        exporting.written,
         dict(losses.counts),
         tuple(stands.attempt for stands in passes if stands.doubt is not None),
         sum(stands.integrity is None for stands in passes),
@@ -138,6 +138,7 @@ class _Export:
         self._store = store
         self._progress = progress
         self.stands: list[Stands] = []
+        self.written = 0
         self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
         self._require = config.require
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
@@ -157,6 +158,7 @@ class _Export:
             if stands.outcome == "pass" and not meets(stands.separation, self._require):
                 lost(Loss(row.attempt, "trajectory", f"left out: it passed, and {stands.doubt}"))
                 continue
+            self.written += 1
             if self._progress is not None:
                 self._progress(len(self.stands))
             yield trajectory
