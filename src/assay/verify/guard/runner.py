@@ -161,6 +161,7 @@ class Account:
         self.canaries = {"planted": 0, "failed": 0, "unsure": 0}
         self.finished: int | None = None
         self.refusals: list[dict[str, str]] = []
+        self.unspliced: list[str] = []
         self.items: list[dict[str, Any]] = []
         self.calls: dict[str, int] = {}
         for message in stream.messages:
@@ -207,7 +208,7 @@ class Account:
         elif kind == "finished":
             self.finished = int(message["exit"])
         elif kind == "unspliced":
-            self.problems.append(str(message["text"]))
+            self.unspliced.append(str(message["text"]))
         elif kind == "item":
             self.items.append({name: message[name] for name in ("id", "marks", "parameters")})
         elif kind == "calls":
@@ -270,8 +271,12 @@ class Account:
             "skipped_files": self.skipped_files[:50],
             "canaries": self.canaries,
             "finished": self.finished,
-            **({"refusals": self.refusals[:50], "items": self.items, "calls": self.calls} if self.items else {}),
+            **(self._splices() if self.items or self.unspliced else {}),
         }
+
+    def _splices(self) -> dict[str, Any]:
+        refusals = self.refusals[:50]
+        return {"refusals": refusals, "items": self.items, "calls": self.calls, "unspliced": self.unspliced[:50]}
 
 
 def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
