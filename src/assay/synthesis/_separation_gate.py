@@ -13,6 +13,7 @@ import msgspec
 
 from assay.code.batches import Job
 
+from ._call_plans import plan_calls
 from ._candidates import Candidate
 from ._gates import Given, Outcome, all_pass, cpu_limit, unbroken
 from ._laboratory import Laboratory
@@ -64,7 +65,7 @@ class SeparationGate:
             cpu_s=cpu_limit(given, one),
         )
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
-        plan = plans[one.digest]
+        plan = await plan_calls(self._laboratory, self._tree, deciding, plans[one.digest], self._mutants)
         carried = carried_tests(plan, cases, outcome.flipped)
         planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
         if given.config.separation != "required":
