@@ -98,6 +98,11 @@ class Laboratory:
         self._host.cleanup()
 
     @property
+    def backend(self) -> Backend:
+        """Where the sandboxes are opened."""
+        return self._backend
+
+    @property
     def state(self) -> Snapshot:
         """The sealed state with the unbroken tree."""
         assert self._state is not None, "the laboratory is open"
