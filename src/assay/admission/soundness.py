@@ -166,6 +166,7 @@ def judge_task(tried: Tried) -> TaskReport:
     """Sums up one task."""
     tried = tried._replace(observed=_controlled(tried.observed))
     untried = tuple(dict.fromkeys((*tried.untried, *_unheld(tried.observed))))
+    tried = tried._replace(untried=untried)
     findings = (
         *_oracle_findings(tried),
         *_circumstance_findings(tried),
