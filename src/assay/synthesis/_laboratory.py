@@ -152,7 +152,7 @@ class Laboratory:
         """
         found: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
-            for chunk in _chunks(jobs, self._places):
+            for chunk in [jobs] if warm and jobs else _chunks(jobs, self._places):
                 group.create_task(self._run_chunk(chunk, repetition, found, warm=warm))
         return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
