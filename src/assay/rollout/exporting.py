@@ -7,7 +7,7 @@ something speaks against is never written as a plain pass, where the target has 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +25,9 @@ from assay.verdicts import OutcomeClass, current_verdicts_of, trust_of
 __all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "stands_of", "whole"]
 
 
+FAILED_INTEGRITY = "left out: its integrity is fail (--failed-integrity writes such attempts too)"
+
+
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to export, and as what."""
 
@@ -34,6 +37,8 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """File or folder to make; what the format cannot hold is listed in OUT.losses.json."""
     attempts: tuple[str, ...] = ()
     """Only these attempts, by id or the beginning of one; default: all."""
+    failed_integrity: bool = False
+    """Also write attempts whose integrity failed; else they are left out, whatever their outcome."""
 
 
 class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,7 +104,7 @@ def export_run(
     format, out = _writer(config.to), Path(config.out)
     refuse_existing(out)
     with RunStore.open(settings.store, run) as store:
-        exporting = _Export(store, settings.store, config.attempts, progress)
+        exporting = _Export(store, config, learnt(settings.store, run), progress)
         with new_file(sidecar_of(out)) as stream:
             losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
             format.write(exporting.trajectories(losses.lost), out, Writing(store.blobs.get, losses.lost))
@@ -130,13 +135,18 @@ class _Export:
     """The trajectories of a run, with all that was learnt of them later."""
 
     def __init__(
-        self, store: RunStore, root: Path, wanted: tuple[str, ...], progress: Callable[[int], None] | None
+        self,
+        store: RunStore,
+        config: ExportConfig,
+        later: Mapping[str, tuple[Body, ...]],
+        progress: Callable[[int], None] | None,
     ) -> None:
         self._store = store
         self._progress = progress
         self.stands: list[Stands] = []
-        self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
-        self._wanted = wanted
+        self._learnt = later
+        self._wanted = wanted = config.attempts
+        self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
         if not self._rows:
             message = f"run {store.run!r} has no attempt" + (f" {' or '.join(wanted)}" if wanted else "")
@@ -149,7 +159,11 @@ class _Export:
                 lost(Loss(row.attempt, "trajectory", f"try {row.retry} broke and was made again; the last one is here"))
                 continue
             trajectory = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
-            self.stands.append(stands_of(trajectory))
+            stands = stands_of(trajectory)
+            if stands.integrity == "fail" and not self._failed_integrity:
+                lost(Loss(row.attempt, "trajectory", FAILED_INTEGRITY))
+                continue
+            self.stands.append(stands)
             if self._progress is not None:
                 self._progress(len(self.stands))
             yield trajectory
