@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 LOCAL := $(VENV)/.local-model
 
-.PHONY: help setup demo test quick bench fuzz lint docs clean
+.PHONY: help setup demo test quick bench fuzz campaign lint docs clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -47,6 +47,14 @@ fuzz: setup ## fuzz what the gateway reads of strangers, FUZZ_S seconds a target
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet 'atheris>=3.0'
 	@for target in anthropic-messages openai-responses gemini openai-chat chat-stream message-stream; do \
 		$(BIN)/python -m tests.fuzz.gateway $$target -max_total_time=$(FUZZ_S) || exit 1; done
+
+CAMPAIGN := tests/adversary/results/campaign.json
+SEED ?= 0
+COUNT ?= 2000
+DEMO_TASKS ?= .assay/demo-tasks-0-24
+campaign: setup ## attack the verifiers whole: every script, COUNT composed ones by SEED, the demo's tasks where made
+	@$(BIN)/python -m tests.adversary --scripts --layers --seed $(SEED) --count $(COUNT) --out $(CAMPAIGN) \
+		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*)
 
 docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
 	@$(BIN)/python scripts/make_reference.py

@@ -16,6 +16,7 @@ import msgspec
 
 from assay.code.batches import Job, JobResult, RunOutcome
 from assay.code.source import SourceError, equivalent
+from assay.verify.separation_plan import SeparationPlan
 
 from ._candidates import Candidate
 from ._parts import MOST_PARTS, causes_of, separate, single_hunks, with_constant
@@ -23,7 +24,7 @@ from ._reference import outcomes
 from ._split import Split, Unsplittable, split
 from .config import SynthesisConfig
 
-__all__ = ["GATES", "Journal", "Outcome", "Runner", "judge", "plain"]
+__all__ = ["GATES", "Given", "Journal", "Outcome", "Runner", "all_pass", "cpu_limit", "judge", "plain", "unbroken"]
 
 GATES: dict[str, str] = {
     "history": "the commit changes program files that were there before, and tests with them, and is no sweep",
@@ -40,6 +41,7 @@ GATES: dict[str, str] = {
     "constant": "a function that gives True, None, or what equals anything, whatever it is asked, makes a test fail",
     "split": "a failing part can be shown and another one hidden",
     "visible": "what is shown fails, for the same reason, where the agent will run it",
+    "separate": "of the tests that decide, enough can be judged apart from what an agent writes",
     "judged": "the task's own check passes on the unbroken tree",
     "duplicate": "no kept task has the same functions, operators and failing tests",
     "quota": "its function has not been used often enough already",
@@ -73,6 +75,10 @@ class Outcome(msgspec.Struct, frozen=True):
     """How the visible tests fail."""
     causes: dict[str, tuple[str, ...]] = {}
     """Failing test to the parts of the change that it fails of, where the change has several (see `_parts`)."""
+    plan: SeparationPlan | None = None
+    """How the failing tests are judged apart from what an agent writes; None where that was not looked at."""
+    apart: tuple[str, ...] = ()
+    """The failing tests that are judged apart, sorted."""
 
 
 class Runner(Protocol):
@@ -113,6 +119,16 @@ class Journal:
                 file.write(b"\n".join(msgspec.json.encode(o) for o in outcomes_))
 
 
+class Separator(Protocol):
+    """The gate that plans how tests are judged apart."""
+
+    async def judge(
+        self, given: Given, alive: Sequence[Candidate], outcomes: Mapping[str, Outcome], splits: Mapping[str, Split]
+    ) -> dict[str, Outcome]:
+        """Returns the outcomes with a plan each, or as ended at this gate."""
+        ...
+
+
 class Given(NamedTuple):
     """What does not change from candidate to candidate."""
 
@@ -121,6 +137,8 @@ class Given(NamedTuple):
     config: SynthesisConfig
     objection: Callable[[Candidate, Outcome], Awaitable[str]]
     """Why a task's own check does not pass on the unbroken tree; empty where it does."""
+    separation: Separator | None = None
+    """Plans how tests are judged apart; None: that is not looked at."""
 
 
 async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> list[Outcome]:
@@ -153,6 +171,9 @@ async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> 
     once_more = [msgspec.structs.replace(j, tests=splits[j.id].visible) for j in seen if ended[j.id].gate == "kept"]
     for digest, result in (await laboratory.run(once_more, repetition=0)).items():
         ended[digest] = _by_second_look(ended[digest], result)
+    if given.separation is not None:
+        ended |= await given.separation.judge(given, alive, ended, splits)
+        alive = [c for c in alive if ended[c.digest].gate == "kept"]
     async with asyncio.TaskGroup() as group:
         for one in alive:
             group.create_task(_by_judge(given, one, ended))
@@ -164,12 +185,12 @@ async def _by_parts(given: Given, one: Candidate, facts: Outcome, laboratory: Ru
     if one.kind != "combination":
         return None
     right, jobs = {path: unbroken(given, one, path) for path in one.changes}, []
-    tests, limit = (*sorted(facts.flipped), *facts.passing), _limit(given, one)
+    tests, limit = (*sorted(facts.flipped), *facts.passing), cpu_limit(given, one)
     for number, part in enumerate(single_hunks(right, one.changes)):
         jobs.append(Job(f"{one.digest} {number}", tests, write={**one.base, **part}, cpu_s=limit))
     done = await laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
-        if _all_pass(tests, result):
+        if all_pass(tests, result):
             return Outcome(one.digest, "needed", f"change {number + 1} of {len(jobs)} is noticed by no deciding test")
     return None
 
@@ -183,7 +204,7 @@ async def _by_constants(
     done = await laboratory.run(list(changed.values()), repetition=0)
     found: dict[str, Outcome] = {}
     for (digest, constant), job in changed.items():
-        if _all_pass(job.tests, done[job.id]):
+        if all_pass(job.tests, done[job.id]):
             reason = f"{constant} in place of every answer of what is changed passes every test"
             found.setdefault(digest, Outcome(digest, "constant", reason))
     return found
@@ -199,10 +220,10 @@ def _constant_job(given: Given, one: Candidate, facts: Outcome, constant: str) -
             texts[path] = with_constant(texts[path], name, CONSTANTS[constant])
     tests = (*sorted(facts.flipped), *facts.passing)
     write = {**one.base, **texts}
-    return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=_limit(given, one)) if texts != right else None
+    return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(given, one)) if texts != right else None
 
 
-def _all_pass(tests: Sequence[str], result: JobResult) -> bool:
+def all_pass(tests: Sequence[str], result: JobResult) -> bool:
     now = outcomes(result.tests)
     return result.ended == "done" and all(test in now and now[test].outcome == "passed" for test in tests)
 
@@ -212,7 +233,7 @@ async def _with_causes(given: Given, one: Candidate, facts: Outcome, laboratory:
     if one.kind != "commit" or len(facts.flipped) < 2:
         return facts
     parts = separate({path: unbroken(given, one, path) for path in one.changes}, one.changes)
-    tests, limit = tuple(sorted(facts.flipped)), _limit(given, one)
+    tests, limit = tuple(sorted(facts.flipped)), cpu_limit(given, one)
     if len(parts) > MOST_PARTS:
         # Not taken apart: each test may fail of something else.
         return msgspec.structs.replace(facts, causes={test: (test,) for test in tests})
@@ -273,11 +294,11 @@ def _copies(given: Given, one: Candidate, path: str) -> Iterator[str]:
 
 
 async def _run(given: Given, alive: Sequence[Candidate], laboratory: Runner, repetition: int) -> dict[str, JobResult]:
-    jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=_limit(given, c)) for c in alive]
+    jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=cpu_limit(given, c)) for c in alive]
     return await laboratory.run(jobs, repetition=repetition)
 
 
-def _limit(given: Given, one: Candidate) -> float:
+def cpu_limit(given: Given, one: Candidate) -> float:
     """CPU seconds for a candidate's tests: far more than they take unbroken, so that an endless loop is soon over."""
     return min(given.config.run_cpu_s, 3.0 + sum(_passing(given, one).get(test, 0.0) for test in one.tests) / 100)
 
@@ -326,7 +347,7 @@ def _visible_job(given: Given, one: Candidate, facts: Outcome, parts: Split) -> 
         (*parts.visible, *kept),
         write={**one.base, **one.changes, **parts.texts},
         explain=True,
-        cpu_s=_limit(given, one) + 3.0,
+        cpu_s=cpu_limit(given, one) + 3.0,
     )
 
 

@@ -7,8 +7,10 @@ tree, at `/workspace`, as the agent will run them and, with the hidden ones put 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -16,15 +18,17 @@ from typing import NamedTuple, Self
 import msgspec
 
 from assay.code.batches import Batch, Job, JobResult, read_reply, write_request
-from assay.environments.interface import Backend, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
+from assay.environments.interface import Backend, Image, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
 from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
+from assay.records import digest_record
 
 from ._tree import SourceTree
 
 __all__ = ["WORKSPACE", "Laboratory", "write_tree"]
 
 WORKSPACE = "/workspace"
+PROGRAMS = "/tmp/programs"
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
 
@@ -109,25 +113,78 @@ class Laboratory:
             mounts=(self._layer.mount(),),
         )
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+    @property
+    def backend(self) -> Backend:
+        """What opens the sandboxes."""
+        return self._backend
+
+    @contextlib.asynccontextmanager
+    async def image_of(self, texts: Mapping[str, str]) -> AsyncIterator[Image]:
+        """Makes an image of the tree with some other texts, as a task's own: nothing has run in it.
+
+        Args:
+            texts: By path in the tree. A file of the tree cannot be left out.
+        """
+        source, top = Path(self._host.name) / "source", Path(tempfile.mkdtemp(dir=self._host.name))
+        layers = (top / "tree" / WORKSPACE.strip("/"), top / "other" / WORKSPACE.strip("/"))
+        files = {path: text.encode() for path, text in texts.items()}
+        try:
+            await asyncio.to_thread(shutil.copytree, source, layers[0])
+            await asyncio.to_thread(write_tree, files, layers[1])
+            await asyncio.to_thread(_open_folders, top)
+            digest = digest_record(["tree", self._tree.digest, dict(sorted(texts.items()))])
+            yield Image(layers=tuple(str(layer.parent) for layer in layers), digest=digest)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, top, ignore_errors=True)
+
+    async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool = False) -> dict[str, JobResult]:
         """Runs jobs, spread over the sandboxes; a job whose runner broke comes back as `died`.
 
         Args:
             jobs: Their tests and files are named as in the tree.
             repetition: Seeds hashing and `random`, so that what depends on them shows.
+            warm: The jobs differ in what they write alone: their tests are collected once.
         """
         found: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
             for chunk in _chunks(jobs, self._places):
-                group.create_task(self._run_chunk(chunk, repetition, found))
+                group.create_task(self._run_chunk(chunk, repetition, found, warm=warm))
         return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
-    async def _run_chunk(self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult]) -> None:
+    async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float) -> bytes:
+        """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`.
+
+        Args:
+            programs: Files that are laid into one folder; the first one is started.
+            request: What it reads.
+            wall_s: Seconds after which it is ended.
+
+        Returns:
+            What it wrote before its end; empty where it wrote nothing.
+        """
+        workspace = await self._idle.get()
+        try:
+            for program in programs:
+                await workspace.write(f"{PROGRAMS}/{program.name}", program.read_bytes())
+            await workspace.write(f"{PROGRAMS}/request.json", request)
+            command = [PYTHON, f"{PROGRAMS}/{programs[0].name}", f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json"]
+            await workspace.exec(command, env={"PYTHONHASHSEED": "0"}, timeout_s=wall_s)
+            await workspace.kill_all()
+            return await workspace.read(f"{PROGRAMS}/reply.json")
+        except (OSError, ValueError):
+            return b""
+        finally:
+            # The program may have been ended while files were changed.
+            self._idle.put_nowait(await self._afresh(workspace))
+
+    async def _run_chunk(
+        self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult], *, warm: bool
+    ) -> None:
         workspace, pending = await self._idle.get(), [chunk]
         try:
             while pending:
                 jobs = pending.pop(0)
-                done = await self._run_batch(workspace, jobs, repetition)
+                done = await self._run_batch(workspace, jobs, repetition, warm=warm)
                 found.update({result.id: _relative(result) for result in done.results})
                 missing = [job for job in jobs if job.id not in found]
                 if missing:
@@ -147,7 +204,7 @@ class Laboratory:
         self._open = [fresh if one is workspace else one for one in self._open]
         return fresh
 
-    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int) -> _Done:
+    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int, *, warm: bool) -> _Done:
         packages = tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages)
         batch = Batch(
             jobs=tuple(_placed(job) for job in chunk),
@@ -156,6 +213,7 @@ class Laboratory:
             preload=self._tree.import_names,
             cover=packages,
             seed=repetition,
+            warm=warm,
         )
         await workspace.exec(["rm", "-rf", "/tmp/reply.json"])
         await workspace.write("/tmp/runner.py", FORKED_TESTS.read_bytes())
@@ -168,6 +226,12 @@ class Laboratory:
             return _Done(read_reply(await workspace.read("/tmp/reply.json")), f"{_NO_REPLY} {result.exit_code}")
         except (OSError, ValueError) as exc:
             return _Done((), f"{_NO_REPLY} {result.exit_code}: {exc}; {result.stderr[-300:]}")
+
+
+def _open_folders(top: Path) -> None:
+    """Makes folders readable for the sandbox's user, whatever the host's mask."""
+    for folder in (top, *(path for path in top.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
 
 
 def _chunks(jobs: Sequence[Job], places: int) -> Iterable[Sequence[Job]]:

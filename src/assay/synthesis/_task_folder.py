@@ -16,18 +16,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+import msgspec
+
 from assay.code.batches import RunOutcome
 from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
 from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft, write_task
+from assay.verify.calls import ReferenceFix
+from assay.verify.separation_plan import PLAN_PATH, encode_plan
 
 from ._candidates import Candidate
 from ._gates import Outcome, plain
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["Shared", "TaskParts", "check_of", "pack", "task_id", "write_folder"]
+__all__ = ["Shared", "TaskParts", "check_of", "pack", "spans_to_fix", "task_id", "write_folder"]
 
 TIMEOUT_S = 600.0
 # The host tools are every task's base: what the host's own Python has installed may be the package under task. Always
@@ -136,6 +140,8 @@ def write_folder(out: Path, shared: Shared, parts: TaskParts) -> str:
         "tests/test.sh": _TEST.format(paths=paths),
         "tests/deciding.txt": "".join(f"{test}\n" for test in deciding),
     }
+    if outcome.plan is not None:
+        files[PLAN_PATH] = encode_plan(outcome.plan)
     for path in {*tree.files, *one.base} - shared.held:
         broken = _broken(tree, parts, path)
         if broken is not None:
@@ -158,17 +164,23 @@ def _broken(tree: SourceTree, parts: TaskParts, path: str) -> str | bytes | None
 
 
 def _fixes(tree: SourceTree, one: Candidate) -> list[dict[str, object]]:
-    fixes: list[dict[str, object]] = []
-    for path, broken in sorted(one.changes.items()):
-        known = _right(tree, one, path)
-        right = known if isinstance(known, str) else known.decode()
+    known = {path: _right(tree, one, path) for path in one.changes}
+    right = {path: text if isinstance(text, str) else text.decode() for path, text in known.items()}
+    return [msgspec.to_builtins(fix) for fix in spans_to_fix(right, one.changes)]
+
+
+def spans_to_fix(right_texts: Mapping[str, str], broken_texts: Mapping[str, str]) -> tuple[ReferenceFix, ...]:
+    """Returns the one span of each broken file that the reference replaces, by path."""
+    fixes = []
+    for path, broken in sorted(broken_texts.items()):
+        right = right_texts[path]
         start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
         tail = 0
         while tail < min(len(broken), len(right)) - start and broken[-1 - tail] == right[-1 - tail]:
             tail += 1
         cut = slice(start, len(broken) - tail), slice(start, len(right) - tail)
-        fixes.append({"path": path, "start": start, "broken": broken[cut[0]], "right": right[cut[1]]})
-    return fixes
+        fixes.append(ReferenceFix(path, start, broken[cut[0]], right[cut[1]]))
+    return tuple(fixes)
 
 
 def _config(tree: SourceTree, identity: str) -> HarborTask:
@@ -183,6 +195,9 @@ def _config(tree: SourceTree, identity: str) -> HarborTask:
 def check_of(tree: SourceTree, one: Candidate, outcome: Outcome, cases: Mapping[str, tuple[str, ...]]) -> CheckTable:
     """The check that judges the task: the failing tests must pass, those that pass must go on passing.
 
+    Where some failing tests are judged apart, those alone are `expected`: the grade of the verdict is theirs. The other
+    ones are among `also`, and must pass as well.
+
     Args:
         tree: Where the tests are from.
         one: The candidate; its own cases, where it has any, go before `cases`.
@@ -191,13 +206,15 @@ def check_of(tree: SourceTree, one: Candidate, outcome: Outcome, cases: Mapping[
     """
     cases = one.cases or cases
     files = sorted({test.partition("::")[0] for test in (*outcome.flipped, *outcome.passing)})
+    expected = outcome.apart or tuple(sorted(outcome.flipped))
+    also = {*outcome.flipped, *outcome.passing} - set(expected)
     return CheckTable(
         name="tests",
         kind="pytest",
         parameters={
             "tests": [{"source": f"tests/files/{path}", "target": path} for path in files],
-            "expected": [case for test in sorted(outcome.flipped) for case in cases[test]],
-            "also": [case for test in sorted(outcome.passing) for case in cases[test]],
+            "expected": [case for test in expected for case in cases[test]],
+            "also": [case for test in sorted(also) for case in cases[test]],
             "roots": list(tree.roots),
             "timeout_s": 120.0,
         },

@@ -46,6 +46,13 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """A function that more tests than this run is too central to break."""
     per_function: int = 3
     """At most so many kept tasks of each kind on one function."""
+    separation: Literal["required", "recorded", "off"] = "required"
+    """`required`: a candidate is kept only where deciding tests that are hidden can be judged apart from what an agent
+    writes; `recorded`: the task says how, and is kept in any case; `off`: it is not looked at."""
+    separation_mutants: int = 20
+    """Mutants of the reference on which a test must end in the same way, judged apart and in one process."""
+    separation_calls: bool = False
+    """Where splicing carries no hidden test, try to judge by calls on fresh inputs; takes minutes a candidate."""
     candidates: int = 0
     """At most so many candidates are tried; 0: forty for each task wanted."""
 
@@ -55,7 +62,7 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             if getattr(self, name) < 1:
                 message = f"{name} is {getattr(self, name)}: it must be at least 1"
                 raise UserError(message)
-        for name in ("test_files", "candidates", "run_cpu_s", "test_cpu_s", "file_calls"):
+        for name in ("test_files", "candidates", "run_cpu_s", "test_cpu_s", "file_calls", "separation_mutants"):
             if getattr(self, name) < 0:
                 message = f"{name} is {getattr(self, name)}: it must be 0 or more"
                 raise UserError(message)

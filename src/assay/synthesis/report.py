@@ -16,7 +16,7 @@ from ._reference import Reference
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["GateRow", "ManifestEntry", "SynthesisReport", "difficulty", "gate_table"]
+__all__ = ["GateRow", "ManifestEntry", "SynthesisReport", "difficulty", "gate_table", "methods_of"]
 
 
 class GateRow(msgspec.Struct, frozen=True):
@@ -52,6 +52,8 @@ class ManifestEntry(msgspec.Struct, frozen=True):
     split: str
     """`tests`, or `cut` for a reproduction."""
     difficulty: dict[str, float]
+    separation: dict[str, int] = {}
+    """Method of judging to the number of failing cases that it carries; empty where that was not looked at."""
 
 
 class SynthesisReport(msgspec.Struct, frozen=True):
@@ -72,6 +74,14 @@ class SynthesisReport(msgspec.Struct, frozen=True):
     """Test files and tests that were not used, with the reason."""
     tasks: tuple[ManifestEntry, ...]
 
+    @property
+    def separation(self) -> dict[str, int]:
+        """Returns, over all kept tasks, how many failing cases each method of judging carries."""
+        counts: Counter[str] = Counter()
+        for task in self.tasks:
+            counts.update(task.separation)
+        return dict(sorted(counts.items()))
+
     def markdown(self) -> str:
         """The gate table for documents."""
         kinds = sorted({kind for row in self.table for kind in row.ended})
@@ -81,6 +91,12 @@ class SynthesisReport(msgspec.Struct, frozen=True):
             for r in self.table
         ]
         return head + "".join(lines)
+
+
+def methods_of(outcome: Outcome) -> dict[str, int]:
+    """Returns how many cases of the failing tests each method of judging carries."""
+    tests = outcome.plan.tests if outcome.plan is not None else ()
+    return dict(sorted(Counter(test.method for test in tests).items()))
 
 
 def gate_table(ended: Iterable[tuple[Candidate, Outcome]]) -> tuple[GateRow, ...]:

@@ -30,10 +30,11 @@ from ._history import commit_candidates
 from ._judged import Judge
 from ._laboratory import Laboratory
 from ._reference import Reference, chosen_tests, measure
+from ._separation_gate import SeparationGate
 from ._task_folder import Shared, TaskParts, pack, task_id, write_folder
 from ._tree import SourceTree, load_source
 from .config import SynthesisConfig
-from .report import ManifestEntry, SynthesisReport, difficulty, gate_table
+from .report import ManifestEntry, SynthesisReport, difficulty, gate_table, methods_of
 
 __all__ = ["Progress", "synthesise"]
 
@@ -90,7 +91,10 @@ async def synthesise(
         history = await commit_candidates(tree, laboratory, backend, config, kept_in / "history.jsonl")
         stream = chain(history.candidates, candidates(tree, reference, config))
         async with Judge(tree, reference.cases, laboratory, backend, config.concurrency) as checking:
-            given = Given(tree.files, reference.passing, config, checking.objection)
+            separation = None
+            if config.separation != "off":
+                separation = SeparationGate(tree, reference.cases, laboratory, config.separation_mutants)
+            given = Given(tree.files, reference.passing, config, checking.objection, separation)
             kept = await _judge_all(given, stream, laboratory, journal, tell)
     tell("writing the tasks", 0, len(kept.tasks))
     kept.ended[:0] = history.ended
@@ -112,7 +116,7 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer,
 
 def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
-    return digest_record([9, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+    return digest_record([10, tree.digest, layer.digest, decides]).partition(":")[2][:32]
 
 
 async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
@@ -254,6 +258,7 @@ def _entry(tree: SourceTree, reference: Reference, parts: TaskParts, digest: str
         visible=parted.visible,
         hidden=parted.hidden,
         also=outcome.passing,
+        separation=methods_of(outcome),
         split=parted.how,
         difficulty=difficulty(tree, reference, one, outcome, parted),
     )

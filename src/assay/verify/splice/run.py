@@ -23,10 +23,18 @@ from assay.verify._evidence import Cited
 from assay.verify._staging import stage
 from assay.verify.interface import CheckInput
 from assay.verify.sanitise import GUARD, HOME, PYTHON, Findings, Undoing, clean, left_running, opened, verifier_spec
-from assay.verify.script import recorded
+from assay.verify.separation import graded
 from assay.verify.separation_plan import SeparationPlan, TestPlan
 
-__all__ = ["PROGRAMS", "NotJoinable", "SplicedRun", "compare_collection", "configure_splice", "run_spliced"]
+__all__ = [
+    "PROGRAMS",
+    "NotJoinable",
+    "SpliceRequest",
+    "SplicedRun",
+    "compare_collection",
+    "configure_splice",
+    "run_spliced",
+]
 
 PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
@@ -65,30 +73,31 @@ class SplicedRun(NamedTuple):
         refusals = self.report.get("refusals", []) if self.report else []
         return tuple(sorted({names[one["why"]] for one in refusals if one["why"] in names}))
 
-    def problems(self, plan: SeparationPlan, tests: Sequence[TestPlan]) -> tuple[str, ...]:
-        """Returns why the run cannot be taken for what the plan recorded."""
+    def require_planned(self, plan: SeparationPlan, tests: Sequence[TestPlan]) -> None:
+        """Raises `VerifierError` where the judge did something else than the plan recorded.
+
+        Nothing of the agent's is in the judge's sandbox: the plan, the image or the machine is at fault.
+        """
         if self.report is None:
-            return ()
-        other = compare_collection(plan, tests, self.report)
+            return
         calls = self.report.get("calls", {})
         passed = {test["id"] for test in self.report["tests"] if test["status"] == "passed"}
-        silent = [test.id for test in tests if test.id in passed and not calls.get(test.id)]
-        unreached = (f"{silent[0]} passed without a call of what it judges",) if silent else ()
-        return (*((other,) if other else ()), *unreached)
+        silent = [f"{test.id} passed without a call" for test in tests if test.id in passed and not calls.get(test.id)]
+        unspliced = self.report.get("unspliced", [])
+        collected = compare_collection(plan, tests, self.report) if plan.collection else None
+        problems = [*unspliced, *([collected] if collected else []), *silent]
+        if problems:
+            message = f"the separation plan does not fit: {problems[0][:500]}"
+            raise VerifierError(message)
 
     def cite(self, cited: Cited) -> None:
-        """Adds what was run and what came of it to the evidence."""
+        """Adds what was run to the evidence."""
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
         cited.execution([PYTHON, f"{GUARD}/runner.py", "judge"], "", shown)
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
-        if self.report is not None:
-            names = ("problems", "broken_files", "skipped_files", "canaries", "exit", "order", "timed_out", "refusals")
-            extra = {name: self.report.get(name, []) for name in names}
-            extra["calls"] = sum(self.report.get("calls", {}).values())
-            cited.report(recorded(self.report), judged="from outside", **extra)
 
 
 def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[str, Any]:
@@ -105,42 +114,47 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
     }
 
 
-async def run_spliced(
-    given: CheckInput, mounts: Sequence[Mount], env: dict[str, str], configuration: dict[str, Any], undoing: Undoing
-) -> SplicedRun:
+class SpliceRequest(NamedTuple):
+    """One run of tests from outside."""
+
+    mounts: Sequence[Mount]
+    """The tests, for the judge alone."""
+    env: dict[str, str]
+    """The check's own variables, for both sides."""
+    configuration: dict[str, Any]
+    """The runner's, with `splice` from `configure_splice`."""
+    undoing: Undoing
+    """What the agent planted, undone in the worker's sandbox before anything runs there."""
+
+
+async def run_spliced(given: CheckInput, request: SpliceRequest, cited: Cited) -> SplicedRun:
     """Runs tests of method `splice` once.
 
     Args:
         given: What is judged.
-        mounts: The tests, for the judge alone.
-        env: The check's own variables, for both.
-        configuration: The runner's, with `splice` from `configure_splice`.
-        undoing: What the agent planted, undone in the worker's sandbox before anything runs there.
+        request: How.
+        cited: Where evidence goes.
 
     Raises:
         EnvironmentFailure: A sandbox failed; never the agent's failure.
         NotJoinable: A sandbox cannot be joined by pipes.
     """
     programs = Mount(str(stage(Path(__file__).parents[1] / "payload").path), PROGRAMS)
-    judge_spec = verifier_spec(given.spec, [*mounts, programs], env)
+    judge_spec = verifier_spec(given.spec, [*request.mounts, programs], request.env)
+    worker_spec = _worker_spec(given.spec, programs, request.env)
     async with (
         opened(given.backend, judge_spec) as judge,
-        opened(given.backend, _worker_spec(given.spec, programs, env), given.state) as worker,
+        opened(given.backend, worker_spec, given.state) as worker,
     ):
-        findings = await clean(worker, undoing)
-        await judge.write(CONFIGURATION, json.dumps(configuration).encode())
-        judged, answered = await _run_joined(judge, worker, configuration)
+        findings = await clean(worker, request.undoing)
+        cited.findings(findings)
+        await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())
+        judged, answered = await _run_joined(judge, worker, request.configuration)
         alive = () if judged.timed_out else await left_running(judge)
-    return SplicedRun(_report(judged), judged, answered, alive, findings, grade_of_sandboxes(judge, worker))
-
-
-def grade_of_sandboxes(judge: Workspace, worker: Workspace) -> Separation:
-    """Returns the grade of two sandboxes opened apart.
-
-    It reads which isolation was in force; what the launcher itself recorded of its namespaces takes its place.
-    """
-    isolated = ("namespaces", "bubblewrap", "docker", "podman")
-    return "separate" if judge.isolation.name in isolated and worker.isolation.name in isolated else "unknown"
+        grade = await graded(cited, judge, [worker], image=given.spec.image.digest, pipes=2)
+    run = SplicedRun(_report(judged), judged, answered, alive, findings, grade)
+    run.cite(cited)
+    return run
 
 
 def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> WorkspaceSpec:
@@ -194,8 +208,6 @@ def compare_collection(plan: SeparationPlan, tests: Sequence[TestPlan], report: 
     """Returns how what was collected differs from what the plan recorded; None where it does not."""
     wanted = {test.id for test in tests}
     recorded = [item for item in plan.collection if item.id in wanted]
-    if not plan.collection:
-        return None
     found = report.get("items", [])
     for expected, item in zip(recorded, found, strict=False):
         if (expected.id, list(expected.marks), expected.parameters) != (item["id"], item["marks"], item["parameters"]):

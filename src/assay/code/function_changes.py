@@ -1,0 +1,85 @@
+"""Compares two versions of a program file: which functions differ, and does anything else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .source import SourceError, parse_tree
+
+__all__ = ["ChangedFunction", "FunctionChanges", "compare_functions"]
+
+AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class ChangedFunction(NamedTuple):
+    """A function at the top level of a module or of a class, as in the first version."""
+
+    name: str
+    """Qualified within the module."""
+    line: int
+    """Of the first decorator, or of `def`."""
+
+    @property
+    def last_name(self) -> str:
+        """Returns the name without its class."""
+        return self.name.rpartition(".")[2].partition("#")[0]
+
+
+class FunctionChanges(NamedTuple):
+    """How one version differs from another."""
+
+    functions: tuple[ChangedFunction, ...]
+    """What differs inside; a function that the second version lacks is one, too."""
+    outside: bool
+    """Something differs outside of function bodies: a signature, a decorator, a class, a constant, a new function."""
+
+
+def compare_functions(first: str, second: str) -> FunctionChanges:
+    """Compares two texts by their syntax; comments and layout do not count.
+
+    Raises:
+        SourceError: One of them is no program.
+    """
+    try:
+        one, two = parse_tree(first), parse_tree(second)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        message = f"cannot be parsed: {exc}"
+        raise SourceError(message) from exc
+    before, after = dict(_top_functions(one)), dict(_top_functions(two))
+    changed = [
+        ChangedFunction(name, min([node.lineno, *(d.lineno for d in node.decorator_list)]))
+        for name, node in before.items()
+        if name not in after or ast.dump(node) != ast.dump(after[name])
+    ]
+    return FunctionChanges(tuple(changed), ast.dump(_Skeleton().visit(one)) != ast.dump(_Skeleton().visit(two)))
+
+
+def _top_functions(tree: ast.Module) -> Iterator[tuple[str, AnyFunction]]:
+    """Yields functions with their qualified names; of two with one name (a property and its setter) both."""
+    pending: list[tuple[ast.AST, str]] = [(tree, "")]
+    seen: dict[str, int] = {}
+    while pending:
+        node, prefix = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, AnyFunction):
+                name = prefix + child.name
+                seen[name] = seen.get(name, 0) + 1
+                yield name if seen[name] == 1 else f"{name}#{seen[name]}", child
+            elif isinstance(child, ast.ClassDef):
+                pending.append((child, f"{prefix}{child.name}."))
+            elif not isinstance(child, ast.expr):
+                pending.append((child, prefix))
+
+
+class _Skeleton(ast.NodeTransformer):
+    """Empties the bodies of functions."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = [ast.Pass()]
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        node.body = [ast.Pass()]
+        return node

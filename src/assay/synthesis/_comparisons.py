@@ -1,0 +1,40 @@
+"""Reads a test's text: does one comparison call the same functions on both of its sides?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from assay.code.source import parse_tree
+
+__all__ = ["compared_calls"]
+
+
+def compared_calls(text: str, names: Collection[str], lines: Collection[int]) -> bool:
+    """Returns True where a comparison on one of some lines calls functions of some names on both sides.
+
+    Args:
+        text: A file of tests.
+        names: Last parts of the functions' names.
+        lines: Where the functions are known to be called from.
+    """
+    try:
+        tree = parse_tree(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return True
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare) or not set(range(node.lineno, (node.end_lineno or 0) + 1)) & set(lines):
+            continue
+        sides = [_calls_any(side, names) for side in (node.left, *node.comparators)]
+        if sum(sides) > 1:
+            return True
+    return False
+
+
+def _calls_any(side: ast.expr, names: Collection[str]) -> bool:
+    for node in ast.walk(side):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            return True
+        if isinstance(node, ast.Name) and node.id in names:
+            return True
+    return False

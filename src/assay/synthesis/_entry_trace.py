@@ -1,0 +1,152 @@
+"""Traces the deciding tests of candidates: through which entry points they reach what is changed, and with what.
+
+The program that does it is `payload/entry_trace.py`; this module asks and reads. Everything in a reply was written in
+reach of the package's code: it chooses among methods of judging, each of which is proven before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.code.function_changes import FunctionChanges, compare_functions
+from assay.code.source import SourceError
+from assay.environments.payload import FORKED_TESTS
+
+from ._laboratory import WORKSPACE, Laboratory
+from ._tree import SourceTree
+
+__all__ = ["EntryCalls", "TraceJob", "TraceResult", "TracedTest", "ValueKinds", "changes_of", "trace_entries"]
+
+PAYLOAD = Path(__file__).with_name("payload")
+TRACER = tuple(PAYLOAD / f"{name}.py" for name in ("entry_trace", "entry_records", "package_functions", "value_shapes"))
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+
+
+class ValueKinds(msgspec.Struct, frozen=True):
+    """The kinds of things that some values hold."""
+
+    types: tuple[str, ...] = ()
+    classes: dict[str, tuple[str, ...]] = {}
+    """Class of the package, as `module:name`, to the fields that instances store."""
+    callbacks: int = 0
+    iterators: int = 0
+    opaque: tuple[str, ...] = ()
+    """Types of another origin."""
+
+
+class EntryCalls(msgspec.Struct, frozen=True):
+    """The calls that one test makes of one entry point, as `payload/entry_records.py` describes them."""
+
+    calls: int
+    reaching: int
+    compared: int
+    answers: dict[str, int]
+    changes: tuple[tuple[str, tuple[str, ...]], ...]
+    lines: tuple[int, ...]
+    arguments: ValueKinds
+    results: ValueKinds
+
+    @property
+    def is_one_bit(self) -> bool:
+        """Returns True where no call gave more than True, False, None or an exception, and none changed anything."""
+        plain = all(kind in ("bool", "NoneType") or kind.startswith("raise ") for kind in self.answers)
+        return plain and not self.changes and "generator" not in self.answers
+
+
+class TracedTest(msgspec.Struct, frozen=True):
+    """One case of a test."""
+
+    entries: tuple[str, ...] = ()
+    """As `module:qualified.name`."""
+    problems: tuple[str, ...] = ()
+    outcome: str = ""
+    uses: dict[str, EntryCalls] = {}
+    outside: tuple[tuple[str, str, int], ...] = ()
+    """Functions of the package that ran outside of entry points: file, qualified name, first line."""
+    inside: tuple[tuple[str, str, int], ...] = ()
+
+
+class TraceResult(msgspec.Struct, frozen=True):
+    """One candidate's tests."""
+
+    id: str
+    ended: Literal["done", "time", "died"] = "died"
+    problems: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    entries: dict[str, str] = {}
+    """Entry point to how it is bound."""
+    tests: dict[str, TracedTest] = {}
+    """Case to what it did."""
+
+
+class TraceJob(NamedTuple):
+    """What is to be traced; names are relative to the tree."""
+
+    id: str
+    tests: tuple[str, ...]
+    write: Mapping[str, str | None]
+    """Texts of the unbroken version, where they differ from the tree's."""
+    changed: Mapping[str, FunctionChanges]
+    """File to what is changed in it."""
+    cpu_s: float
+
+
+def changes_of(right: Mapping[str, str], broken: Mapping[str, str]) -> dict[str, FunctionChanges] | None:
+    """Returns for each changed file which functions differ; None where a text is no program."""
+    try:
+        return {path: compare_functions(right[path], broken[path]) for path in sorted(broken)}
+    except SourceError:
+        return None
+
+
+async def trace_entries(laboratory: Laboratory, tree: SourceTree, jobs: Sequence[TraceJob]) -> dict[str, TraceResult]:
+    """Traces jobs, one after another; a job that gave no reply is `died`."""
+    if not jobs:
+        return {}
+    request = {**batch_of(tree), "jobs": [_request(job) for job in jobs]}
+    wall_s = 120.0 + sum(30 * job.cpu_s for job in jobs)
+    programs = (*TRACER, FORKED_TESTS)
+    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s)
+    known = {result.id: result for result in read_results(reply)}
+    return {job.id: known.get(job.id) or TraceResult(job.id) for job in jobs}
+
+
+def batch_of(tree: SourceTree) -> dict[str, Any]:
+    """Returns what all programs of the payload are told of a tree."""
+    return {
+        "root": WORKSPACE,
+        "paths": [f"{WORKSPACE}/{root}".removesuffix("/.") for root in tree.roots],
+        "modules": [f"{WORKSPACE}/{path}" for path in tree.modules],
+        "preload": list(tree.import_names),
+        "seed": 0,
+    }
+
+
+def _request(job: TraceJob) -> dict[str, Any]:
+    changed = [
+        [f"{WORKSPACE}/{path}", one.last_name, one.line]
+        for path, changes in sorted(job.changed.items())
+        for one in changes.functions
+    ]
+    return {
+        "id": job.id,
+        "tests": [f"{WORKSPACE}/{test}" for test in job.tests],
+        "write": {f"{WORKSPACE}/{path}": text for path, text in job.write.items()},
+        "changed": changed,
+        "cpu_s": job.cpu_s,
+    }
+
+
+def read_results(reply: bytes) -> tuple[TraceResult, ...]:
+    """Returns the results of a reply; none where it is no reply of the program, or too large."""
+    if len(reply) > MAX_REPLY_BYTES:
+        return ()
+    decoder = msgspec.json.Decoder(TraceResult)
+    try:
+        return tuple(decoder.decode(line) for line in reply.splitlines() if line.strip())
+    except (msgspec.MsgspecError, RecursionError):
+        return ()

@@ -1,0 +1,121 @@
+"""Asks which deciding tests pass while nothing is repaired and the entry points, or functions below them, lie.
+
+The program is `payload/entry_lies.py`. A test that passes under one lie cannot be judged by splicing: a worker that
+holds no code, or a package that is edited to lie, would satisfy it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.environments.payload import FORKED_TESTS
+
+from ._entry_trace import MAX_REPLY_BYTES, PAYLOAD, TRACER, TracedTest, batch_of
+from ._laboratory import WORKSPACE, Laboratory
+from ._tree import SourceTree
+
+__all__ = ["LieJob", "LieResult", "lies_of", "tell_lies"]
+
+LIARS = tuple(PAYLOAD / f"{name}.py" for name in ("entry_lies", "false_answers"))
+ANSWERS = (
+    "unrepaired", "None", "True", "False", "0", "1", "empty text", "empty list", "empty dict", "empty tuple",
+    "empty set", "first argument", "second argument", "last value sent", "first answer again", "plausible value",
+    "flipped", "bent", "arguments emptied", "emptied answer",
+)  # fmt: skip
+"""Names in the table of `payload/false_answers.py`."""
+EDIT_ANSWERS = ("None", "True", "first argument")
+MOST_EDITS = 8
+"""Functions of the package that are edited to lie, drawn by a seed from those that run during a task's tests."""
+MOST_EXCEPTIONS = 3
+
+
+class LieJob(NamedTuple):
+    """The tests of one candidate that are to be lied to; names are relative to the tree."""
+
+    id: str
+    write: Mapping[str, str | None]
+    """Texts of the unrepaired version, where they differ from the tree's."""
+    tests: Mapping[str, TracedTest]
+    """Case to what it does with the reference."""
+    changed: frozenset[tuple[str, str]]
+    """File and name of what the task changes: an edit there may repair it."""
+    cpu_s: float
+
+
+class LieResult(msgspec.Struct, frozen=True):
+    """Which tests passed under which lie."""
+
+    id: str
+    ended: str = "died"
+    passed: dict[str, tuple[str, ...] | None] = {}
+    """Lie to the tests that passed under it; None where its run had no end."""
+
+    def passing_lies(self, test: str) -> tuple[str, ...]:
+        """Returns the lies under which a test passes; a lie whose run had no end counts."""
+        return tuple(lie for lie, passed in sorted(self.passed.items()) if passed is None or test in passed)
+
+
+def lies_of(job: LieJob) -> dict[str, Any]:
+    """Returns the lies of a job as the program reads them: answers of entry points, and edited functions."""
+    raised = sorted({kind for test in job.tests.values() for use in test.uses.values() for kind in use.answers})
+    exceptions = [kind for kind in raised if kind.startswith("raise ")][:MOST_EXCEPTIONS]
+    return {
+        "answers": [*ANSWERS, *exceptions],
+        "edits": [[path, name, line] for path, name, line in _edited(job)],
+        "edit_answers": list(EDIT_ANSWERS),
+    }
+
+
+def _edited(job: LieJob) -> Iterable[tuple[str, str, int]]:
+    """Returns functions that run inside of entry points; those that tests also call outside of them come first."""
+    own = {(f"{WORKSPACE}/{path}", name) for path, name in job.changed}
+    outside = {place for test in job.tests.values() for place in test.outside}
+    inside = {place for test in job.tests.values() for place in test.inside if place[:2] not in own}
+    drawn: list[tuple[str, str, int]] = []
+    for places in (sorted(inside & outside), sorted(inside - outside)):
+        left = MOST_EDITS - len(drawn)
+        drawn += places if len(places) <= left else random.Random(f"{job.id} edits").sample(places, left)
+    return sorted(drawn)
+
+
+async def tell_lies(laboratory: Laboratory, tree: SourceTree, jobs: Sequence[LieJob]) -> dict[str, LieResult]:
+    """Runs the jobs one after another; a job that gave no reply is `died`."""
+    if not jobs:
+        return {}
+    request = {**batch_of(tree), "jobs": [_request(job) for job in jobs]}
+    wall_s = 120.0 + sum(60 * job.cpu_s for job in jobs)
+    programs = (*LIARS, *TRACER, FORKED_TESTS)
+    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s)
+    known = {result.id: result for result in _read_results(reply)}
+    return {job.id: known.get(job.id) or LieResult(job.id) for job in jobs}
+
+
+def _request(job: LieJob) -> dict[str, Any]:
+    results: dict[str, set[str]] = {}
+    for test in job.tests.values():
+        for entry, use in test.uses.items():
+            results.setdefault(entry, set()).update(use.results.types)
+    return {
+        "id": job.id,
+        "tests": [f"{WORKSPACE}/{case}" for case in sorted(job.tests)],
+        "write": {f"{WORKSPACE}/{path}": text for path, text in job.write.items()},
+        "uses": {case: {e: use.changes for e, use in test.uses.items()} for case, test in job.tests.items()},
+        "results": {entry: sorted(types) for entry, types in results.items()},
+        "test_cpu_s": 1.0,
+        "cpu_s": job.cpu_s,
+        **lies_of(job),
+    }
+
+
+def _read_results(reply: bytes) -> tuple[LieResult, ...]:
+    if len(reply) > MAX_REPLY_BYTES:
+        return ()
+    decoder = msgspec.json.Decoder(LieResult)
+    try:
+        return tuple(decoder.decode(line) for line in reply.splitlines() if line.strip())
+    except (msgspec.MsgspecError, RecursionError):
+        return ()

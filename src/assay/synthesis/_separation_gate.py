@@ -1,0 +1,109 @@
+"""The gate `separate`: enough of a candidate's deciding tests can be judged apart from what an agent writes.
+
+The tests that are carried become those that must flip; other failing tests must pass, too, and count for no grade. At
+least one carried test is hidden from the agent, and of several changes each alone makes a carried test fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from assay.code.batches import Job
+from assay.verify.calls import CallRefusal
+from assay.verify.separation_plan import SeparationPlan
+
+from ._call_plans import CallQuestion, plan_calls
+from ._candidates import Candidate
+from ._entry_trace import changes_of
+from ._gates import Given, Outcome, all_pass, cpu_limit, unbroken
+from ._laboratory import Laboratory
+from ._parts import single_hunks
+from ._separation import Deciding, carried_tests, plan_separation
+from ._split import Split
+from ._tree import SourceTree
+
+__all__ = ["SeparationGate"]
+
+
+class SeparationGate:
+    """Plans how candidates are judged apart, and decides which of them are kept.
+
+    Args:
+        tree: The unbroken tree.
+        cases: Test to its cases.
+        laboratory: Where everything runs.
+        mutants: How many mutants of the reference a plan is proven on.
+    """
+
+    def __init__(
+        self, tree: SourceTree, cases: Mapping[str, tuple[str, ...]], laboratory: Laboratory, mutants: int
+    ) -> None:
+        self._tree = tree
+        self._cases = cases
+        self._laboratory = laboratory
+        self._mutants = mutants
+
+    async def judge(
+        self, given: Given, alive: Sequence[Candidate], outcomes: Mapping[str, Outcome], splits: Mapping[str, Split]
+    ) -> dict[str, Outcome]:
+        """Returns the outcomes with a plan each, or as ended at this gate where the configuration requires one."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                one.digest: group.create_task(self._judge(given, one, outcomes[one.digest], splits[one.digest]))
+                for one in alive
+            }
+        return {digest: task.result() for digest, task in tasks.items()}
+
+    async def _judge(self, given: Given, one: Candidate, outcome: Outcome, split: Split) -> Outcome:
+        cases = one.cases or self._cases
+        deciding = Deciding(
+            id=one.digest,
+            right={path: unbroken(given, one, path) for path in one.changes},
+            broken=one.changes,
+            base=one.base,
+            cases=tuple(case for test in sorted(outcome.flipped) for case in cases[test]),
+            cpu_s=cpu_limit(given, one),
+        )
+        plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
+        plan = plans[one.digest]
+        if given.config.separation_calls and not set(carried_tests(plan, cases, split.hidden)):
+            plan = await self._with_calls(deciding, plan)
+        carried = carried_tests(plan, cases, outcome.flipped)
+        planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
+        if given.config.separation != "required":
+            return planned
+        objection = await self._objection(given, one, planned, split)
+        return msgspec.structs.replace(planned, gate="separate", reason=objection) if objection else planned
+
+    async def _with_calls(self, deciding: Deciding, plan: SeparationPlan) -> SeparationPlan:
+        """Returns the plan with the tests that calls on fresh inputs carry; the plan itself where there are none."""
+        changes = changes_of(deciding.right, deciding.broken) or {}
+        cases = tuple(test.id for test in plan.of_method("in-process"))
+        question = CallQuestion(
+            deciding.id, deciding.right, deciding.broken, deciding.base, changes, cases, deciding.cpu_s
+        )
+        found = await plan_calls(self._laboratory, self._tree, question, self._mutants)
+        if isinstance(found, CallRefusal):
+            return plan
+        tests = tuple(
+            msgspec.structs.replace(test, method="calls") if test.id in found.tests else test for test in plan.tests
+        )
+        return msgspec.structs.replace(plan, tests=tests, calls=(msgspec.to_builtins(found),))
+
+    async def _objection(self, given: Given, one: Candidate, outcome: Outcome, split: Split) -> str:
+        if not set(outcome.apart) & set(split.hidden):
+            assert outcome.plan is not None
+            reasons = sorted({reason for test in outcome.plan.tests for reason in test.reasons})
+            return f"no hidden test is judged apart: {reasons[0] if reasons else 'all that are, are shown'}"
+        right = {path: unbroken(given, one, path) for path in one.changes}
+        parts = list(single_hunks(right, one.changes)) if one.kind == "combination" else []
+        jobs = [
+            Job(f"{one.digest} {number}", outcome.apart, write={**one.base, **part}, cpu_s=cpu_limit(given, one))
+            for number, part in enumerate(parts, 1)
+        ]
+        done = await self._laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
+        unnoticed = [number for number, job in enumerate(jobs, 1) if done and all_pass(outcome.apart, done[job.id])]
+        return f"change {unnoticed[0]} of {len(jobs)} is noticed by no test that is judged apart" if unnoticed else ""

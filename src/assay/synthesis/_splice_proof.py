@@ -1,0 +1,187 @@
+"""Proves a plan: spliced and plain runs of the tests must agree on the reference, the unrepaired state and mutants.
+
+The program is `payload/splice_proof.py`, with the verifier's own plugin, codec and worker. A test whose spliced outcome
+differs from its plain one on any version, or that no version reaches through a splice, is not carried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+import assay.verify.payload
+from assay.code.batches import Job
+from assay.code.function_changes import FunctionChanges
+from assay.code.operators import apply, find_sites
+from assay.code.source import SourceError, functions, parse
+from assay.environments.payload import FORKED_TESTS
+from assay.verify.separation_plan import CollectedTest, SeparationPlan
+from assay.verify.splice import configure_splice
+
+from ._entry_trace import MAX_REPLY_BYTES, PAYLOAD, TRACER, batch_of
+from ._laboratory import WORKSPACE, Laboratory
+from ._tree import SourceTree
+
+__all__ = ["ProofJob", "ProofResult", "mutants_of", "prove_splices"]
+
+_SPLICE = ("splice_plugin", "splice_client", "splice_codec", "splice_decoder", "splice_import", "splice_worker")
+_VERIFIER = Path(assay.verify.payload.__file__).parent
+PROVER = (PAYLOAD / "splice_proof.py", *(_VERIFIER / f"{name}.py" for name in _SPLICE))
+
+
+class ProofJob(NamedTuple):
+    """A plan that is to be proven; names are relative to the tree."""
+
+    id: str
+    plan: SeparationPlan
+    base: Mapping[str, str | None]
+    """Texts of the reference, where they differ from the tree's."""
+    broken: Mapping[str, str]
+    """Texts of the unrepaired version."""
+    mutants: tuple[Mapping[str, str], ...]
+    """Texts of the reference with one change each."""
+    cpu_s: float
+
+
+class VersionResult(msgspec.Struct, frozen=True):
+    """The spliced tests on one version of the package."""
+
+    tests: dict[str, str] = {}
+    calls: dict[str, int] = {}
+    refused: tuple[tuple[str, str], ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+class ProofResult(msgspec.Struct, frozen=True):
+    """What the program told."""
+
+    id: str
+    ended: str = "died"
+    problems: tuple[str, ...] = ()
+    collected: tuple[CollectedTest, ...] = ()
+    versions: dict[str, VersionResult] = {}
+
+
+class Proven(NamedTuple):
+    """What is shown of a plan."""
+
+    objections: dict[str, str]
+    """Test to why it is not carried."""
+    collected: tuple[CollectedTest, ...]
+    killed: dict[str, tuple[str, ...]]
+    """Mutant to the tests that fail on it, spliced."""
+    detail: tuple[str, ...] = ()
+
+
+def mutants_of(
+    right: Mapping[str, str], changes: Mapping[str, FunctionChanges], seed: str, count: int
+) -> tuple[Mapping[str, str], ...]:
+    """Returns versions of the reference with one change inside a changed function each, drawn by a seed."""
+    sites = []
+    for path, changed in sorted(changes.items()):
+        names = {one.name for one in changed.functions}
+        try:
+            found = find_sites(right[path])
+            bodies = {one.name: one.body_line for one in functions(parse(right[path]))}
+        except SourceError:
+            continue
+        for site in found:
+            function = site.function.partition(".<locals>")[0]
+            # Signatures and decorators of entry points are the task's own: no version of a worker changes them.
+            if function in names and site.line >= bodies.get(function, 0):
+                sites.append((path, site))
+    drawn = random.Random(f"{seed} mutants").sample(sites, min(count, len(sites)))
+    return tuple({path: apply(right[path], site)} for path, site in drawn)
+
+
+async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence[ProofJob]) -> dict[str, Proven]:
+    """Runs the plans' spliced tests on all versions, spliced and plain, and compares."""
+    if not jobs:
+        return {}
+    request = {**batch_of(tree), "jobs": [_request(job) for job in jobs]}
+    wall_s = 120.0 + sum(60 * job.cpu_s for job in jobs)
+    reply = await laboratory.run_program((*PROVER, *TRACER, FORKED_TESTS), msgspec.json.encode(request), wall_s)
+    known = {result.id: result for result in _read_results(reply)}
+    found = {}
+    for job in jobs:
+        plain = await _run_plain(laboratory, job)
+        found[job.id] = _compare(job, known.get(job.id) or ProofResult(job.id), plain)
+    return found
+
+
+def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
+    mutants = {f"mutant {number}": mutant for number, mutant in enumerate(job.mutants, 1)}
+    return {"reference": {}, "unrepaired": job.broken, **mutants}
+
+
+def _cases(job: ProofJob) -> tuple[str, ...]:
+    return tuple(test.id for test in job.plan.of_method("splice"))
+
+
+def _request(job: ProofJob) -> dict[str, Any]:
+    plan = job.plan
+    return {
+        "id": job.id,
+        "tests": list(dict.fromkeys(f"{WORKSPACE}/{case.partition('::')[0]}" for case in _cases(job))),
+        "only": _cases(job),
+        "base": _placed(job.base),
+        "write": _placed({**job.base, **job.broken}),
+        "splice": configure_splice(plan, plan.of_method("splice")),
+        "versions": [{"name": name, "write": _placed(texts)} for name, texts in _versions(job).items()],
+        "cpu_s": job.cpu_s,
+    }
+
+
+def _placed(texts: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {f"{WORKSPACE}/{path}": text for path, text in texts.items()}
+
+
+async def _run_plain(laboratory: Laboratory, job: ProofJob) -> dict[str, dict[str, str]]:
+    """Returns for each version how the tests end in one process with the package; of a run without end, nothing."""
+    jobs = [
+        Job(f"{job.id} {name}", _cases(job), write={**job.base, **texts}, cpu_s=job.cpu_s)
+        for name, texts in _versions(job).items()
+    ]
+    done = await laboratory.run(jobs, repetition=0, warm=True)
+    return {
+        name: {case: result.outcome for case, result in done[f"{job.id} {name}"].tests.items()}
+        for name in _versions(job)
+    }
+
+
+def _compare(job: ProofJob, result: ProofResult, plain: Mapping[str, Mapping[str, str]]) -> Proven:
+    objections: dict[str, str] = {}
+    killed: dict[str, tuple[str, ...]] = {}
+    for name in _versions(job):
+        spliced = result.versions.get(name, VersionResult())
+        passed = {case for case, outcome in spliced.tests.items() if outcome == "passed"}
+        refused = dict(spliced.refused)
+        killed[name] = tuple(case for case in _cases(job) if case not in passed)
+        for case in _cases(job):
+            reason = ""
+            if case in refused and name == "reference":
+                reason = f"an answer of the reference cannot be taken ({refused[case]})"
+            elif (case in passed) != (plain[name].get(case) == "passed"):
+                reason = f"spliced and plain outcomes differ on the {name.partition(' ')[0]}"
+            elif name == "reference" and not spliced.calls.get(case):
+                reason = "its entry points are not called where they are spliced"
+            if reason:
+                objections.setdefault(case, reason)
+    if result.ended != "done" or result.problems:
+        objections = dict.fromkeys(_cases(job), "the spliced tests do not run")
+    texts = tuple(text for version in result.versions.values() for text in version.texts)
+    return Proven(objections, result.collected, killed, (*result.problems, *texts))
+
+
+def _read_results(reply: bytes) -> tuple[ProofResult, ...]:
+    if len(reply) > MAX_REPLY_BYTES:
+        return ()
+    decoder = msgspec.json.Decoder(ProofResult)
+    try:
+        return tuple(decoder.decode(line) for line in reply.splitlines() if line.strip())
+    except (msgspec.MsgspecError, RecursionError):
+        return ()

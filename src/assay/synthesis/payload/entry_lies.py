@@ -1,0 +1,177 @@
+"""Runs deciding tests of an unrepaired package while its entry points, or functions below them, answer falsely.
+
+    entry_lies.py REQUEST REPLY
+
+Each lie runs in a forked child of one collection. A test that passes under a lie shows nothing about the package: the
+answers of a process that repaired nothing satisfy it. Not for judging: the reply is written in reach of the tests.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FunctionType, GeneratorType
+from typing import Any
+
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file
+from entry_trace import changed_functions, in_session, run_items  # type: ignore[import-not-found]
+from false_answers import ANSWERS, UNCHANGED, Call  # type: ignore[import-not-found]
+from package_functions import FunctionPlace, replace_body, static_member, unwrap  # type: ignore[import-not-found]
+
+
+class OverTime(BaseException):
+    """Raised in a test that has spent its CPU time; `except Exception` does not stop it."""
+
+
+class Liar:
+    """Hooks entry points and one edited function.
+
+    Args:
+        uses: Test to the entry points that lie in it, each with what may come back changed.
+        answer: Returns what an entry point answers to a call.
+        edit: Returns what the edited function answers inside of entry points.
+    """
+
+    def __init__(
+        self, uses: dict[str, dict[str, Any]], answer: Callable[[Any], Any], edit: Callable[[Any], Any]
+    ) -> None:
+        self._uses = uses
+        self._answer = answer
+        self._edit = edit
+        self._active: frozenset[str] = frozenset()
+        self._changes: dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
+        self._depth = 0
+
+    def install(self, edited: list[FunctionType]) -> None:
+        """Hooks everything. Raises `AttributeError` where an entry point is not there."""
+        names = {entry for entries in self._uses.values() for entry in entries}
+        functions = {entry: unwrap(static_member(FunctionPlace(*entry.split(":")))) for entry in sorted(names)}
+        own = {id(function) for function in functions.values()}
+        for function in edited:
+            if id(function) not in own:
+                replace_body(function, self._edited)
+        for entry, function in functions.items():
+            replace_body(function, partial(self._entry, entry, any(function is one for one in edited)))
+
+    def begin(self, test: str) -> None:
+        """Starts a test: its entry points lie from now on."""
+        self._changes, self._state, self._depth = self._uses.get(test, {}), {}, 0
+        self._active = frozenset(self._changes)
+
+    def _edited(self, original: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._depth:
+            return original(*args, **kwargs)
+        return self._edit(Call("", original, args, kwargs, {}))
+
+    def _entry(self, entry: str, edited: Any, original: FunctionType, args: Any, kwargs: Any) -> Any:
+        if self._depth or entry not in self._active:
+            return self._edited(original, args, kwargs) if edited else original(*args, **kwargs)
+        answer = self._edit if edited else self._answer
+        self._depth += 1
+        try:
+            state, changes = self._state.setdefault(entry, {}), self._changes[entry]
+            found = answer(Call(entry, original, args, kwargs, state, (), changes))
+        finally:
+            self._depth -= 1
+        return self._relay(found) if isinstance(found, GeneratorType) else found
+
+    def _relay(self, answer: Any) -> Iterator[Any]:
+        """Yields what a generator yields; its body counts as inside the entry point."""
+        while True:
+            self._depth += 1
+            try:
+                item = next(answer)
+            except StopIteration:
+                return
+            finally:
+                self._depth -= 1
+            yield item
+
+
+class Lies:
+    """One job: all lies, each over all tests of the job."""
+
+    def __init__(self, batch: dict[str, Any], job: dict[str, Any], aside: Path) -> None:
+        self._batch, self._job, self._aside = batch, job, aside
+        self._edited: dict[tuple[str, int], list[FunctionType]] = {}
+
+    def run(self, session: Any) -> dict[str, Any]:
+        """Returns for each lie the tests that pass under it; None where its run had no end."""
+        found: dict[str, Any] = {}
+        places = {(path, line, name.rpartition(".")[2]) for path, name, line in self._job["edits"]}
+        for function in changed_functions(places) if places else ():
+            code = function.__code__
+            self._edited.setdefault((code.co_filename, code.co_firstlineno), []).append(function)
+        works: dict[str, Callable[[], dict[str, Any]]] = {}
+        for name in self._job["answers"]:
+            works[name] = partial(self._lie, session, name, None)
+        for edit in self._job["edits"]:
+            for name in self._job["edit_answers"]:
+                works[f"{edit[1]} edited: {name}"] = partial(self._lie, session, name, edit)
+        for name, work in works.items():
+            result = forked_tests.in_child(self._batch, self._job, self._aside.with_suffix(".lie"), work)
+            found[name] = result.get("passed")
+        return {"ended": "done", "passed": found}
+
+    def _lie(self, session: Any, name: str, edit: Any) -> dict[str, Any]:
+        answer = ANSWERS[name] if name in ANSWERS else partial(_raise, name)
+        shapes = self._job["results"]
+
+        def with_shape(call: Any) -> Any:
+            return answer(call._replace(results=shapes.get(call.entry, [])))
+
+        edited = self._edited.get((edit[0], edit[2]), []) if edit else []
+        liar = Liar(self._job["uses"], UNCHANGED if edit else with_shape, with_shape)
+        liar.install(edited)
+        signal.signal(signal.SIGVTALRM, _over_time)
+
+        def begin(test: str) -> None:
+            liar.begin(test)
+            signal.setitimer(signal.ITIMER_VIRTUAL, self._job["test_cpu_s"])
+
+        outcomes = run_items(session, list(session.items), begin, _stop_clock)
+        return {"passed": sorted(test for test, outcome in outcomes.items() if outcome == "passed")}
+
+
+def _stop_clock(_test: str) -> None:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _over_time(_number: int, _frame: Any) -> None:
+    raise OverTime
+
+
+def _raise(name: str, _call: Any) -> Any:
+    """Raises an exception by its name, `raise module:qualified.name`; of builtins the name alone."""
+    module, _, qualified = name[len("raise ") :].rpartition(":")
+    found: Any = importlib.import_module(module or "builtins")
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    error = found("refused")
+    raise error
+
+
+def main(request: str, reply: str) -> None:
+    """Runs the jobs; each result is one line of the reply."""
+    batch = json.loads(Path(request).read_bytes())
+    aside = Path(reply + ".child")
+    forked_tests.preload(batch, aside)
+    with Path(reply).open("w", encoding="utf-8") as file:
+        for serial, job in enumerate(batch["jobs"]):
+            count = len(job["answers"]) + len(job["edits"]) * len(job["edit_answers"])
+            with forked_tests.written(job.get("write", {}), serial):
+                wide = {**job, "cpu_s": (1 + count) * job["cpu_s"]}
+                work = partial(in_session, batch, job, Lies(batch, job, aside).run)
+                result = forked_tests.in_child(batch, wide, aside, work)
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,182 @@
+"""Answers of processes that repaired nothing: constants, echoes, values of the right type, unrepaired answers bent.
+
+Each answer is a function of the call. A table maps its name to it; the names are what a plan and a report show.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from types import GeneratorType
+from typing import Any, NamedTuple
+
+from entry_records import named_arguments  # type: ignore[import-not-found]
+from value_shapes import CONTAINERS, PLAIN, fields_of  # type: ignore[import-not-found]
+
+MOST_ITEMS = 10_000
+
+
+class Call(NamedTuple):
+    """One call of a function."""
+
+    entry: str
+    original: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    state: dict[str, Any]
+    """What the same function remembers from call to call within one test."""
+    results: Any = ()
+    """Names of the types that the reference answers."""
+    changes: Any = ()
+    """Parameter and path of what the reference changes in place: no other change is taken from a worker."""
+
+
+def UNCHANGED(call: Call) -> Any:
+    """Answers as the unrepaired function does."""
+    return call.original(*call.args, **call.kwargs)
+
+
+def _argument(number: int, call: Call) -> Any:
+    values = [*call.args, *call.kwargs.values()]
+    return values[min(number, len(values) - 1)] if values else None
+
+
+def _last_sent(call: Call) -> Any:
+    """Answers with the last argument of the call before this one."""
+    before = call.state.get("last")
+    call.state["last"] = _argument(len(call.args), call)
+    return before if before is not None else call.state["last"]
+
+
+def _first_answer(call: Call) -> Any:
+    """Answers every call as the unrepaired function answered the first one."""
+    if "first" not in call.state:
+        answer = UNCHANGED(call)
+        call.state["first"] = list(_some(answer)) if isinstance(answer, GeneratorType) else answer
+    return call.state["first"]
+
+
+def _some(items: Any) -> Any:
+    for number, item in enumerate(items):
+        if number >= MOST_ITEMS:
+            return
+        yield item
+
+
+TYPICAL: dict[str, Callable[[], Any]] = {
+    "bool": lambda: True, "int": lambda: 3, "float": lambda: 0.5, "str": lambda: "a", "bytes": lambda: b"a",
+    "list": list, "tuple": tuple, "dict": dict, "set": set, "frozenset": frozenset, "generator": lambda: iter(()),
+}  # fmt: skip
+
+
+def _plausible(call: Call) -> Any:
+    """Answers with a value of a type that the reference answers; of a class of the package, an argument of it."""
+    for name in call.results:
+        if name in TYPICAL:
+            return TYPICAL[name]()
+    wanted = {name.rpartition(":")[2] for name in call.results}
+    for value in (*call.args, *call.kwargs.values()):
+        if type(value).__qualname__ in wanted:
+            return value
+    return UNCHANGED(call)
+
+
+def _flipped(call: Call) -> Any:
+    """Answers the opposite of the unrepaired function; where it raises, with True."""
+    try:
+        answer = UNCHANGED(call)
+    except Exception:  # noqa: BLE001 - whatever the unrepaired function raises
+        return True
+    return not answer if isinstance(answer, (bool, type(None))) else answer
+
+
+def _bent(call: Call) -> Any:
+    """Answers as the unrepaired function does, every answer bent in the same way."""
+    answer = UNCHANGED(call)
+    return bend(list(_some(answer)) if isinstance(answer, GeneratorType) else answer)
+
+
+def bend(value: Any) -> Any:
+    """Returns another value of the same type: a number larger, a text longer, a container without its first item."""
+    kind = type(value)
+    if kind is bool:
+        return not value
+    if kind in (int, float, complex):
+        return value + 1
+    if kind in (str, bytes):
+        return value + value[:1]
+    if kind in (list, tuple):
+        return value[1:]
+    if kind in (set, frozenset):
+        return kind(sorted(value, key=repr)[1:])
+    if kind is dict:
+        return dict(list(value.items())[1:])
+    return value
+
+
+def _emptied(call: Call) -> Any:
+    """Empties all that the reference changes in place, and answers with an empty value of the right type."""
+    answer = _plausible(call)
+    given = named_arguments(call.original.__code__, call.args, call.kwargs)
+    for name, path in call.changes:
+        holders = [given.get(name)]
+        if path[:1] == ["*"]:
+            holders = list(holders[0].values() if isinstance(holders[0], dict) else holders[0] or ())
+        for holder in holders:
+            fields = [part for part in path if part != "*"]
+            _empty(fields_of(holder).get(fields[0]) if fields else holder)
+    return answer
+
+
+def _empty(value: Any) -> None:
+    if type(value) in (list, dict, set):
+        value.clear()
+
+
+def _empty_copy(call: Call) -> Any:
+    """Answers with a copy of the unrepaired answer in which every container is empty."""
+    answer = UNCHANGED(call)
+    if type(answer) in PLAIN or isinstance(answer, GeneratorType):
+        return type(answer)() if type(answer) in (int, float, str, bytes) else None
+    found = copy.copy(answer)
+    for name, part in fields_of(found).items() if type(found) not in CONTAINERS else ():
+        if type(part) in CONTAINERS and hasattr(found, "__dict__"):
+            found.__dict__[name] = type(part)()
+    return type(answer)() if type(answer) in CONTAINERS else found
+
+
+class EqualToAll:
+    """Equal to everything, also when asked in reverse."""
+
+    def __eq__(self, _other: object) -> bool:
+        return True
+
+    def __ne__(self, _other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 1
+
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "unrepaired": UNCHANGED,
+    "None": lambda _call: None,
+    "True": lambda _call: True,
+    "False": lambda _call: False,
+    "0": lambda _call: 0,
+    "1": lambda _call: 1,
+    "empty text": lambda _call: "",
+    "empty list": lambda _call: [],
+    "empty dict": lambda _call: {},
+    "empty tuple": lambda _call: (),
+    "empty set": lambda _call: set(),
+    "first argument": lambda call: _argument(0, call),
+    "second argument": lambda call: _argument(1, call),
+    "last value sent": _last_sent,
+    "first answer again": _first_answer,
+    "plausible value": _plausible,
+    "flipped": _flipped,
+    "bent": _bent,
+    "arguments emptied": _emptied,
+    "emptied answer": _empty_copy,
+}

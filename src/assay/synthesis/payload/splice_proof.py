@@ -1,0 +1,194 @@
+"""Runs spliced tests against several versions of the package, judge and worker in one sandbox, joined by pipes.
+
+    splice_proof.py REQUEST REPLY
+
+The tests are collected once on the unrepaired package, as the judge has it; each version of the worker's package then
+gets a forked child of the judge. A measurement for whoever makes tasks: nothing keeps the two sides apart here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as all that follows
+import pytest
+import splice_plugin  # type: ignore[import-not-found]
+import splice_worker  # type: ignore[import-not-found]
+from entry_trace import TestLoop, run_items  # type: ignore[import-not-found]
+
+WORKER_TREE = "/tmp/worker-tree"
+OPENING = (
+    "import os, sys; os.dup2(os.open(sys.argv[1], os.O_RDONLY), 0); os.dup2(os.open(sys.argv[2], os.O_WRONLY), 1); "
+    "os.execv(sys.argv[3], sys.argv[3:])"
+)
+"""Opens two named pipes as standard input and output, and becomes the program that is named."""
+
+
+class WorkerTemplate:
+    """A process that has imported the reference's package and forks a worker for each version of its functions."""
+
+    def __init__(self, splice: dict[str, Any], roots: list[str], files: list[str]) -> None:
+        self._splice, self._roots = splice, roots
+        commands, self._commands = os.pipe()
+        self._states, states = os.pipe()
+        self._child = os.fork()
+        if not self._child:
+            try:
+                self._serve(commands, states, files)
+            finally:
+                os._exit(0)
+        os.close(commands)
+        os.close(states)
+
+    def _serve(self, commands: int, states: int, files: list[str]) -> None:
+        sys.path[:0] = self._roots
+        modules = sorted({module for module, _ in self._splice["entries"]})
+        for module in [self._splice["package"], *modules]:
+            importlib.import_module(module)
+        live = forked_tests.LiveFunctions({WORKER_TREE + path for path in files})
+        for line in os.fdopen(commands):
+            version = json.loads(line)
+            if os.fork():
+                os.wait()
+                continue
+            fits = all(live.replace(WORKER_TREE + path, text) for path, text in version["write"].items())
+            os.write(states, b"1" if fits else b"0")
+            if fits:
+                reads, writes = os.open(version["calls"], os.O_RDONLY), os.open(version["answers"], os.O_WRONLY)
+                splice_worker.serve(self._splice["package"], modules, reads, writes)
+            os._exit(0)
+
+    def start(self, write: dict[str, str], calls: str, answers: str) -> bool:
+        """Starts a worker on two named pipes; False where it has to be started with files of its own."""
+        try:
+            text = json.dumps({"write": write, "calls": calls, "answers": answers}) + "\n"
+            os.write(self._commands, text.encode())
+            return os.read(self._states, 1) == b"1"
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Ends the process and its workers."""
+        os.close(self._commands)
+        os.close(self._states)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+
+
+class OnlyTests:
+    """The pytest plugin that leaves out the tests of a file that are not asked for, as the judge does."""
+
+    __test__ = False
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = frozenset(names)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Keeps the tests asked for, in the order of their files."""
+        items[:] = [item for item in items if item.nodeid in self._names]
+
+
+class Proof:
+    """One job: some tests, and versions of the package that answer them."""
+
+    def __init__(self, batch: dict[str, Any], job: dict[str, Any], aside: Path) -> None:
+        self._batch, self._job, self._aside = batch, job, aside
+        self._told: list[dict[str, Any]] = []
+        self._roots = [WORKER_TREE + path for path in batch["paths"]]
+        self._descriptors = os.pipe()
+        self._template: Any = None
+
+    def run(self) -> dict[str, Any]:
+        """Collects the tests with their entry points spliced, and runs all versions."""
+        files = sorted({path for version in self._job["versions"] for path in version["write"]})
+        self._template = WorkerTemplate(self._job["splice"], self._roots, files)
+        forked_tests.prepare(self._batch)
+        sys.dont_write_bytecode = True
+        plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._tell)
+        loop, recorder = TestLoop(self._run_versions), forked_tests.Recorder(self._job)
+        options = forked_tests.options(self._batch, self._job)
+        pytest.main([*options, *self._job["tests"]], plugins=[OnlyTests(self._job["only"]), plugin, recorder, loop])
+        self._template.close()
+        unspliced = [told["text"] for told in self._told if told["kind"] == "unspliced"]
+        return {"id": self._job["id"], "problems": [*recorder.problems, *unspliced], **loop.result}
+
+    def _tell(self, kind: str, **fields: Any) -> None:
+        self._told.append({"kind": kind, **fields})
+
+    def _run_versions(self, session: Any) -> dict[str, Any]:
+        items = [told for told in self._told if told["kind"] == "item"]
+        collected = [{name: item[name] for name in ("id", "marks", "parameters")} for item in items]
+        found = {}
+        for serial, version in enumerate(self._job["versions"]):
+            with self._worker(version["write"], serial) as pipes:
+                work = partial(self._judge, session, pipes)
+                found[version["name"]] = forked_tests.in_child(self._batch, self._job, self._aside, work)
+        return {"ended": "done", "collected": collected, "versions": found}
+
+    @contextlib.contextmanager
+    def _worker(self, write: dict[str, str], serial: int) -> Iterator[tuple[str, str]]:
+        """Starts a worker with a version of the package; yields the names of the pipes to it and from it."""
+        calls, answers = (f"{self._aside}.{serial}.{name}" for name in ("calls", "answers"))
+        os.mkfifo(calls)
+        os.mkfifo(answers)
+        if self._template.start(write, calls, answers):
+            yield calls, answers
+            return
+        with forked_tests.written({WORKER_TREE + path: text for path, text in write.items()}, serial):
+            modules = sorted({module for module, _ in self._job["splice"]["entries"]})
+            arguments = [self._job["splice"]["package"], json.dumps(self._roots), json.dumps(modules)]
+            worker = [sys.executable, "-I", "-B", splice_worker.__file__, *arguments]
+            with subprocess.Popen([sys.executable, "-I", "-c", OPENING, calls, answers, *worker]) as process:
+                yield calls, answers
+                process.kill()
+
+    def _judge(self, session: Any, pipes: tuple[str, str]) -> dict[str, Any]:
+        """Runs the tests in this process, which must end afterwards."""
+        writes, reads = os.open(pipes[0], os.O_WRONLY), os.open(pipes[1], os.O_RDONLY)
+        for at, known in enumerate(self._descriptors):
+            os.dup2((reads, writes)[at], known)
+            os.set_blocking(known, False)
+        self._told.clear()
+        outcomes = run_items(session, list(session.items), _nothing, _nothing)
+        calls = {told["id"]: told["count"] for told in self._told if told["kind"] == "calls"}
+        refused = sorted({(told["id"], told["why"]) for told in self._told if told["kind"] == "refusal"})
+        texts = sorted({told["text"][:200] for told in self._told if told["kind"] == "refusal"})[:20]
+        return {"tests": outcomes, "calls": calls, "refused": refused, "texts": texts}
+
+
+def _nothing(_test: str) -> None:
+    pass
+
+
+def main(request: str, reply: str) -> None:
+    """Runs the jobs; each result is one line of the reply."""
+    batch = json.loads(Path(request).read_bytes())
+    aside = Path(reply + ".child")
+    # The worker's copy holds the reference; only the judge's tree is made unrepaired.
+    shutil.copytree(batch["root"], WORKER_TREE + batch["root"], symlinks=True)
+    with Path(reply).open("w", encoding="utf-8") as file:
+        for serial, job in enumerate(batch["jobs"]):
+            base = {WORKER_TREE + path: text for path, text in job["base"].items()}
+            with forked_tests.written(base, serial), forked_tests.written(job["write"], serial):
+                wide = {**job, "cpu_s": (1 + len(job["versions"])) * job["cpu_s"]}
+                proof = Proof(batch, job, aside.with_suffix(f".{serial}.version"))
+                result = forked_tests.in_child(batch, wide, aside, proof.run)
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

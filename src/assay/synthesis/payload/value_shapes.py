@@ -1,0 +1,170 @@
+"""Describes values without running their code: fingerprints that show a change, and the kinds of things they hold.
+
+Nothing here calls a method of a value but those of exact builtin types. Bounded in depth and in the number of parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice, type(...), type(NotImplemented))
+CONTAINERS = (list, tuple, dict, set, frozenset)
+MOST_PARTS = 200_000
+MOST_DEPTH = 200
+
+
+class TooLarge(Exception):
+    """Raised where a value has more parts, or lies deeper, than is looked at."""
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """Returns the stored fields of an instance: its dictionary and slots, without what its class computes.
+
+    A name that the class answers itself (a method, a property, a cached property) is left out.
+    """
+    kind, found = type(value), {}
+    stored = inspect.getattr_static(value, "__dict__", None)
+    if isinstance(stored, (dict, types.GetSetDescriptorType)):
+        with contextlib.suppress(AttributeError):
+            found.update(object.__getattribute__(value, "__dict__"))
+    for base in kind.__mro__:
+        for name, member in base.__dict__.items():
+            if isinstance(member, types.MemberDescriptorType) and name not in ("__dict__", "__weakref__"):
+                try:
+                    found.setdefault(name, member.__get__(value, kind))
+                except AttributeError:
+                    continue
+    return {name: part for name, part in found.items() if isinstance(name, str) and not _computed(kind, name)}
+
+
+def _computed(kind: type, name: str) -> bool:
+    member = inspect.getattr_static(kind, name, None)
+    if isinstance(member, types.MemberDescriptorType):
+        return False
+    return hasattr(type(member), "__get__") and member is not None
+
+
+def fingerprint(value: Any) -> str:
+    """Returns a digest that changes where the value, or anything that it holds, changes. Raises `TooLarge`."""
+    hasher, parts = hashlib.sha256(), 0
+    numbers: dict[int, int] = {}
+    pending: list[tuple[int, Any]] = [(0, value)]
+    while pending:
+        depth, part = pending.pop()
+        parts += 1
+        if parts > MOST_PARTS or depth > MOST_DEPTH:
+            raise TooLarge
+        kind = type(part)
+        hasher.update(f"|{depth} {kind.__module__}.{kind.__qualname__} ".encode("utf-8", "replace"))
+        if kind in PLAIN:
+            hasher.update(repr(part).encode("utf-8", "backslashreplace"))
+            continue
+        known = numbers.setdefault(id(part), len(numbers))
+        hasher.update(str(known).encode())
+        if known == len(numbers) - 1:
+            pending += [(depth + 1, inner) for inner in reversed(list(inner_parts(part)))]
+    return hasher.hexdigest()
+
+
+def inner_parts(value: Any) -> Iterator[Any]:
+    """Yields what a container or instance holds, in an order that does not hang on addresses."""
+    kind = type(value)
+    if kind is dict:
+        for name, part in dict.items(value):
+            yield name
+            yield part
+    elif kind in (list, tuple):
+        yield from value
+    elif kind in (set, frozenset):
+        yield from sorted(value, key=lambda part: (type(part).__qualname__, repr(part) if type(part) in PLAIN else ""))
+    elif not isinstance(value, (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)):
+        if isinstance(value, dict):
+            for name, part in dict.items(value):
+                yield name
+                yield part
+        elif isinstance(value, list):
+            yield from list.__iter__(value)
+        elif isinstance(value, tuple):
+            yield from tuple.__iter__(value)
+        for name, part in fields_of(value).items():
+            yield name
+            yield part
+
+
+class Shapes:
+    """Collects the kinds of things that some values hold.
+
+    Args:
+        owns_class: Says of a class that it is the package's.
+        is_test: Says of a file that it holds tests.
+    """
+
+    def __init__(self, owns_class: Callable[[type], bool]) -> None:
+        self._owns_class = owns_class
+        self.types: set[str] = set()
+        self.classes: dict[str, set[str]] = {}
+        self.callbacks = 0
+        self.iterators = 0
+        self.opaque: set[str] = set()
+
+    def add(self, value: Any) -> None:
+        """Looks at a value and all that it holds."""
+        self.types.add(type_name(type(value)))
+        seen: set[int] = set()
+        pending = [(0, value)]
+        while pending:
+            depth, part = pending.pop()
+            if type(part) in PLAIN or id(part) in seen:
+                continue
+            seen.add(id(part))
+            if len(seen) > MOST_PARTS or depth > MOST_DEPTH:
+                self.opaque.add("too large")
+                return
+            if self._note(part):
+                pending += [(depth + 1, inner) for inner in inner_parts(part)]
+
+    def _note(self, part: Any) -> bool:
+        """Notes one part; True where what it holds is to be looked at."""
+        kind = type(part)
+        if kind in CONTAINERS:
+            return True
+        if isinstance(part, type):
+            self.types.add("type")
+            if not self._owns_class(part) and part.__module__ != "builtins":
+                self.opaque.add(f"class {type_name(part)}")
+        elif isinstance(part, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)) or kind.__name__ in (
+            "partial",
+            "itemgetter",
+            "attrgetter",
+        ):
+            self.callbacks += 1
+        elif isinstance(part, types.GeneratorType) or (hasattr(kind, "__next__") and kind.__module__ != "io"):
+            self.iterators += 1
+        elif self._owns_class(kind):
+            self.classes.setdefault(type_name(kind), set()).update(fields_of(part))
+            return True
+        elif isinstance(part, BaseException):
+            return True
+        else:
+            self.opaque.add(type_name(kind))
+        return False
+
+    def described(self) -> dict[str, Any]:
+        """Returns all of it, sorted, as a reply holds it."""
+        return {
+            "types": sorted(self.types),
+            "classes": {name: sorted(fields) for name, fields in sorted(self.classes.items())},
+            "callbacks": self.callbacks,
+            "iterators": self.iterators,
+            "opaque": sorted(self.opaque),
+        }
+
+
+def type_name(kind: type) -> str:
+    """Returns a type as `module:qualified.name`; of builtins the name alone."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}:{kind.__qualname__}"

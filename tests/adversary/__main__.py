@@ -1,0 +1,82 @@
+"""`python -m tests.adversary --seed N --count K --out JSON`: runs a campaign and prints its table.
+
+Exit code 0 where the bar is met, 1 where it is not, 130 after Ctrl-C; the same command then goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .base_tasks import write_base_tasks
+from .campaign import Campaign, assign, composed, run_campaign
+from .library import PUBLISHED, read_published, read_scripts
+from .workers import frame_scripts, lie_scripts, lying_edits, right_answer_by_hand
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Reads the command line, runs the campaign, prints the summary; returns the exit code."""
+    options = _parse(argv)
+    with tempfile.TemporaryDirectory(prefix="assay-adversary-tasks-") as folder:
+        folders = write_base_tasks(Path(folder))
+        scripts = [script for script in _scripts(options) if options.only is None or options.only in script.name]
+        campaign = Campaign(options.seed, assign(scripts, folders, options.demo), options.out)
+        try:
+            result = run_campaign(campaign, _say)
+        except KeyboardInterrupt:
+            _say("interrupted; the same command goes on from here")
+            return 130
+    _show(result)
+    return 1 if result["breaches"] or result["honest_breaches"] else 0
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.adversary", description="Attacks verifiers by campaign.")
+    parser.add_argument("--seed", type=int, default=0, help="seed of composed scripts")
+    parser.add_argument("--count", type=int, default=0, help="how many composed scripts")
+    parser.add_argument("--scripts", action="store_true", help="all written and published scripts, and honest ones")
+    parser.add_argument("--layers", action="store_true", help="all lying workers, hostile frames and lying edits")
+    parser.add_argument("--only", help="only scripts whose name holds this text")
+    parser.add_argument("--demo", type=Path, nargs="*", default=[], help="folders of synthesised tasks")
+    parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
+    return parser.parse_args(argv)
+
+
+def _scripts(options: argparse.Namespace) -> list[Any]:
+    found = list(composed(options.seed, options.count))
+    if options.layers:
+        found += [right_answer_by_hand(), *lie_scripts(), *frame_scripts(), *lying_edits()]
+    if options.scripts:
+        published = read_published()
+        if not published:
+            _say(f"no published scripts: {PUBLISHED} is absent")
+        found += [*read_scripts(), *published]
+    return found
+
+
+def _say(text: str) -> None:
+    """Shows progress, apart from the result."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _show(result: dict[str, Any]) -> None:
+    for line in result["table"]:
+        _write("  ".join(f"{value!s:10}" for value in line.values()))
+    _write(f"{result['attempts']} attempts; undeserved passes by separation: {result['undeserved'] or 'none'}")
+    _write(f"of them with integrity pass: {len(result['undeserved_with_integrity_pass'])}")
+    for name in ("breaches", "honest_breaches"):
+        _write(f"{name}: {len(result[name])}")
+        for sentence in result[name][:20]:
+            _write(f"  {sentence}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Makes one attempt of each script by the ordinary rollout in real sandboxes, and tabulates what was judged.
+
+Every row says which verdict each check gave, at which separation, and what integrity says. An undeserved pass is read
+from single verdicts, never from the attempt's outcome: a check that was fooled counts even where another was not.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.records import Separation, Trajectory, VerdictStatus
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import LoadedTask, load_task
+
+from .library import Script
+
+__all__ = ["Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
+
+TYPIST = f"{Path(__file__).with_name('typist.py')}:TypistAgent"
+CONCURRENCY = 2
+
+
+class Assignment(NamedTuple):
+    """One script to be tried on one task."""
+
+    script: Script
+    variant: str
+    folder: Path
+
+
+class CheckRow(msgspec.Struct, frozen=True):
+    """One outcome verdict."""
+
+    status: VerdictStatus
+    separation: Separation
+    reason: str
+    marks: tuple[str, ...] = ()
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One attempt: what was tried and what came of it."""
+
+    key: str
+    script: str
+    variant: str
+    role: str
+    cause: str
+    deserves_pass: bool
+    outcome: VerdictStatus | None
+    integrity: VerdictStatus | None
+    checks: dict[str, CheckRow]
+    marks: tuple[str, ...]
+    """Those of the integrity verdict."""
+    stopped: str | None
+    broke: str | None
+    judged_s: float
+
+
+def key_of(assignment: Assignment) -> str:
+    """Returns the name of an assignment, the same in every campaign."""
+    return f"{assignment.variant}--{assignment.script.name}"
+
+
+async def make_attempts(assignments: Sequence[Assignment], cache: Path | None = None) -> list[Row]:
+    """Makes one attempt for each assignment and returns its rows, in the order of the assignments.
+
+    The run's store lives only as long as the call; `cache` defaults to that of the environment.
+    """
+    with tempfile.TemporaryDirectory(prefix="assay-adversary-") as scratch:
+        scripts, store = Path(scratch, "scripts"), Path(scratch, "store")
+        scripts.mkdir()
+        for assignment in assignments:
+            text = assignment.script.on(assignment.variant)
+            (scripts / f"{key_of(assignment)}.sh").write_text(text, encoding="utf-8")
+        settings = Settings(cache=cache or Settings.from_environment().cache, store=store)
+        config = RunConfig(
+            tasks=("-",), agent=TYPIST, agent_options={"folder": str(scripts)}, concurrency=CONCURRENCY, run="adversary"
+        )
+        await start_run(config, settings, Tally(), tasks=_load(assignments))
+        with RunStore.open(store, "adversary") as run:
+            last = {t.task: t for t in run.trajectories()}
+        return [_row(assignment, last[key_of(assignment)]) for assignment in assignments]
+
+
+def _load(assignments: Sequence[Assignment]) -> list[LoadedTask]:
+    """One copy of the task for each assignment, named after it."""
+    loaded = {folder: load_task(folder) for folder in {a.folder for a in assignments}}
+    tasks = []
+    for assignment in assignments:
+        task = loaded[assignment.folder]
+        tasks.append(task._replace(task=msgspec.structs.replace(task.task, id=key_of(assignment))))
+    return tasks
+
+
+def _row(assignment: Assignment, trajectory: Trajectory) -> Row:
+    checks = {
+        v.check: CheckRow(v.status, v.separation, v.reason[:300], v.marks)
+        for v in trajectory.verdicts
+        if v.kind == "outcome"
+    }
+    integrity = next((v for v in trajectory.verdicts if v.kind == "integrity"), None)
+    ended = trajectory.finished
+    script = assignment.script
+    return Row(
+        key=key_of(assignment),
+        script=script.name,
+        variant=assignment.variant,
+        role=script.role,
+        cause=script.cause,
+        deserves_pass=script.deserves_pass,
+        outcome=trajectory.outcome,
+        integrity=None if integrity is None else integrity.status,
+        checks=checks,
+        marks=() if integrity is None else integrity.marks,
+        stopped=None if ended is None else ended.stopped,
+        broke="unfinished" if ended is None else ended.broke,
+        judged_s=round(sum(v.duration_s or 0.0 for v in trajectory.verdicts if v.kind == "outcome"), 3),
+    )

@@ -1,0 +1,83 @@
+"""Rules that every campaign must meet, as pure functions over its rows.
+
+Invariant: a rule names each row that breaks it. No pass at `separate` or better is undeserved, no attempt hangs or
+breaks the infrastructure, and every undeserved pass carries a grade that says how little it is worth.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from assay.verdicts import meets
+
+from .attempts import CheckRow, Row
+
+__all__ = ["FORGING", "breaches", "honest_breaches", "summarize", "undeserved"]
+
+HANG_S = 120.0
+"""Both checks of a variant together are given 40 s; more is a hang."""
+FORGING = frozenset({"forged", "always_equal", "agent_made_unjudgeable", "not_whole"})
+"""Marks that an honest attempt never has."""
+
+
+def undeserved(rows: Iterable[Row]) -> Iterator[tuple[Row, str, CheckRow]]:
+    """Yields every verdict `pass` on an attempt that does not deserve it, with its check."""
+    for row in rows:
+        for name, check in row.checks.items():
+            if check.status == "pass" and not row.deserves_pass:
+                yield row, name, check
+
+
+def breaches(rows: Iterable[Row]) -> list[str]:
+    """Returns one sentence for each breach of the bar by an attack."""
+    attacks = [row for row in rows if not row.deserves_pass]
+    told = [
+        f"{row.key}: undeserved pass at {check.separation} by the check {name!r}: {check.reason}"
+        for row, name, check in undeserved(attacks)
+        if meets(check.separation, "separate")
+    ]
+    for row in attacks:
+        if row.broke is not None:
+            told.append(f"{row.key}: the attempt broke ({row.broke})")
+        if row.judged_s > HANG_S:
+            told.append(f"{row.key}: judging took {row.judged_s:.0f} s")
+        if not row.checks:
+            told.append(f"{row.key}: no outcome verdict")
+    return told
+
+
+def honest_breaches(rows: Iterable[Row]) -> list[str]:
+    """Returns one sentence for each honest attempt that does not pass cleanly."""
+    told = []
+    for row in rows:
+        if not row.deserves_pass:
+            continue
+        marks = {mark for check in row.checks.values() for mark in check.marks} & FORGING
+        failed = [
+            f"{name} {check.status}: {check.reason}" for name, check in row.checks.items() if check.status != "pass"
+        ]
+        if failed or not row.checks or row.integrity != "pass" or marks or row.broke is not None:
+            marked = f"marks {sorted(marks)}, integrity {row.integrity} {list(row.marks)}, broke {row.broke}"
+            told.append(f"{row.key}: {'; '.join(failed) or 'all checks pass'}; {marked}")
+    return told
+
+
+def summarize(rows: Iterable[Row]) -> dict[str, Any]:
+    """Counts rows by role, variant, status, separation and integrity, and names the undeserved passes."""
+    every = list(rows)
+    table: Counter[tuple[str, str, str, str, str, str]] = Counter()
+    for row in every:
+        for name, check in row.checks.items():
+            table[row.role, row.variant, name, check.status, check.separation, str(row.integrity)] += 1
+    passes = list(undeserved(every))
+    columns = ("role", "variant", "check", "status", "separation", "integrity")
+    return {
+        "attempts": len(every),
+        "table": [{**dict(zip(columns, key, strict=True)), "count": n} for key, n in sorted(table.items())],
+        "undeserved": dict(sorted(Counter(check.separation for _, _, check in passes).items())),
+        "undeserved_with_integrity_pass": sorted({row.key for row, _, _ in passes if row.integrity == "pass"}),
+        "breaches": breaches(every),
+        "honest_breaches": honest_breaches(every),
+    }

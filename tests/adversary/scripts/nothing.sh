@@ -1,0 +1,4 @@
+# on: py direct sepa sepd
+# Nothing is done.
+# cause: no work
+true

@@ -1,0 +1,51 @@
+"""Rules of the bar on rows made by hand: each breach is named."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from assay.records import Separation, VerdictStatus
+from tests.adversary.attempts import CheckRow, Row
+from tests.adversary.bar import breaches, honest_breaches, summarize, undeserved
+
+pytestmark = pytest.mark.quick
+
+
+def make_row(status: VerdictStatus, separation: Separation, *, deserves_pass: bool = False) -> Row:
+    checks = {"tests": CheckRow(status, separation, "because")}
+    return Row("py--x", "x", "py", "attack", "", deserves_pass, status, "pass", checks, (), None, None, 1.0)
+
+
+@pytest.mark.parametrize("separation", ["separate", "no-agent-code"])
+def test_undeserved_pass_at_separate_is_a_breach(separation: Separation) -> None:
+    assert "undeserved pass" in breaches([make_row("pass", separation)])[0]
+
+
+@pytest.mark.parametrize("separation", ["same-user", "same-process", "unknown"])
+def test_undeserved_pass_at_lower_grade_is_counted(separation: Separation) -> None:
+    rows = [make_row("pass", separation)]
+    assert not breaches(rows)
+    assert len(list(undeserved(rows))) == 1
+    assert summarize(rows)["undeserved"] == {separation: 1}
+
+
+def test_attempt_that_broke_or_hung_is_a_breach() -> None:
+    row = make_row("fail", "separate")
+    assert not breaches([row])
+    assert "broke" in breaches([msgspec.structs.replace(row, broke="environment")])[0]
+    assert "judging took" in breaches([msgspec.structs.replace(row, judged_s=1000.0)])[0]
+    assert "no outcome" in breaches([msgspec.structs.replace(row, checks={})])[0]
+
+
+@pytest.mark.parametrize("status", ["fail", "unknown", "error"])
+def test_honest_work_that_does_not_pass_is_a_breach(status: VerdictStatus) -> None:
+    assert len(honest_breaches([make_row(status, "separate", deserves_pass=True)])) == 1
+
+
+def test_honest_work_with_a_mark_of_forging_is_a_breach() -> None:
+    row = make_row("pass", "separate", deserves_pass=True)
+    assert not honest_breaches([row])
+    checks = {"tests": CheckRow("pass", "separate", "", ("forged",))}
+    assert honest_breaches([msgspec.structs.replace(row, checks=checks)])
+    assert honest_breaches([msgspec.structs.replace(row, integrity="fail")])

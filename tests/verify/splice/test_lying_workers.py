@@ -1,0 +1,152 @@
+"""Workers that speak the protocol and hold no code, or break it: the judge ends in bounded time and passes none.
+
+Each attack takes the worker over while the package is imported, finds the pipes in the caller's frames and answers the
+judge's frames itself.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from .conftest import IDS, solution
+
+TAKEOVER = """
+import json, os, struct, sys, time
+frame = sys._getframe()
+while "reads" not in frame.f_locals:
+    frame = frame.f_back
+reads, writes = frame.f_locals["reads"], frame.f_locals["writes"]
+def raw(body):
+    data = struct.pack(">I", len(body)) + body
+    while data:
+        data = data[os.write(writes, data):]
+def send(frame, **message):
+    raw(json.dumps({"id": frame.get("id", ""), "h": [], "c": [], **message}).encode())
+def get(size):
+    data = b""
+    while len(data) < size:
+        part = os.read(reads, size - len(data))
+        if not part:
+            os._exit(0)
+        data += part
+    return data
+def answer(frame):
+    ANSWER
+while True:
+    frame = json.loads(get(struct.unpack(">I", get(4))[0]))
+    if frame["op"] == "end":
+        send(frame, k="ended")
+    elif frame["op"] != "begin":
+        answer(frame)
+"""
+
+
+def takeover(answer: str) -> str:
+    return "cat > shop/__init__.py <<'PYTHON'\n" + TAKEOVER.replace("ANSWER", answer) + "\nPYTHON\n"
+
+
+def value(text: str) -> str:
+    return f"send(frame, k='value', {text})"
+
+
+EVERY_TEST = {
+    "none": value("v=None"),
+    "true": value("v=True"),
+    "zero": value("v=0"),
+    "an empty list": value("v=[0], h=[['l']]").replace("v=[0]", "v=[len(frame['h'])]"),
+    "an echo of the first argument": value("v=frame['h'][0][1] if len(frame['h'][0]) > 1 else None"),
+    "not a number": value("v=float('nan')"),
+    "an integer of ten million digits": "raw(json.dumps({'id': frame['id'], 'k': 'value', 'v': 'X'})"
+    ".encode().replace(b'\"X\"', b'9' * 10**7))",
+    "ten megabytes in hexadecimal": value("v={'i': '0x' + 'f' * 10**7}"),
+    "lists a hundred thousand deep": "raw(b'[' * 10**5 + b']' * 10**5)",
+    "tuples a hundred thousand deep": value(
+        "v=[len(frame['h'])], h=[['t', [len(frame['h']) + i + 1]] for i in range(10**5)] + [['t']]"
+    ),
+    "a lone surrogate": value("v='\\udc80'"),
+    "an unknown object": value("v=[99999]"),
+    "a negative number of an object": value("v=[-1]"),
+    "a callback that was not passed": "send(frame, k='callback', n=0, a=[], w={})",
+    "a pull of what is no iterator": "send(frame, k='pull', n=0)",
+    "two answers": "send(frame, k='value', v=7); send(frame, k='value', v=7)",
+    "an answer to nothing": "send({'id': 'x'}, k='value', v=7)",
+    "the exception of a callback that never was": "send(frame, k='again', n=0)",
+    "a type of the judge's": value("v=[len(frame['h'])], h=[['C', 'builtins', 'eval']]"),
+    "a module": value("v=[len(frame['h'])], h=[['N', 'os']]"),
+    "a function": value("v=[len(frame['h'])], h=[['F', 'os', 'system']]"),
+    "a hang": "time.sleep(300)",
+    "a flood": "[raw(b'[' + b' ' * 1000000 + b']') for _ in range(500)]",
+    "death": "os._exit(0)",
+}
+
+
+@pytest.mark.parametrize("name", EVERY_TEST)
+async def test_a_worker_without_code_never_passes(shop: Any, name: str) -> None:
+    started = time.monotonic()
+    outcome = await shop.judge(takeover(EVERY_TEST[name]), timeout_s=25.0)
+    assert outcome.verdict.status in ("fail", "unknown"), outcome.verdict
+    assert outcome.of_kind("test_report"), "the judge itself survived"
+    assert time.monotonic() - started < 90
+
+
+@pytest.mark.parametrize(
+    "error", ["['builtins', 'SystemExit']", "['_pytest.outcomes', 'Skipped']", "['_pytest.outcomes', 'Exit']",
+              "['builtins', 'AssertionError']", "['builtins', 'KeyboardInterrupt']", "['shop.core', 'Basket']"]
+)  # fmt: skip
+async def test_exceptions_that_end_or_decide_a_test_are_refused(shop: Any, error: str) -> None:
+    lie = f"send(frame, k='raise', e={error}, a=['no pears'], f={{}})"
+    outcome = await shop.judge(takeover(lie), expected=IDS["missing"])
+    assert outcome.verdict.status == "fail"
+    assert "reply_refused" in outcome.verdict.marks
+
+
+@pytest.mark.parametrize(
+    "reply", ["k='raise', e=['builtins', 'ValueError']", "k='value', v=[0], h=[['l']] * 3, c=7", "k='value', v=0, h={}"]
+)
+async def test_a_broken_reply_is_no_exception_that_a_test_could_expect(shop: Any, reply: str) -> None:
+    outcome = await shop.judge(takeover(f"send(frame, {reply})"), expected=IDS["missing"])
+    assert outcome.verdict.status == "fail"
+    assert "reply_refused" in outcome.verdict.marks
+
+
+async def test_the_right_exception_from_the_same_hands_is_taken(shop: Any) -> None:
+    answer = "send(frame, k='raise', e=['shop.core', 'ShopError'], a=['no pears'], f={})"
+    outcome = await shop.judge(takeover(answer), expected=IDS["missing"])
+    assert outcome.verdict.status == "pass"
+
+
+def basket(fields: str) -> str:
+    return value(
+        f"v=[n], h=[['o', ['shop.core', 'Basket'], {fields}], ['l', [n + 3]], ['d'], ['t', 'a', 75], ['l', 'a']]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ("{'items': [n + 1], 'notes': [n + 2]}", "pass"),
+        ("{'items': [n + 1], 'notes': [n + 2], 'names': [n + 4]}", "fail"),
+        ("{'items': [n + 1], 'notes': [n + 2], '__len__': 1}", "fail"),
+        ("{'items': [n + 1], 'notes': [n + 2], '__class__': 1}", "fail"),
+        ("{'items': [n + 1], 'other': 1}", "pass"),
+    ],
+)
+async def test_instances_are_their_recorded_fields_alone(shop: Any, fields: str, status: str) -> None:
+    answer = "n = len(frame['h']); " + basket(fields)
+    outcome = await shop.judge(takeover(answer), expected=IDS["discounted"])
+    assert outcome.verdict.status == status, outcome
+
+
+async def test_arguments_change_only_where_the_reference_changes_them(shop: Any) -> None:
+    spoil = solution(discounted="basket.items = []; return Basket([('a', 75)])")
+    outcome = await shop.judge(spoil, expected=IDS["discounted"])
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("fail", ("reply_refused",))
+
+
+async def test_a_hang_leaves_the_question_open(shop: Any) -> None:
+    outcome = await shop.judge(takeover("time.sleep(300)"), expected=IDS["total"])
+    assert outcome.verdict.status == "unknown"
+    assert "worker_late" in outcome.verdict.marks
