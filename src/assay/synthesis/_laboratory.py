@@ -118,11 +118,6 @@ class Laboratory:
             mounts=(self._layer.mount(),),
         )
 
-    @property
-    def backend(self) -> Backend:
-        """What opens the sandboxes."""
-        return self._backend
-
     @contextlib.asynccontextmanager
     async def image_of(self, texts: Mapping[str, str]) -> AsyncIterator[Image]:
         """Makes an image of the tree with some other texts, as a task's own: nothing has run in it.
