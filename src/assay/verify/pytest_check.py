@@ -195,18 +195,17 @@ class Spliced(NamedTuple):
 
 async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited: Cited) -> _Part:
     names = tuple(test.id for test in spliced.tests)
-    configuration = {**_configuration(given, plan, names), "owned": []}
+    # Asked for one by one, in the plan's order: the order in which the plan was proven.
+    configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
     configuration["splice"] = configure_splice(spliced.separation, spliced.tests)
     run = await run_spliced(
         given, SpliceRequest(plan.mounts, plan.parameters.env, configuration, spliced.undoing), cited
     )
+    run.require_planned(spliced.separation, spliced.tests)
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
     facts = _facts(_of_tests(plan, names), told, ())
-    facts = facts._replace(
-        problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)),
-        timed_out=facts.timed_out or "worker_late" in run.marks,
-    )
+    facts = facts._replace(timed_out=facts.timed_out or "worker_late" in run.marks)
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
     return _Part(ruling, frozenset(marks), names, run.grade, run.report)
@@ -297,8 +296,8 @@ def _edited(given: CheckInput, plan: _Plan) -> tuple[Planted, ...]:
     )
 
 
-def _configuration(given: CheckInput, plan: _Plan, names: Sequence[str] = ()) -> dict[str, Any]:
-    wanted = names or (*plan.parameters.expected, *plan.parameters.also)
+def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
+    wanted = (*plan.parameters.expected, *plan.parameters.also)
     files = dict.fromkeys(_inside(given.spec.workdir, name.partition("::")[0]) for name in wanted)
     return {
         "args": [*plan.parameters.args, *(files or plan.targets)],

@@ -17,7 +17,7 @@ import msgspec
 __all__ = ["Answer", "describe_answer", "read_answers", "same_answer"]
 
 Answer = tuple[Any, ...] | str
-"""One outcome for each observed operation; or `time`, `died`."""
+"""One outcome for each observed operation; or `time`, `died`, or `stopped` after too many of those."""
 MAX_REPLY_BYTES = 48 * 1024 * 1024
 MAX_LINE_BYTES = 512 * 1024
 MAX_DEPTH = 64
@@ -58,7 +58,7 @@ def _parse(line: bytes) -> tuple[int, Answer | None] | None:
     if not isinstance(tree, list) or len(tree) != 2 or type(tree[0]) is not int:
         return None
     number, answer = tree
-    if answer in ("time", "died"):
+    if answer in ("time", "died", "stopped"):
         return number, str(answer)
     return number, _outcomes(answer)
 
@@ -260,7 +260,8 @@ def describe_answer(answer: Answer | None) -> str:
     if answer is None:
         return "no answer"
     if isinstance(answer, str):
-        return "no end in time" if answer == "time" else "the process died"
+        texts = {"time": "no end in time", "died": "the process died"}
+        return texts.get(answer, "not asked, after several without an end")
     shown = [f"raises {one[2]}" if one[1] == "!" else _text(one[2]) if one[1] == "ok" else one[1] for one in answer]
     return "; ".join(shown)[:300]
 

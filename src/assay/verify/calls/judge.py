@@ -35,7 +35,7 @@ __all__ = ["CallsQuestion", "CallsResult", "draw_questions", "judge_by_calls"]
 SEED_BYTES = 32
 WORKER_S = 2.0
 MARGIN = 1.25
-MAX_DRAWN = 600
+MAX_DRAWN = 800
 MAX_WITNESSES = 5
 
 
@@ -103,7 +103,7 @@ async def judge_by_calls(
 
 def draw_questions(plan: CallPlan, seed: bytes) -> tuple[list[CallProgram], list[CallsQuestion]]:
     """Returns the inputs of a seed, and the worker's questions in their order: a tenth of the inputs twice."""
-    count = min(MAX_DRAWN, math.ceil(plan.inputs / max(plan.fair_share, 0.05) * MARGIN) + 4)
+    count = min(MAX_DRAWN, math.ceil(plan.inputs / max(plan.fair_share, 0.04) * MARGIN) + 4)
     inputs = draw_inputs(plan.programs, count, seed)
     rng = random.Random(seed + b"order")
     order = [*range(len(inputs)), *rng.sample(range(len(inputs)), math.ceil(len(inputs) / 10))]

@@ -8,6 +8,7 @@ passes below 1e-3, and at least 95% of the mutants fail. All shares are measured
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -30,8 +31,10 @@ MUTANT_PASS = 0.05
 MUTANT_SHARE = 0.95
 MIN_INPUTS, MAX_INPUTS = 20, 240
 MIN_DRAWN, MAX_DRAWN, DRAWN_EACH = 120, 320, 12
-MIN_FAIR = 30
-MIN_FAIR_SHARE = 0.15
+MIN_FAIR, WANTED_FAIR = 30, 60
+MIN_FAIR_SHARE = 0.06
+MAX_ASKED = 80
+"""Fair inputs that mutants are asked."""
 Z = 1.645
 
 
@@ -57,9 +60,21 @@ class _Measured(NamedTuple):
     source: list[int]
     """The recorded program that each input was drawn from."""
     fair: FairAnswers
-    base: set[int]
-    """Fair inputs that the unrepaired state answers otherwise."""
-    mutants: list[set[int]]
+    asked: list[int]
+    """Fair inputs, drawn from all, that the wrong solutions were asked."""
+    base: _Wrong
+    mutants: list[_Wrong]
+
+
+class _Wrong(NamedTuple):
+    """A wrong solution's answers."""
+
+    differing: set[int]
+    asked: set[int]
+
+    def counts_among(self, inputs: set[int]) -> tuple[int, int]:
+        """Returns how many of some inputs it answers otherwise than the reference, and how many it was asked."""
+        return len(self.differing & inputs), len(self.asked & inputs)
 
 
 async def measure_power(
@@ -88,18 +103,34 @@ async def measure_power(
 async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, seed: bytes) -> _Measured:
     draft = question.draft
     count = max(MIN_DRAWN, min(MAX_DRAWN, DRAWN_EACH * len(draft.programs)))
-    inputs, source = _inputs_of_each(draft.programs, count, seed)
-    async with opened(backend, calls_spec(spec)) as reference:
-        fair = await answer_by_reference(reference, draft, list(enumerate(inputs)), question.fixes)
-    asked = [(n, inputs[n]) for n in fair.answers]
-    request = CallRequest((), draft.imports, draft.roots, program_s=2 * REFERENCE_S)
+    drawn = await _draw_fair(backend, spec, question, count, seed)
+    if len(drawn.fair.answers) < WANTED_FAIR:
+        drawn = await _draw_fair(backend, spec, question, 4 * count, seed)
+    inputs, source, fair = drawn
+    chosen = random.Random(seed).sample(sorted(fair.answers), min(MAX_ASKED, len(fair.answers)))
+    asked = [(n, inputs[n]) for n in chosen]
+    request = CallRequest((), draft.imports, draft.roots, program_s=REFERENCE_S)
     wrong = []
     async with opened(backend, calls_spec(spec)) as workspace:
         for texts in ({}, *question.mutants):
             await put_texts(workspace, texts)
-            found = await answer_calls(workspace, asked, request, hash_seed=0)
-            wrong.append({n for n in fair.answers if _differs(fair.answers[n], found.get(n), draft)})
-    return _Measured(inputs, source, fair, wrong[0], wrong[1:])
+            found = await answer_calls(workspace, asked, request)
+            asked_now = {n for n in chosen if found.get(n) != "stopped"}
+            wrong.append(_Wrong({n for n in asked_now if _differs(fair.answers[n], found.get(n), draft)}, asked_now))
+    return _Measured(inputs, source, fair, chosen, wrong[0], wrong[1:])
+
+
+class _Drawn(NamedTuple):
+    inputs: list[CallProgram]
+    source: list[int]
+    fair: FairAnswers
+
+
+async def _draw_fair(backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, count: int, seed: bytes) -> _Drawn:
+    inputs, source = _inputs_of_each(question.draft.programs, count, seed)
+    async with opened(backend, calls_spec(spec)) as reference:
+        fair = await answer_by_reference(reference, question.draft, list(enumerate(inputs)), question.fixes)
+    return _Drawn(inputs, source, fair)
 
 
 def _inputs_of_each(programs: Sequence[CallProgram], count: int, seed: bytes) -> tuple[list[CallProgram], list[int]]:
@@ -115,14 +146,16 @@ def _differs(right: Answer, answer: Answer | None, plan: CallPlan) -> bool:
 def _plan(draft: CallPlan, measured: _Measured) -> CallPlan | CallRefusal:
     chosen = _useful_programs(measured, len(draft.programs))
     fair = [n for n in measured.fair.answers if measured.source[n] in chosen]
+    asked = {n for n in measured.asked if measured.source[n] in chosen}
     drawn = sum(source in chosen for source in measured.source)
-    if not chosen or len(fair) < MIN_FAIR:
+    if len(asked) < MIN_FAIR:
         return CallRefusal("no drawn input tells the unrepaired state from the reference")
-    base = _lower_bound(len(measured.base & set(fair)), len(fair))
+    base = _lower_bound(*measured.base.counts_among(asked))
     guessed = _guessed_share(measured, fair)
     if base <= 0 or guessed >= 1:
         return CallRefusal("too few answers tell the unrepaired state, or a constant, from the reference")
-    shares = [len(wrong & set(fair)) / len(fair) for wrong in measured.mutants]
+    counts = [wrong.counts_among(asked) for wrong in measured.mutants]
+    shares = [differing / max(1, count) for differing, count in counts]
     needed = max(MIN_INPUTS, _enough(1 - base, BASE_PASS), _enough(guessed, BASE_PASS), _for_mutants(shares))
     inputs = min(needed, MAX_INPUTS)
     killed = sum(share > 0 and (1 - share) ** inputs <= MUTANT_PASS for share in shares)
@@ -146,7 +179,7 @@ def _useful_programs(measured: _Measured, count: int) -> set[int]:
     drawn = Counter(measured.source)
     fair = Counter(measured.source[n] for n in measured.fair.answers)
     usable = [n for n in range(count) if fair[n] >= MIN_FAIR_SHARE * drawn[n]]
-    telling = Counter(measured.source[n] for wrong in (measured.base, *measured.mutants) for n in wrong)
+    telling = Counter(measured.source[n] for wrong in (measured.base, *measured.mutants) for n in wrong.differing)
     useful = [n for n in usable if telling[n]]
     return {*useful, *[n for n in usable if not telling[n]][: len(useful)]}
 

@@ -96,7 +96,7 @@ async def answer_by_reference(
         inputs: Numbered inputs.
         fixes: The reference; it is written into the sandbox here, not before.
     """
-    request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S)
+    request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40)
     texts = await reference_texts(workspace, fixes)
     await put_texts(workspace, texts)
     first = await answer_calls(workspace, inputs, request, hash_seed=0)

@@ -33,6 +33,8 @@ class CallRequest(msgspec.Struct, frozen=True):
     paths: tuple[str, ...]
     program_s: float = PROGRAM_S
     answer_bytes: int = ANSWER_BYTES
+    endless: int = 4
+    """Programs without an end in time, after which no more are asked."""
 
 
 class RecordRequest(msgspec.Struct, frozen=True):

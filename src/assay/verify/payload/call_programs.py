@@ -213,8 +213,11 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     with os.fdopen(out, "wb") as file:
+        endless = 0
         for program in request["programs"]:
-            file.write(b"[" + str(program["id"]).encode() + b"," + answer_of(program, request) + b"]\n")
+            answer = answer_of(program, request) if endless < request["endless"] else b'"stopped"'
+            endless += answer == b'"time"'
+            file.write(b"[" + str(program["id"]).encode() + b"," + answer + b"]\n")
             file.flush()
         file.write(b'"end"\n')
 

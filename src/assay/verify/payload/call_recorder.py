@@ -220,8 +220,11 @@ class Recorder:
             raise
         else:
             sys.setprofile(None)
+            # A function that returns what it was given has changed it: `cycle_graph(7, create_using=graph)`.
+            changes = kind in ("call", "method") and id(result) in self._numbers
             self._track(number, result)
-            entry["result"], entry["of"] = self._kind_of(result), value_codec.type_name(type(result))
+            entry["result"] = "none" if changes else self._kind_of(result)
+            entry["of"] = value_codec.type_name(type(result))
             return result
         finally:
             sys.setprofile(None)
