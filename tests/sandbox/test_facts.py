@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from assay.environments.interface import DescribesSeparation, WorkspaceSpec
+from assay.environments.capabilities import DescribesSeparation
+from assay.environments.interface import WorkspaceSpec
 from assay.records import SeparationFacts
 from assay.verdicts import grade_of
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assay.environments.interface import CountsOrphans, WorkspaceSpec
+from assay.environments.capabilities import CountsOrphans
+from assay.environments.interface import WorkspaceSpec
 
 WRITE_PARENT = """
 import os

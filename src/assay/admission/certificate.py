@@ -51,6 +51,8 @@ def certify(store: RunStore, report: TaskReport, config: AdmitConfig) -> Certifi
         seed=config.seed,
         assay_version=__version__,
         at=time.time(),
+        accepted_wrongly=report.accepted_wrongly,
+        separation=report.separation,
     )
     store.append(chain_of(report.task), list(_bodies(store, report, certificate)))
     return certificate
@@ -79,7 +81,7 @@ def _bodies(store: RunStore, report: TaskReport, certificate: Certificate) -> li
     )
     cited = tuple(one.id for one in evidence)
     verdicts = [_verdict(report, name, cited) for name in report.admitted]
-    ended = AttemptEnded("admitted" if report.is_admitted else "not admitted", at=now)
+    ended = AttemptEnded(report.conclusion, at=now)
     return [started, *map(EvidenceAdded, evidence), *map(VerdictGiven, verdicts), ended]
 
 

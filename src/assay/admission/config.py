@@ -12,6 +12,8 @@ from assay.rollout import RunConfig
 
 __all__ = ["AdmitConfig"]
 
+LEAST_MUTANTS = 4
+
 
 class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which tasks to prove, how thoroughly, and where."""
@@ -24,9 +26,11 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     n: int = 3
     """How often the reference solution runs as it is."""
     mutants: int | None = None
-    """How many changed solutions are tried, at the most; default: 40, with `quick` none."""
+    """How many changed solutions are tried, at the most; default: as many as keep the battery below 40 attempts, at
+    least 4; with `quick` none."""
     variants: int | None = None
-    """How many solutions that mean the same are tried, at the most; default: 10, with `quick` none."""
+    """How many solutions that mean the same are tried, at the most; default: 1 to 10, a quarter as many as the changed
+    ones; with `quick` none."""
     verification: Literal["default", "as-asked", "both"] = "default"
     """Whose judging is proved: Assay's own (`default`), what the task's own settings mean elsewhere (`as-asked`: in the
     agent's living sandbox, nothing undone), or `both`, which also tells which setting closes what."""
@@ -74,15 +78,13 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             )
             raise UserError(message)
 
-    @property
-    def most_mutants(self) -> int:
-        """How many changed solutions are tried, at the most."""
-        return self.mutants if self.mutants is not None else 0 if self.quick else 40
+    def most_mutants(self, room: int) -> int:
+        """Returns how many changed solutions are tried, at the most, where there is room for so many attempts."""
+        return self.mutants if self.mutants is not None else 0 if self.quick else max(LEAST_MUTANTS, room)
 
-    @property
-    def most_variants(self) -> int:
-        """How many solutions that mean the same are tried, at the most."""
-        return self.variants if self.variants is not None else 0 if self.quick else 10
+    def most_variants(self, room: int) -> int:
+        """Returns how many solutions that mean the same are tried, at the most, with room for so many attempts."""
+        return self.variants if self.variants is not None else 0 if self.quick else min(10, max(1, room // 5))
 
     @property
     def verifications(self) -> tuple[Literal["default", "as_asked"], ...]:

@@ -17,11 +17,11 @@ import msgspec
 from assay.agents.cheats.interface import Knowledge, KnownFile
 from assay.agents.rewrite import MOST_FILE_BYTES, StateFiles
 from assay.environments.interface import Backend, Change, Workspace, WorkspaceSpec
-from assay.records import Trajectory
+from assay.records import Evidence, Trajectory
 from assay.store import BlobStore
 from assay.tasks import LoadedTask
 
-__all__ = ["Known", "knowledge_of"]
+__all__ = ["Known", "changes_in", "knowledge_of"]
 
 MOST_FILES = 400
 MOST_KEPT_FILE = 1 << 20
@@ -42,6 +42,13 @@ _OURS = (
 )
 _CACHES = re.compile(r"/(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis)(?:/|$)")
 _ODD = "\ufffd"
+_STARTS_OTHERS = (
+    r"\b(?:make|tox|nox|npm|npx|uvx?|poetry|hatch|pdm|just|bazel|mvn|gradle)\b|(?<![./\w])\./\w|workspace/\S+\.sh"
+)
+"""Programs that start others as files in the workspace say: what a verifier runs by them is not known."""
+_RUNS_PYTEST = re.compile(rf"py\.?test|{_STARTS_OTHERS}")
+_READS_REPORTS = re.compile(rf"(?i:ctrf|junit|xml)|{_STARTS_OTHERS}")
+MOST_VERIFIER_TEXT = 1 << 20
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -65,7 +72,8 @@ async def knowledge_of(
         StoreError: The state's manifest cannot be read.
         EnvironmentFailure: The image cannot be looked into.
     """
-    changes = _changes_of(trajectory, blobs)
+    snapshot = next((e for e in reversed(trajectory.evidence) if e.kind == "snapshot"), None)
+    changes = changes_in(snapshot, blobs) if snapshot is not None else None
     if changes is None:
         return None
     chosen, left_out = _chosen(changes)
@@ -76,6 +84,8 @@ async def knowledge_of(
         workdir=spec.workdir,
         changed=files,
         tests=tuple(_tests(loaded)),
+        runs_pytest=bool(_RUNS_PYTEST.search(text := _verifier_text(loaded))),
+        reads_reports=bool(_READS_REPORTS.search(text)),
         artifacts=tuple(str(a["source"]) for a in parameters.get("artifacts") or () if "source" in a),
         # No `steps`: this attempt's are of the task's own seed, and done again they solve it rightly.
         python=tuple(dict.fromkeys(n for f in files if (n := _module(f.path, spec.workdir)) is not None)),
@@ -83,10 +93,10 @@ async def knowledge_of(
     return Known(knowledge, StateFiles(changes, blobs.get), _problem(changes), left_out)
 
 
-def _changes_of(trajectory: Trajectory, blobs: BlobStore) -> tuple[Change, ...] | None:
-    """What the last sealed state holds, without what is Assay's own and without caches."""
-    found = next((e for e in reversed(trajectory.evidence) if e.kind == "snapshot"), None)
-    manifest = None if found is None else found.data.get("manifest")
+def changes_in(snapshot: Evidence, blobs: BlobStore) -> tuple[Change, ...] | None:
+    """Returns what a sealed state changed, without what is Assay's own and without caches; None where its manifest was
+    not kept. Raises `StoreError` where the manifest cannot be read."""
+    manifest = snapshot.data.get("manifest")
     if not isinstance(manifest, str):
         return None
     changes = msgspec.json.decode(blobs.get(manifest), type=tuple[Change, ...])
@@ -145,6 +155,21 @@ def _problem(changes: tuple[Change, ...]) -> str | None:
         return f"the solution leaves {len(changes)} changed paths with {size >> 20} MiB: too much to write again"
     large = next((c.path for c in changes if (c.size or 0) > MOST_FILE_BYTES and c.kind != "removed"), None)
     return None if large is None else f"{large} is larger than {MOST_FILE_BYTES >> 20} MiB"
+
+
+def _verifier_text(loaded: LoadedTask) -> str:
+    """Returns the verifier's files as one text; `pytest report` where they are not all known."""
+    if loaded.folder is None or any(check.kind != "script" for check in loaded.task.checks):
+        return "pytest report"
+    folders = {posixpath.dirname(str(c.parameters.get("script", "tests/"))) for c in loaded.task.checks}
+    paths = [path for name in sorted(folders) for path in _plain_files(loaded.folder / name)]
+    if not paths or sum(path.stat().st_size for path in paths) > MOST_VERIFIER_TEXT:
+        return "pytest report"
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
+
+
+def _plain_files(folder: Path) -> list[Path]:
+    return [folder / name for name in sorted(_below(folder))] if folder.is_dir() else []
 
 
 def _tests(loaded: LoadedTask) -> Iterator[str]:

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from assay.records import AttemptEnded, Evidence, EvidenceAdded, Verdict, VerdictGiven, VerdictStatus
+from assay.records import AttemptEnded, Evidence, EvidenceAdded, Separation, Verdict, VerdictGiven, VerdictStatus
 from assay.rollout.plan import Verification
 from assay.store import AttemptRow, RunStore
+from assay.verdicts import REWARD_OVERRULED
 
+from .knowledge import changes_in
 from .probes import Group, Probe
 
 __all__ = ["Observed", "observe"]
@@ -43,6 +45,14 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """The most memory that the verifier was seen to use, where it was measured."""
     holds: bool | None = None
     """Of a circumstance: whether it was seen to hold; None where nothing shows it."""
+    members: tuple[str, ...] = ()
+    """Names of the probes that share this attempt."""
+    covers: tuple[str, ...] = ()
+    """Those of them that this attempt made unnecessary: it stands for them."""
+    separation: Separation = "unknown"
+    """How far the deciding process was kept from the agent's code, by the deciding verdict."""
+    output: str = ""
+    """Of an attempt that should have passed: the last line that the verifier printed."""
     told: dict[str, str] = {}
     """Of a world: where it ended. Of a review: what was said."""
 
@@ -70,7 +80,10 @@ def observe(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, Ob
 def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
     verdicts: list[Verdict] = []
     facts: list[Evidence] = []
-    kept = {"circumstance", "test_report", "verification_cost", "attempt_cost", "world_ended", "review"}
+    kept = {
+        "circumstance", "test_report", "verification_cost", "attempt_cost", "world_ended", "review", "snapshot",
+        "execution",
+    }  # fmt: skip
     ended = None
     for event in store.events(row.chain):
         match event.body:
@@ -85,7 +98,7 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
     deciding = next((v for v in verdicts if v.status == row.outcome), None)
     cost = next((f.data for f in facts if f.kind == "verification_cost"), {})
     used = next((f.data for f in reversed(facts) if f.kind == "attempt_cost"), {})
-    return Observed(
+    observed = Observed(
         probe=probe.name,
         group=probe.group,
         wanted=probe.wanted,
@@ -105,8 +118,34 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
         cpu_s=used.get("cpu_s"),
         peak_bytes=cost.get("peak_bytes"),
         holds=_holds(probe, facts),
+        separation=deciding.separation if deciding is not None else "unknown",
+        output=_last_line(facts) if probe.group in ("completeness", "strictness") and row.outcome != "pass" else "",
         told=_told(facts),
     )
+    members = tuple(member.name for member in probe.members)
+    return msgspec.structs.replace(observed, members=members, covers=_covers(store, probe, observed, facts))
+
+
+def _covers(store: RunStore, probe: Probe, observed: Observed, facts: list[Evidence]) -> tuple[str, ...]:
+    """Returns the names of the members that need no attempt of their own; empty where all of them do."""
+    names = tuple(member.name for member in probe.members)
+    if probe.group == "completeness":
+        reversed_tests = any(f.data.get("order") == "reversed" for f in facts if f.kind == "test_report")
+        shown = tuple(name for name in names if name != "oracle.test-order" or reversed_tests)
+        return shown if observed.passed and observed.holds else ()
+    if observed.outcome != "fail" or REWARD_OVERRULED in observed.marks:
+        return ()  # a reward that was written and not believed: by which member, only its own attempt shows
+    snapshot = next((f for f in reversed(facts) if f.kind == "snapshot"), None)
+    if probe.cleared_by == "no change" and (snapshot is None or changes_in(snapshot, store.blobs) != ()):
+        return ()
+    return names
+
+
+def _last_line(facts: list[Evidence]) -> str:
+    """Returns the last line that the verifier's last command printed, to stderr before stdout."""
+    ran = next((f.data for f in reversed(facts) if f.kind == "execution" and "stderr" in f.data), {})
+    texts = (str(ran.get(name) or "") for name in ("stderr", "stdout"))
+    return next((text.strip().splitlines()[-1][:300] for text in texts if text.strip()), "")
 
 
 def _holds(probe: Probe, facts: list[Evidence]) -> bool | None:
@@ -115,7 +154,7 @@ def _holds(probe: Probe, facts: list[Evidence]) -> bool | None:
         return None
     if probe.circumstance == "test-order":
         return True if any(f.data.get("order") == "reversed" for f in facts if f.kind == "test_report") else None
-    return next((bool(f.data.get("holds")) for f in facts if f.kind == "circumstance"), True)
+    return all(bool(f.data.get("holds")) for f in facts if f.kind == "circumstance")
 
 
 def _told(facts: list[Evidence]) -> dict[str, str]:

@@ -26,12 +26,13 @@ from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed, merge
 from assay.rollout.variation import Variation
 from assay.tasks import LoadedTask
 
+from .bundles import bundle_cheats
 from .config import AdmitConfig
 from .knowledge import Known
 from .rewrites import Rewrite
 from .sensitivity import mutants
 from .strictness import variants
-from .variations import CIRCUMSTANCES, CONTROLS, OracleUnder, circumstances
+from .variations import CIRCUMSTANCES, CONTROLS, TOGETHER, OracleUnder, circumstances, combine
 from .worlds import WorldHooks
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "world_probes",
 ]
 
+Clearing = Literal["verdict", "no change"]
 Group = Literal["completeness", "null", "cheat", "sensitivity", "strictness", "review"]
 GROUPS: dict[str, str] = {
     "completeness": "the reference solution passes, also under other circumstances",
@@ -57,7 +59,11 @@ GROUPS: dict[str, str] = {
 FIRST = "oracle.1"
 BLIND = "cheat.blind-replay"
 SHORTCUT = "cheat.shortcut"
+LEFT_OUT = "left out by --quick"
 NO_SANDBOX = "the task's world runs no agent code: there is no sandbox to do this in"
+ATTEMPTS = 39
+"""What a task's battery is planned for, unless more mutants or variants are asked for, or an attempt that several
+probes share does not clear them."""
 NULL_WORDS = {
     "empty": "a plausible answer with nothing in it",
     "comments": "only comments or blank lines",
@@ -79,6 +85,10 @@ class Probe(NamedTuple):
     variation: Variation = Variation()
     rewrite: Rewrite | None = None
     circumstance: str | None = None
+    members: tuple[Probe, ...] = ()
+    """Probes that this one's attempt may make unnecessary; see `bundles`."""
+    cleared_by: Clearing = "verdict"
+    """What makes them unnecessary: the wanted verdict, or that verdict on a final state in which no file changed."""
 
     @property
     def id(self) -> str:
@@ -150,19 +160,37 @@ def sandbox_probes(
     """All that follows `oracle_probes` of a task in a sandbox."""
     plan = _Plan(config, loaded)
     knowledge = known.knowledge if known is not None else Knowledge(spec.workdir)
-    if has_oracle(loaded):
-        yield from _circumstances(plan, spec, cache)
+    planned = list(_circumstances(plan, spec, cache)) if has_oracle(loaded) else []
     for verification in config.verifications:
-        yield from _nulls(knowledge, verification, shaped=known is not None)
-        yield from _cheats(plan, knowledge, verification)
-    yield from _rewrites(plan, known)
+        planned += _nulls(knowledge, verification, shaped=known is not None)
+        planned += _cheats(plan, knowledge, verification)
+    yield from planned
+    before = sum(isinstance(one, Probe) and one.verification == plan.main for one in planned)
+    yield from _rewrites(plan, known, before + config.n)
 
 
 def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | Untried]:
+    found = list(_each_circumstance(plan, spec, cache))
+    yield from (one for one in found if isinstance(one, Untried))
+    probes = tuple(one for one in found if isinstance(one, Probe))
+    if len(probes) < 2:
+        yield from probes
+        return
+    names = {probe.name for probe in probes if probe.name.removeprefix("oracle.") not in CONTROLS}
+    together = combine([one for one in circumstances(spec, cache) if f"oracle.{one.name}" in names])
+    about = "the reference solution under all other circumstances at once"
+    agent = OracleUnder(*together.parts)
+    yield Probe(
+        f"oracle.{TOGETHER}", "completeness", None, agent, about, plan.main, together.variation,
+        circumstance=TOGETHER, members=probes,
+    )  # fmt: skip
+
+
+def _each_circumstance(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | Untried]:
     for one in circumstances(spec, cache):
         name = f"oracle.{one.name}"
         if plan.config.quick:
-            yield Untried(name, "completeness", "left out by --quick")
+            yield Untried(name, "completeness", LEFT_OUT)
         elif one.missing is not None:
             yield Untried(name, "completeness", one.missing)
         elif not one.as_always:
@@ -185,20 +213,31 @@ def _nulls(knowledge: Knowledge, verification: Verification, *, shaped: bool) ->
 
 
 def _cheats(plan: _Plan, knowledge: Knowledge, verification: Verification) -> Iterator[Probe | Untried]:
+    found = list(_each_cheat(plan, knowledge, verification))
+    yield from bundle_cheats([one for one in found if isinstance(one, Probe)], knowledge, verification)
+    yield from (one for one in found if isinstance(one, Untried))
+
+
+def _each_cheat(plan: _Plan, knowledge: Knowledge, verification: Verification) -> Iterator[Probe | Untried]:
     for cheat in CHEATS:
         name = f"cheat.{cheat.name}"
         why_not = cheat.applies(knowledge)
         if plan.config.quick and not cheat.quick:
-            yield Untried(name, "cheat", "left out by --quick")
+            yield Untried(name, "cheat", LEFT_OUT)
         elif why_not is not None:
             yield Untried(name, "cheat", why_not)
         else:
             yield Probe(name, "cheat", "fail", CheatAgent(cheat, knowledge), cheat.exploits, verification)
 
 
-def _rewrites(plan: _Plan, known: Known | None) -> Iterator[Probe | Untried]:
-    left_out = "left out by --quick" if plan.config.quick else "asked for none"
-    most: dict[Group, int] = {"sensitivity": plan.config.most_mutants, "strictness": plan.config.most_variants}
+def _rewrites(plan: _Plan, known: Known | None, planned: int) -> Iterator[Probe | Untried]:
+    left_out = LEFT_OUT if plan.config.quick else "asked for none"
+    room = ATTEMPTS - planned - 1  # the control
+    variants_most = plan.config.most_variants(room)
+    most: dict[Group, int] = {
+        "sensitivity": plan.config.most_mutants(room - variants_most),
+        "strictness": variants_most,
+    }
     groups = [group for group in most if most[group]]
     yield from (Untried(group, group, left_out) for group in most if not most[group])
     if known is None or known.problem is not None:
@@ -211,23 +250,17 @@ def _rewrites(plan: _Plan, known: Known | None) -> Iterator[Probe | Untried]:
     told = {"name": "oracle.files", "operator": "none"}
     control = RewriteAgent("oracle-files", known.state, {}, told)
     yield Probe("oracle.files", "completeness", None, control, "the files that the solution left", plan.main)
-    found = (*mutants_of(plan.config, known), *variants_of(plan.config, known))
+    knowledge, seed = known.knowledge, plan.config.seed
+    found = (
+        *(mutants(knowledge, seed=seed, most=most["sensitivity"]) if most["sensitivity"] else ()),
+        *(variants(knowledge, seed=seed, most=most["strictness"]) if most["strictness"] else ()),
+    )
     for group in groups:
         mine = [rewrite for rewrite in found if rewrite.group == group]
         if not mine:
             yield Untried(group, group, "the solution's files give nothing to change in this way")
         for rewrite in mine:
             yield _rewritten(plan, known, rewrite)
-
-
-def mutants_of(config: AdmitConfig, known: Known) -> tuple[Rewrite, ...]:
-    """Changed solutions."""
-    return mutants(known.knowledge, seed=config.seed, most=config.most_mutants) if config.most_mutants else ()
-
-
-def variants_of(config: AdmitConfig, known: Known) -> tuple[Rewrite, ...]:
-    """Solutions that mean the same."""
-    return variants(known.knowledge, seed=config.seed, most=config.most_variants) if config.most_variants else ()
 
 
 def _rewritten(plan: _Plan, known: Known, rewrite: Rewrite) -> Probe:
@@ -270,11 +303,12 @@ def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Unt
 
 
 def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Untried]:
-    if hooks.perturb is None or not config.most_mutants:
-        reason = "the world gives no `perturb`" if hooks.perturb is None else "left out by --quick"
+    most = config.most_mutants(ATTEMPTS)
+    if hooks.perturb is None or not most:
+        reason = "the world gives no `perturb`" if hooks.perturb is None else LEFT_OUT
         yield Untried("sensitivity", "sensitivity", reason)
         return
-    for number, (name, calls) in enumerate(list(hooks.perturb.items())[: config.most_mutants], 1):
+    for number, (name, calls) in enumerate(list(hooks.perturb.items())[:most], 1):
         diff = "\n".join(f"{call.name} {call.arguments}" for call in calls) + "\n"
         rewrite = Rewrite(f"mutant.{number:03d}", "sensitivity", {}, diff, name)
         agent = CallsAgent("mutant", calls)

@@ -13,19 +13,25 @@ from statistics import median
 import msgspec
 
 from assay.errors import UserError
+from assay.records import Separation
 from assay.rollout.admitted import BATTERY
 from assay.statistics import Interval, median_interval
+from assay.verdicts import SEPARATIONS
 
 from .config import AdmitConfig
 from .findings import SEVERITIES, Finding
-from .probes import GROUPS
+from .probes import GROUPS, LEFT_OUT
 from .sensitivity import Sensitivity
 from .soundness import TaskReport
 
-__all__ = ["SetReport", "Summary", "markdown", "summarise_set", "write_report"]
+__all__ = ["SetReport", "Summary", "markdown", "summarise_set", "summary_line", "write_report"]
 
 MOST_TEXT = 600
 MOST_DIFF_LINES = 60
+_COLUMNS = (
+    "task", "result", "separation", "holes", "broken", "weak", "rejected at best", "at worst", "flakes", "s", "MiB",
+    "battery",
+)  # fmt: skip
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -33,7 +39,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     tasks: int
     admitted: int
-    """Under every verification that was tried."""
+    """Under every verification that was tried, and no solution that is shown to be wrong was accepted."""
     with_holes: int
     findings: dict[str, int]
     """Severity to how many."""
@@ -62,6 +68,12 @@ class Summary(msgspec.Struct, frozen=True):
     in_verifications_by_clock: float | None = None
     """Median by the clock, which other work on the machine changes."""
     most_in_verifications_by_clock: float | None = None
+    accept_wrong: int = 0
+    """Tasks without a hole whose verifier accepted a solution that is shown to be wrong."""
+    separations: dict[Separation, int] = {}
+    """How many tasks' verifiers reach each grade of separation, by the reference solution's attempts."""
+    not_tested: str = ""
+    """What was not tested, with the number of tasks and the reason."""
 
 
 class SetReport(msgspec.Struct, frozen=True):
@@ -87,7 +99,10 @@ def _summary(reports: Sequence[TaskReport]) -> Summary:
     peaks = [r.cost.peak_mib for r in reports if r.cost.peak_mib is not None]
     return Summary(
         tasks=len(reports),
-        admitted=sum(r.is_admitted for r in reports),
+        admitted=sum(r.is_admitted and not r.accepted_wrongly for r in reports),
+        accept_wrong=sum(r.is_admitted and r.accepted_wrongly > 0 for r in reports),
+        separations={grade: n for grade in SEPARATIONS if (n := sum(r.separation == grade for r in reports))},
+        not_tested=_not_tested(reports),
         with_holes=sum(any(f.severity == "hole" for f in r.findings) for r in reports),
         findings={name: found[name] for name in SEVERITIES},
         flaky=sum(any(f.kind == "oracle-flaky" for f in r.findings) for r in reports),
@@ -105,6 +120,27 @@ def _summary(reports: Sequence[TaskReport]) -> Summary:
         in_verifications_by_clock=_median(r.cost.in_verifications_by_clock for r in reports),
         most_in_verifications_by_clock=_most(r.cost.in_verifications_by_clock for r in reports),
     )
+
+
+def _not_tested(reports: Sequence[TaskReport]) -> str:
+    """Returns one line for the whole set: what, for how many tasks, why; what --quick leaves out is only counted."""
+    reasons: dict[str, dict[str, set[str]]] = {}
+    for report in reports:
+        for one in report.untried:
+            name = one.probe.removeprefix("cheat.").removeprefix("oracle.")
+            reasons.setdefault(one.reason, {}).setdefault(name, set()).add(report.task)
+    parts = []
+    for reason, probes in reasons.items():
+        tasks = set().union(*probes.values())
+        named = f"{len(probes)} probes" if reason == LEFT_OUT else ", ".join(probes)
+        parts.append(f"{named} ({len(tasks)} of {len(reports)} tasks: {reason})")
+    return "; ".join(parts)
+
+
+def summary_line(summary: Summary) -> str:
+    """Returns how many tasks are admitted, in a sentence."""
+    more = f"; {summary.accept_wrong} more accept solutions that are shown to be wrong" if summary.accept_wrong else ""
+    return f"{summary.admitted} of {summary.tasks} tasks are admitted{more}"
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -140,26 +176,31 @@ def _head(report: SetReport) -> list[str]:
     lines = [
         "# Soundness report",
         "",
-        f"Run `{_code(report.run)}`: {battery}. {given.admitted} of {given.tasks} tasks are admitted.",
+        f"Run `{_code(report.run)}`: {battery}. {summary_line(given)}.",
         "",
         "| | |",
         "|---|---|",
         f"| tasks with holes | {given.with_holes} |",
         f"| findings | {', '.join(f'{n} {name}' for name, n in given.findings.items() if n) or 'none'} |",
         f"| flaky tasks | {given.flaky} |",
-        f"| changed solutions rejected, at best | {_share(given.sensitivity_best, given.sensitivity_best_interval)}, "
-        f"median of {given.sensitivity_tasks} tasks |",
-        f"| at worst | {_share(given.sensitivity_worst, given.sensitivity_worst_interval)} |",
+        f"| separation | {', '.join(f'{grade}: {n}' for grade, n in given.separations.items())} |",
+        f"| changed solutions rejected, at best | {_median_share(given, given.sensitivity_best_interval)} |",
+        f"| at worst | {_median_share(given, given.sensitivity_worst_interval, worst=True)} |",
         f"| one verification | {_seconds(given.verification_s)}, {_mib(given.peak_mib)} |",
         f"| the battery | {given.attempts} attempts, {given.battery_s:.0f} s |",
         f"| a task's battery, in attempts by its solution | {_times(given.in_verifications)} (median), at most "
         f"{_times(given.most_in_verifications)}; by the clock {_times(given.in_verifications_by_clock)}, at most "
         f"{_times(given.most_in_verifications_by_clock)} |",
         "",
-        "| task | admitted | holes | broken | weak | rejected at best | at worst | flakes | s | MiB | battery |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(_COLUMNS)} |",
+        f"|{'---|' * len(_COLUMNS)}",
     ]
-    return [*lines, *map(_row, report.tasks)]
+    return [
+        *lines,
+        *map(_row, report.tasks),
+        "",
+        f"Not tested: {_line(given.not_tested or 'nothing', 20 * MOST_TEXT)}.",
+    ]
 
 
 def _row(task: TaskReport) -> str:
@@ -167,7 +208,8 @@ def _row(task: TaskReport) -> str:
     seen, flakes = task.sensitivity, task.completeness
     cells = [
         _line(task.task),
-        "yes" if task.is_admitted else "**no**",
+        task.conclusion if task.is_admitted else f"**{task.conclusion}**",
+        task.separation,
         *(str(count[name]) for name in ("hole", "broken", "weak")),
         _share(seen.best, seen.best_interval) if seen is not None else "-",
         _share(seen.worst, seen.worst_interval) if seen is not None else "-",
@@ -180,16 +222,10 @@ def _row(task: TaskReport) -> str:
 
 
 def _task(task: TaskReport) -> list[str]:
-    said = ", ".join(f"{name}: {'admitted' if ok else 'not admitted'}" for name, ok in task.admitted.items())
+    said = ", ".join(f"{name}: {task.conclusion_under(name)}" for name in task.admitted)
     lines = ["", f"## {_line(task.task)}", "", f"{said}. Digest `{_code(task.task_digest)}`.", ""]
     lines += [_finding(f) for f in task.findings] or ["Nothing was found."]
-    lines += ["", *_groups(task), *_sensitivity(task.sensitivity), *_difficulty(task)]
-    not_tested = [f"`{_code(u.probe)}` ({_line(u.reason)})" for u in task.untried]
-    left_out = [u for u in task.untried if u.reason == "left out by --quick"]
-    if left_out:
-        not_tested = [f"`{_code(u.probe)}` ({_line(u.reason)})" for u in task.untried if u not in left_out]
-        not_tested.append(f"{len(left_out)} more, left out by --quick")
-    return [*lines, "", f"Not tested: {'; '.join(not_tested) or 'nothing'}."]
+    return [*lines, "", *_groups(task), *_sensitivity(task.sensitivity), *_difficulty(task)]
 
 
 def _finding(found: Finding) -> str:
@@ -247,9 +283,17 @@ def _difficulty(task: TaskReport) -> list[str]:
 
 
 def _share(value: float | None, interval: Interval | None) -> str:
-    if value is None:
+    """Returns a share with its interval; a share without one says too little to be printed."""
+    if value is None or interval is None:
         return "-"
-    return f"{value:.2f}" if interval is None else f"{value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+    return f"{value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+
+
+def _median_share(summary: Summary, interval: Interval | None, *, worst: bool = False) -> str:
+    if interval is None:
+        return f"not given: {summary.sensitivity_tasks} tasks are too few for an interval"
+    value = summary.sensitivity_worst if worst else summary.sensitivity_best
+    return f"{_share(value, interval)}, median of {summary.sensitivity_tasks} tasks"
 
 
 def _seconds(value: float | None) -> str:
@@ -268,10 +312,10 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else "?" for c in text)
 
 
-def _line(text: str) -> str:
+def _line(text: str, most: int = MOST_TEXT) -> str:
     """Hostile text as one line of Markdown that is nothing but text."""
     one = " ".join(_plain(text.replace("\n", " ")).split())
-    cut = one if len(one) <= MOST_TEXT else f"{one[:MOST_TEXT]} ..."
+    cut = one if len(one) <= most else f"{one[:most]} ..."
     for mark in "\\`*_[]<>|#":
         cut = cut.replace(mark, f"\\{mark}")
     return cut

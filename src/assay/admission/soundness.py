@@ -9,20 +9,24 @@ from typing import NamedTuple
 import msgspec
 
 from assay.agents.cheats import CHEATS
+from assay.records import Separation
 from assay.rollout.plan import Verification
 from assay.statistics import Interval, wilson
-from assay.verdicts import REWARD_OVERRULED
+from assay.verdicts import REWARD_OVERRULED, weakest
 
 from .difficulty import AgentRate, difficulty_findings
 from .findings import Finding
 from .observed import Observed
-from .probes import FIRST, SHORTCUT, Untried
+from .probes import FIRST, Untried
 from .sensitivity import Sensitivity, sensitivity_findings
 from .variations import CIRCUMSTANCES, CONTROLS
 
-__all__ = ["Completeness", "Cost", "Strictness", "TaskReport", "Tried", "judge_task"]
+__all__ = ["Completeness", "Cost", "Strictness", "TaskReport", "Tried", "conclude", "judge_task"]
 
 BROKEN = ("hole", "broken")
+_CHEATS = {f"cheat.{cheat.name}": cheat for cheat in CHEATS}
+NO_RECORDED_TEST = "no test of the task was run by the recorded runner"
+TEST_ORDER, SLEEPING = "oracle.test-order", "cheat.sleeping-program"
 _CLOSED: dict[str, str] = {
     "conftest": "clean configuration",
     "pytest_configuration": "clean configuration",
@@ -95,6 +99,13 @@ class Cost(msgspec.Struct, frozen=True):
     in_verifications_by_clock: float | None = None
 
 
+def conclude(*, admitted: bool, accepted_wrongly: int) -> str:
+    """Returns the result of an admission in words."""
+    if not admitted:
+        return "not admitted"
+    return f"weak, accepts {accepted_wrongly} wrong solutions" if accepted_wrongly else "admitted"
+
+
 class TaskReport(msgspec.Struct, frozen=True):
     """All that is known of one task's verifier."""
 
@@ -112,11 +123,27 @@ class TaskReport(msgspec.Struct, frozen=True):
     """Files that solving adds or changes."""
     probes: tuple[Observed, ...]
     untried: tuple[Untried, ...]
+    separation: Separation = "unknown"
+    """The weakest grade of separation that a passing attempt by the reference solution reached."""
 
     @property
     def is_admitted(self) -> bool:
         """Whether it is admitted under every verification that was tried."""
         return all(self.admitted.values())
+
+    @property
+    def accepted_wrongly(self) -> int:
+        """How many solutions passed that are shown to be wrong."""
+        return self.sensitivity.changed if self.sensitivity is not None else 0
+
+    @property
+    def conclusion(self) -> str:
+        """The result in words. `admitted` stands alone: never for a verifier that was seen to accept wrong work."""
+        return conclude(admitted=self.is_admitted, accepted_wrongly=self.accepted_wrongly)
+
+    def conclusion_under(self, verification: str) -> str:
+        """Returns the same for one verification."""
+        return conclude(admitted=self.admitted[verification], accepted_wrongly=self.accepted_wrongly)
 
 
 class Tried(NamedTuple):
@@ -139,6 +166,7 @@ def judge_task(tried: Tried) -> TaskReport:
     """Sums up one task."""
     tried = tried._replace(observed=_controlled(tried.observed))
     untried = tuple(dict.fromkeys((*tried.untried, *_unheld(tried.observed))))
+    tried = tried._replace(untried=untried)
     findings = (
         *_oracle_findings(tried),
         *_circumstance_findings(tried),
@@ -161,6 +189,7 @@ def judge_task(tried: Tried) -> TaskReport:
         changed=tried.changed,
         probes=tried.observed,
         untried=untried,
+        separation=weakest(o.separation for o in _plain_oracles(tried, tried.verifications[0]) if o.passed),
     )
 
 
@@ -194,7 +223,7 @@ def _oracles(observed: Iterable[Observed]) -> list[Observed]:
 def _completeness(tried: Tried) -> Completeness:
     judged = [o for o in _plain_oracles(tried, tried.verifications[0]) if o.outcome is not None]
     passed = sum(o.passed for o in judged)
-    shown = {o.probe: o for o in tried.observed}
+    shown = {name: o for o in tried.observed for name in (*o.covers, o.probe)}
     untried = {u.probe for u in tried.untried}
     circumstances: dict[str, str] = {}
     for name in CIRCUMSTANCES:
@@ -226,7 +255,7 @@ def _oracle_finding(tried: Tried, verification: Verification) -> Finding | None:
         return Finding("oracle-not-judged", tried.task, FIRST, "broken", text, (), False, verification, cited)
     if not bad:
         return None
-    said = f"{bad[0].outcome}: {bad[0].reason or bad[0].ended or ''}"
+    said = f"{bad[0].outcome}: {_cause(bad[0])}"
     if len(bad) == len(judged):
         text = f"the reference solution does not pass: {said}"
         return Finding("oracle-fails", tried.task, bad[0].probe, "broken", text, (), False, verification, cited)
@@ -235,6 +264,12 @@ def _oracle_finding(tried: Tried, verification: Verification) -> Finding | None:
         f"the reference solution fails {len(bad)} of {len(judged)} times ({low:.0%} to {high:.0%}), for example {said}"
     )
     return Finding("oracle-flaky", tried.task, bad[0].probe, "broken", text, (), False, verification, cited)
+
+
+def _cause(one: Observed) -> str:
+    """Returns the verdict's reason with the last line that the verifier printed, which often names the failed check."""
+    reason = one.reason or one.ended or "no reason is recorded"
+    return f"{reason}; the verifier's last line: {one.output}" if one.output and one.output not in reason else reason
 
 
 def _oracle_passes(tried: Tried) -> bool:
@@ -250,7 +285,7 @@ def _circumstance_findings(tried: Tried) -> list[Finding]:
         if one.group != "completeness" or name not in CIRCUMSTANCES or not one.holds:
             continue
         if one.outcome is not None and not one.passed:
-            text = f"the reference solution does not pass with {CIRCUMSTANCES[name]} ({one.outcome}: {one.reason})"
+            text = f"the reference solution does not pass with {CIRCUMSTANCES[name]} ({one.outcome}: {_cause(one)})"
             closed = (f"do not depend on the {name.replace('-', ' ')}",)
             found.append(
                 Finding(
@@ -267,25 +302,34 @@ def _unheld(observed: Iterable[Observed]) -> list[Untried]:
     for one in observed:
         name = one.probe.removeprefix("oracle.")
         if name in CIRCUMSTANCES and one.group == "completeness" and not one.holds:
-            why = "no test of the task was run by the recorded runner" if name == "test-order" else one.ended or ""
+            why = NO_RECORDED_TEST if name == "test-order" else one.ended or ""
             found.append(Untried(one.probe, one.group, why or one.error or "it did not take effect"))
+        if one.group == "completeness" and one.covers:
+            found += [
+                Untried(m, one.group, NO_RECORDED_TEST) for m in one.members if m not in one.covers and m == TEST_ORDER
+            ]
+        if one.probe == SLEEPING and one.outcome == "unknown":
+            found.append(Untried(one.probe, one.group, "the verifier had not ended after its time limit"))
     return found
 
 
 def _paid_findings(tried: Tried) -> list[Finding]:
     """Null answers and cheats that were paid."""
-    beside = {(o.probe, o.verification): o for o in tried.observed}
+    beside = {(name, o.verification): o for o in tried.observed for name in (*o.covers, o.probe)}
     found = []
     for one in tried.observed:
         if one.group not in ("null", "cheat") or not one.passed:
             continue
+        members = (beside.get((name, one.verification)) for name in one.members)
+        if one.probe not in _CHEATS and any(member is not None and member.passed for member in members):
+            continue  # each of those is a finding of its own, which names the cause
         other: Verification = "default" if one.verification == "as_asked" else "as_asked"
         found.append(_paid(tried.task, one, beside.get((one.probe, other))))
     return found
 
 
 def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
-    known = {f"cheat.{cheat.name}": cheat for cheat in CHEATS}.get(one.probe)
+    known = _CHEATS.get(one.probe)
     closed: list[str] = []
     seen = ""
     if one.verification == "as_asked" and other is not None and other.outcome is not None and not other.passed:
@@ -296,8 +340,9 @@ def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
         closed += known.closed_by
         text = f"the cheat {known.name} is paid: {known.exploits.rstrip('.')}.{seen}"
     else:
-        text = f"{one.about} is paid.{seen}"
-    kind = "cheat-passed" if known is not None or one.probe.startswith(SHORTCUT) else "null-passed"
+        about = f"{one.about} (together, no single one)" if one.members else one.about
+        text = f"{about} is paid.{seen}"
+    kind = "cheat-passed" if one.group == "cheat" else "null-passed"
     return Finding(
         kind, task, one.probe, "hole", text, tuple(dict.fromkeys(closed)), False, one.verification, (one.attempt,)
     )
@@ -325,9 +370,16 @@ def _broken_findings(tried: Tried) -> list[Finding]:
     broke = [o for o in tried.observed if o.outcome is None and o.group in ("null", "cheat")]
     if not broke:
         return []
+    causes: dict[str, list[Observed]] = {}
+    for one in broke:
+        causes.setdefault(f"{one.broke}: {one.error}", []).append(one)
+    return [_not_judged(tried.task, cause, ones) for cause, ones in causes.items()]
+
+
+def _not_judged(task: str, cause: str, broke: Sequence[Observed]) -> Finding:
     named = ", ".join(o.probe for o in broke[:8]) + (" ..." if len(broke) > 8 else "")
-    text = f"{len(broke)} attempts broke before they could be judged ({named}): {broke[0].broke}: {broke[0].error}"
-    return [Finding("not-judged", tried.task, None, "note", text, evidence=tuple(o.attempt for o in broke[:20]))]
+    text = f"{len(broke)} attempts broke before they could be judged ({named}): {cause}"
+    return Finding("not-judged", task, None, "note", text, evidence=tuple(o.attempt for o in broke[:20]))
 
 
 def _cost(observed: Sequence[Observed]) -> Cost:

@@ -17,6 +17,7 @@ from assay.rollout.runs import Means
 from assay.store import RunStore
 from assay.tasks import LoadedTask
 
+from .bundles import uncleared
 from .config import AdmitConfig
 from .differential import Bench
 from .findings import Finding
@@ -121,7 +122,11 @@ class Subject:
         self._probes.append(probe)
 
     def go_on(self, store: RunStore) -> None:
-        """The third phase: changed solutions, where the solution's files alone pass."""
+        """The third phase: what a shared attempt did not clear, and changed solutions, where the solution's files
+        alone pass."""
+        shared = [probe for probe in self._probes if probe.members]
+        covered = {name: one.covers for name, one in observe(store, self.task, shared).items()}
+        self._probes += uncleared(shared, covered)
         later, self._later = self._later, []
         if not later:
             return

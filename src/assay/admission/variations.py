@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,16 @@ from assay.errors import AgentError
 from assay.records import Evidence
 from assay.rollout.variation import Variation, other_clock
 
-__all__ = ["CIRCUMSTANCES", "CONTROLS", "Circumstance", "OracleUnder", "circumstances"]
+__all__ = [
+    "CIRCUMSTANCES",
+    "CONTROLS",
+    "TOGETHER",
+    "Circumstance",
+    "Combined",
+    "OracleUnder",
+    "circumstances",
+    "combine",
+]
 
 HOME = "/opt/assay-admission/home"
 PYTHON = "/opt/assay/bin/python3"
@@ -44,6 +53,10 @@ CONTROLS = {"clock-control": "the library that shifts clocks, and the right time
 that the circumstance is about. libfaketime 0.9.10 makes `time.sleep` fail in Python 3.11, whatever the time is."""
 
 
+TOGETHER = "all-circumstances"
+"""The name of the attempt under all of them at once."""
+
+
 class Circumstance(NamedTuple):
     """One circumstance, as it can be had here."""
 
@@ -58,27 +71,50 @@ class Circumstance(NamedTuple):
     """Every attempt at the task is under it anyway."""
 
 
-class OracleUnder(OracleAgent):
-    """Runs the reference solution where the circumstance holds, and does nothing where it does not."""
+class Combined(NamedTuple):
+    """Several circumstances at once."""
 
-    def __init__(self, circumstance: Circumstance) -> None:
-        self._circumstance = circumstance
+    parts: tuple[Circumstance, ...]
+    variation: Variation
+
+
+def combine(circumstances: Sequence[Circumstance]) -> Combined:
+    """Returns circumstances as one variation."""
+    env: dict[str, str] = {}
+    prefix: tuple[str, ...] = ()
+    for one in circumstances:
+        env |= one.variation.env
+        prefix += one.variation.prefix
+    mounts = tuple(mount for one in circumstances for mount in one.variation.mounts)
+    no_network = any(one.variation.no_network for one in circumstances)
+    return Combined(
+        tuple(circumstances), Variation(TOGETHER, env=env, prefix=prefix, mounts=mounts, no_network=no_network)
+    )
+
+
+class OracleUnder(OracleAgent):
+    """Runs the reference solution where all circumstances hold, and does nothing where one does not."""
+
+    def __init__(self, *circumstances: Circumstance) -> None:
+        self._circumstances = circumstances
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""
-        given = self._circumstance
-        if given.control is not None:
-            if attempt.workspace is None:
-                message = f"the environment {attempt.task.environment.kind!r} has no sandbox"
-                raise AgentError(message)
-            seen: ExecResult = await attempt.workspace.exec(given.control, timeout_s=30)
-            holds = given.holds(seen.stdout.strip())
-            told = {"name": given.name, "holds": holds, "seen": (seen.stdout + seen.stderr)[:300]}
-            attempt.note(Evidence("circumstance", "audit", "circumstance", told))
-            if not holds:
-                attempt.finish(f"did nothing: {given.name} does not hold here")
+        for number, one in enumerate(self._circumstances):
+            if one.control is not None and not await self._holds(attempt, one, one.control, number):
+                attempt.finish(f"did nothing: {one.name} does not hold here")
                 return
         await super().run(attempt)
+
+    async def _holds(self, attempt: Attempt, one: Circumstance, control: str, number: int) -> bool:
+        if attempt.workspace is None:
+            message = f"the environment {attempt.task.environment.kind!r} has no sandbox"
+            raise AgentError(message)
+        seen: ExecResult = await attempt.workspace.exec(control, timeout_s=30)
+        holds = one.holds(seen.stdout.strip())
+        told = {"name": one.name, "holds": holds, "seen": (seen.stdout + seen.stderr)[:300]}
+        attempt.note(Evidence(f"circumstance{number or ''}", "audit", "circumstance", told))
+        return holds
 
 
 def circumstances(spec: WorkspaceSpec, cache: Path) -> Iterator[Circumstance]:

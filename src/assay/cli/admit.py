@@ -129,7 +129,7 @@ def _told(report: TaskReport) -> None:
 
     if not sys.stderr.isatty():
         holes = sum(f.severity == "hole" for f in report.findings)
-        say(f"{report.task}: {'admitted' if report.is_admitted else f'not admitted, {holes} holes'}")
+        say(f"{report.task}: {report.conclusion}{f', {holes} holes' if holes else ''}")
 
 
 def _reported(result: Admission, output: Path | None) -> SetReport:
@@ -177,6 +177,8 @@ def _print(report: SetReport, fixed: Repair | None) -> None:
 
 
 def _print_tasks(report: SetReport) -> None:
+    from assay.admission.report import summary_line
+
     from .output import console, plain
     from .tables import print_rows
 
@@ -189,8 +191,9 @@ def _print_tasks(report: SetReport) -> None:
             closed = f" Closed by: {'; '.join(found.closed_by)}." if found.closed_by else ""
             text = f"{task.task}: {found.severity}{guess}: {found.kind}{probe}{under}: {found.text}{closed}"
             console().print(plain(text.replace("\n", " "))[:MOST_LINE])
-    given = report.summary
-    console().print(f"{given.admitted} of {given.tasks} tasks are admitted")
+    if report.summary.not_tested:
+        console().print(plain(f"not tested: {report.summary.not_tested}")[: 10 * MOST_LINE])
+    console().print(summary_line(report.summary))
 
 
 def _row(task: TaskReport) -> dict[str, str]:
@@ -200,13 +203,13 @@ def _row(task: TaskReport) -> dict[str, str]:
     cost = task.cost
     return {
         "task": task.task,
-        "admitted": "yes" if task.is_admitted else "no",
+        "result": task.conclusion,
+        "separation": task.separation,
         **{f"{name}s" if name == "hole" else name: str(n) for name, n in count.items()},
         "flakes": f"{runs.tried - runs.passed} of {runs.tried}",
         "rejected": share if seen is None or seen.best is None else f"{share}{seen.best_interval.high:.2f}]",
         "s": "-" if cost.verification_s is None else f"{cost.verification_s:.2f}",
         "MiB": "-" if cost.peak_mib is None else f"{cost.peak_mib:.0f}",
-        "not tested": str(len(task.untried)),
     }
 
 
@@ -219,9 +222,9 @@ def _print_fixed(fixed: Repair) -> None:
     for one in fixed.done:
         now = after.get(one.task)
         holes = "-" if now is None else str(sum(f.severity == "hole" for f in now.findings))
-        verdict = "-" if now is None else ("yes" if now.is_admitted else "no")
+        verdict = "-" if now is None else now.conclusion
         cells = {"task": one.task, "settings": "; ".join(one.settings) or one.reason, "copy": one.folder or "-"}
-        rows.append(cells | {"admitted now": verdict, "holes left": holes})
+        rows.append(cells | {"result now": verdict, "holes left": holes})
     console().print("")
     print_rows(rows)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-from assay.environments.interface import Backend, DescribesSeparation, PipedExec, Workspace, WorkspaceSpec
+from assay.environments.capabilities import DescribesSeparation
+from assay.environments.interface import Backend, PipedExec, Workspace, WorkspaceSpec
 
 __all__ = ["OpenedBox", "expect", "facts_tell_two_sandboxes_apart", "two_sandboxes_are_joined_by_pipes"]
 

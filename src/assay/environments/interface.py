@@ -17,13 +17,11 @@ from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from assay.records import Isolation, Observation, SandboxFacts
+from assay.records import Isolation, Observation
 
 __all__ = [
     "Backend",
     "Change",
-    "CountsOrphans",
-    "DescribesSeparation",
     "Episodic",
     "ExecResult",
     "Files",
@@ -338,6 +336,7 @@ class PipedExec(Protocol):
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        stderr: int | None = None,
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
@@ -352,35 +351,12 @@ class PipedExec(Protocol):
             stdout: Open for writing; duplicated, the caller closes its own. `ExecResult.stdout` is empty.
             cwd: As in `Session.exec`.
             env: As in `Session.exec`.
+            stderr: As `stdout`, for standard error; None: it is returned.
             timeout_s: As in `Session.exec`.
             show_bytes: As in `Session.exec`, of standard error.
 
         Raises:
             EnvironmentFailure: As `Session.exec`.
-        """
-        ...
-
-
-@runtime_checkable
-class CountsOrphans(Protocol):
-    """A workspace that can say how many processes outlived whoever started them."""
-
-    async def orphans(self) -> int:
-        """Number of processes that have ended so far and were neither a command nor waited for by their own parent.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
-        """
-        ...
-
-
-@runtime_checkable
-class DescribesSeparation(Protocol):
-    """A workspace that can say how its sandbox was made, as evidence for a grade of separation."""
-
-    async def facts(self) -> SandboxFacts:
-        """Facts about the sandbox that runs now. A fact that the tier cannot observe is left out.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
         """
         ...
 

@@ -63,7 +63,7 @@ class SandboxFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     descriptor_total: int | None = None
     handed_over: dict[str, int] = {}
     """Descriptors that its commands exchanged with the host beside their own output, counted by kind: `pipe`,
-    `listener`, or another kind."""
+    `listener` (on its network), `local_listener` (at a path in it, held by its host), or another kind."""
     handed_total: int | None = None
 
 

@@ -13,10 +13,17 @@ from assay.errors import BoundaryError, TaskError, UserError, VerifierError, bou
 from assay.records import Evidence, Task, Trajectory, Verdict
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
-from assay.verdicts import is_imported_record, is_reverification, outcome_verdicts, weakest, worst_outcome
+from assay.verdicts import (
+    is_imported_record,
+    is_reverification,
+    outcome_verdicts,
+    was_given_solution,
+    weakest,
+    worst_outcome,
+)
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify._from_artifacts import state_of_import
-from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, reverdict, sealed_states
+from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
 
 from .past import AS_ASKED, variation_of
 from .place import BEGAN
@@ -32,7 +39,7 @@ _Found = list[tuple[Verdict, Reverdict]]
 
 
 async def judged_again(
-    trajectory: Trajectory, loaded: LoadedTask, means: Means, blobs: BlobStore, rounds: int
+    trajectory: Trajectory, loaded: LoadedTask, means: Means, blobs: BlobStore, rounds: int, *, fresh: bool = False
 ) -> _Found:
     """Each outcome verdict that was recorded, and what judging again came to.
 
@@ -42,8 +49,10 @@ async def judged_again(
         means: With what.
         blobs: The store's.
         rounds: How often each check judges.
+        fresh: Checks that draw inputs draw others than the recorded ones.
     """
     judging = _Judging(trajectory, loaded, means, blobs, rounds)
+    judging.seeds = {} if fresh else recorded_seeds(trajectory)
     try:
         with boundary(VerifierError, "judging again"):
             return await judging.run()
@@ -58,6 +67,7 @@ class _Judging:
         self._trajectory, self._loaded, self._means, self._blobs = trajectory, loaded, means, blobs
         self._rounds = rounds
         self.recorded: list[Verdict] = outcome_verdicts(trajectory.verdicts)
+        self.seeds: dict[str, bytes] = {}
 
     async def run(self) -> _Found:
         """Judges by the way in which the attempt was made."""
@@ -101,7 +111,7 @@ class _Judging:
         """The sandbox as it was, with the fresh folders that were no part of the state."""
         spec = await preparer.spec(self._loaded)
         place = next((e for e in self._trajectory.evidence if e.kind == "place"), None)
-        own = () if place is not None or self._trajectory.agent != "oracle" else ("/solution",)
+        own = () if place is not None or not was_given_solution(self._trajectory.started) else ("/solution",)
         known = tuple(str(path) for path in place.data.get("tmpfs") or ()) if place is not None else own
         return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys((*spec.tmpfs, *known))))
 
@@ -133,6 +143,7 @@ class _Judging:
                 blobs=self._blobs,
                 separate=separate,
                 prefix=f"{number}.{f'{step}.' if step else ''}v",
+                seeds=self.seeds,
             )
             for result in await verify_outcome(request):
                 found.setdefault(result.verdict.check, []).append(result)

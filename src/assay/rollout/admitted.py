@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.records import AttemptStarted, Body, EvidenceAdded
+from assay.records import AttemptStarted, Body, EvidenceAdded, Separation
 from assay.store import ADMISSION, AttemptRow, Layout, RunStore, heads_digest, list_runs, verify_links
 from assay.tasks import LoadedTask
 
 __all__ = ["ADMISSION", "BATTERY", "Certificate", "HeldCertificate", "certificates", "require_admitted", "rests_on"]
 
-BATTERY = "1"
+BATTERY = "2"
 """Grows when a task that was admitted before might not be now."""
 MOST_MANIFEST = 64 << 20
 _NAMED = 20
@@ -46,6 +46,10 @@ class Certificate(msgspec.Struct, frozen=True):
     seed: int
     assay_version: str
     at: float
+    accepted_wrongly: int = 0
+    """How many solutions passed that are shown to be wrong."""
+    separation: Separation = "unknown"
+    """The weakest grade of separation that a passing attempt by the reference solution reached."""
 
 
 class HeldCertificate(msgspec.Struct, frozen=True):

@@ -55,6 +55,8 @@ class ReverifyConfig(Places, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """How many attempts are judged at once."""
     force: bool = False
     """Judge also what the same checks have judged as often before."""
+    fresh: bool = False
+    """Draw other inputs than the recorded ones, for checks that judge by calls."""
 
     def __post_init__(self) -> None:
         """Refuses what cannot work, before anything starts."""
@@ -200,9 +202,10 @@ class _Reverifying:
                 was = _first(trajectory)
                 self._keep(_Work(row, None, None, known), [(was, cannot(was.check, exc))])
                 continue
-            basis = digest_record([loaded.task, self._config.check_version, code_digest()])
+            fresh = ("fresh",) if self._config.fresh else ()
+            basis = digest_record([loaded.task, self._config.check_version, code_digest(), *fresh])
             same = [one for one in known if one.data["basis"] == basis and one.data["rounds"] >= self._config.again]
-            if same and not self._config.force:
+            if same and not (self._config.force or self._config.fresh):
                 told = msgspec.convert(same[-1].data["results"], list[Reverified])
                 self._results[row.chain] = [msgspec.structs.replace(one, before=True) for one in told]
                 continue
@@ -214,7 +217,9 @@ class _Reverifying:
         if means is None or work.loaded is None:
             found = [(_first(trajectory), cannot(_first(trajectory).check, problem))]
         else:
-            found = await judged_again(trajectory, work.loaded, means, self._store.blobs, self._config.again)
+            found = await judged_again(
+                trajectory, work.loaded, means, self._store.blobs, self._config.again, fresh=self._config.fresh
+            )
         self._keep(work, found)
 
     def _keep(self, work: _Work, found: Sequence[tuple[Verdict, Reverdict]]) -> None:

@@ -8,6 +8,7 @@ separation makes `same-user`, and nothing makes a grade better than the record s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, get_args
 
 import msgspec
@@ -52,8 +53,9 @@ def grade_of(facts: SeparationFacts) -> Separation:
         all(box.tier in TIERS for box in boxes)
         and facts.judge.image == facts.image
         and not facts.judge.state_layers
-        and sum(facts.judge.handed_over.values()) <= facts.pipes
-        and all(_holds_pipes_alone(box) for box in boxes)
+        and facts.judge.handed_over.get("pipe", 0) <= facts.pipes
+        and _holds_pipes_alone(facts.judge, beside={"local_listener"})
+        and all(_holds_pipes_alone(box) for box in facts.judged)
         and all(_is_apart(facts.judge, box) for box in facts.judged)
     )
     return "separate" if holds else "same-user"
@@ -86,8 +88,9 @@ def _is_complete(box: SandboxFacts) -> bool:
     return present and lists and set(NAMESPACES) <= box.namespaces.keys()
 
 
-def _holds_pipes_alone(box: SandboxFacts) -> bool:
-    return set(box.descriptors) <= OWN_DESCRIPTORS and set(box.handed_over) <= {"pipe"}
+def _holds_pipes_alone(box: SandboxFacts, beside: AbstractSet[str] = frozenset()) -> bool:
+    """Returns whether commands got pipes alone; beside them a judge may ask its own host over a listener."""
+    return set(box.descriptors) <= OWN_DESCRIPTORS and set(box.handed_over) <= {"pipe", *beside}
 
 
 def _is_apart(judge: SandboxFacts, judged: SandboxFacts) -> bool:

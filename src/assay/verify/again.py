@@ -6,6 +6,7 @@ A verdict of re-verification never stands over the first one: its check is `reve
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from assay.verdicts import Reverification, reverification_check, weakest
 
 from .interface import CheckResult
 
-__all__ = ["CannotRebuildError", "Reverdict", "cannot", "rebuilt", "reverdict", "sealed_states"]
+__all__ = ["CannotRebuildError", "Reverdict", "cannot", "rebuilt", "recorded_seeds", "reverdict", "sealed_states"]
 
 
 class CannotRebuildError(VerifierError):
@@ -122,6 +123,17 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
 
 def _listed(scores: set[float | None]) -> str:
     return ", ".join(sorted(str(score) for score in scores))
+
+
+def recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
+    """Returns the seed of the inputs that each check drew, by the check's name; malformed ones are left out."""
+    found: dict[str, bytes] = {}
+    for verdict in trajectory.verdicts:
+        for evidence in trajectory.evidence:
+            text = evidence.data.get("seed") if evidence.kind == "calls" and evidence.id in verdict.evidence else None
+            with contextlib.suppress(ValueError):
+                found |= {verdict.check: bytes.fromhex(text)} if isinstance(text, str) and text else {}
+    return found
 
 
 def cannot(check: str, why: AssayError | str) -> Reverdict:

@@ -31,6 +31,8 @@ class CheckInput(NamedTuple):
     """The verifier's own environment, built by the caller, for a check in `separate` mode; None: the task's image."""
     prefix: str = "e"
     """What the ids of this check's evidence start with, so that they are unique in the attempt."""
+    seed: bytes | None = None
+    """The recorded seed of drawn inputs, where a verdict is made again; None: the check draws its own."""
 
 
 class CheckResult(NamedTuple):

@@ -48,6 +48,8 @@ class JudgeRequest(msgspec.Struct, frozen=True):
     """The verifier's own environment, for checks in `separate` mode."""
     prefix: str = "v"
     """What ids of evidence start with."""
+    seeds: dict[str, bytes] = {}
+    """Check to the seed of its drawn inputs, where recorded verdicts are made again; others draw their own."""
 
 
 async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
@@ -96,6 +98,7 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
         artifacts={},
         separate=request.separate,
         prefix=prefix,
+        seed=request.seeds.get(check.name),
     )
     try:
         with boundary(VerifierError, f"check {check.name!r}"):

@@ -13,6 +13,7 @@ they run; the suspicions in `code.suspicion` are for that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import posixpath
 import time
@@ -30,6 +31,7 @@ from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._pytest_rules import PytestFacts, PytestRuling, came_to_no_result, merge_rulings, rule
 from assay.verify._staging import Staged, stage
+from assay.verify.calls import call_plans, judge_called_tests
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import Planted
 from assay.verify.sanitise import (
@@ -159,16 +161,28 @@ async def _judge_parts(
     undoing = Undoing(given.backend, given.spec, given.changes, planned)
     wanted = tuple(dict.fromkeys((*plan.parameters.expected, *plan.parameters.also)))
     carried = () if separation is None else tuple(t for t in separation.of_method("splice") if t.id in set(wanted))
-    parts: list[_Part] = []
+    parts = await _judge_called(given, separation, wanted, cited)
     if separation is not None and carried:
-        try:
+        with contextlib.suppress(NotJoinable):
             parts.append(await _judge_spliced(given, plan, Spliced(separation, carried, undoing), cited))
-        except NotJoinable:
-            carried = ()
-    rest = tuple(name for name in wanted if name not in {test.id for test in carried})
-    if rest or not parts:
+    judged = {name for part in parts for name in part.tests}
+    rest = tuple(name for name in wanted if name not in judged)
+    if rest or not judged:
         parts.append(await _judge_in_process(given, plan, rest, undoing, cited))
     return tuple(parts)
+
+
+async def _judge_called(
+    given: CheckInput, separation: SeparationPlan | None, wanted: Sequence[str], cited: Cited
+) -> list[_Part]:
+    """Asks the final state fresh inputs; first, so that no test of the task was ever near the worker."""
+    parts = []
+    carried = {test.id for test in separation.of_method("calls")} if separation is not None else set()
+    for plan in call_plans(separation):
+        called = await judge_called_tests(given, plan, cited)
+        names = tuple(name for name in wanted if name in carried and name in plan.tests)
+        parts.append(_Part(called.ruling, frozenset(called.ruling.marks), names, called.grade))
+    return parts
 
 
 class Spliced(NamedTuple):
@@ -181,18 +195,17 @@ class Spliced(NamedTuple):
 
 async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited: Cited) -> _Part:
     names = tuple(test.id for test in spliced.tests)
-    configuration = {**_configuration(given, plan, names), "owned": []}
+    # Asked for one by one, in the plan's order: the order in which the plan was proven.
+    configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
     configuration["splice"] = configure_splice(spliced.separation, spliced.tests)
     run = await run_spliced(
         given, SpliceRequest(plan.mounts, plan.parameters.env, configuration, spliced.undoing), cited
     )
+    run.require_planned(spliced.separation, spliced.tests)
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
     facts = _facts(_of_tests(plan, names), told, ())
-    facts = facts._replace(
-        problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)),
-        timed_out=facts.timed_out or "worker_late" in run.marks,
-    )
+    facts = facts._replace(timed_out=facts.timed_out or "worker_late" in run.marks)
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
     return _Part(ruling, frozenset(marks), names, run.grade, run.report)
@@ -283,8 +296,8 @@ def _edited(given: CheckInput, plan: _Plan) -> tuple[Planted, ...]:
     )
 
 
-def _configuration(given: CheckInput, plan: _Plan, names: Sequence[str] = ()) -> dict[str, Any]:
-    wanted = names or (*plan.parameters.expected, *plan.parameters.also)
+def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
+    wanted = (*plan.parameters.expected, *plan.parameters.also)
     files = dict.fromkeys(_inside(given.spec.workdir, name.partition("::")[0]) for name in wanted)
     return {
         "args": [*plan.parameters.args, *(files or plan.targets)],

@@ -18,7 +18,7 @@ import contextlib
 import re
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,25 +26,41 @@ import msgspec
 
 from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
-from assay.environments.interface import Change, CountsOrphans, ExecResult, Mount, Workspace, WorkspaceSpec
+from assay.environments.capabilities import CountsOrphans
+from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import TaskError
-from assay.records import Verdict
-from assay.verdicts import NO_RESULT
+from assay.records import Separation, Verdict
+from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
+from assay.verify.judged_programs import JudgedPrograms, judged_spec
 from assay.verify.rewards import Left, collect
-from assay.verify.sanitise import Undoing, clean, left_running, opened, planted_in, require_mounts, verifier_spec
+from assay.verify.sanitise import (
+    Findings,
+    Undoing,
+    clean,
+    left_running,
+    opened,
+    planted_in,
+    require_mounts,
+    tools_in,
+    verifier_spec,
+)
+from assay.verify.script_requests import ScriptRequests
+from assay.verify.separation import cite_separation, facts_of, graded
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
+MOST_RUNS = 200
 MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
 _RUNNER = re.compile(rb"\bpy\.?test\b")
+_JUDGE = re.compile(rb"\bassay-judge (?:run|read)\b")
 
 
 class ScriptParameters(msgspec.Struct, frozen=True):
@@ -70,6 +86,12 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     """Patterns of paths that are the agent's to change, whatever they look like."""
     roots: tuple[str, ...] = ()
     """Folders that the tests import from, beside the usual ones."""
+    programs: tuple[str, ...] = ()
+    """Absolute paths of the programs that are judged. The script then runs on the task's image, without what the agent
+    wrote: at each of these paths it finds a stand-in that starts the program in a sandbox of its own."""
+    outputs: tuple[str, ...] = ()
+    """Absolute paths of files that the agent or its programs write and the script reads: they are copied to the same
+    path as data, at the start and after each program."""
 
 
 class ScriptCheck:
@@ -85,10 +107,8 @@ class ScriptCheck:
         tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
         cited = Cited(given.prefix)
         mounts = (Mount(str(tests.path), TESTS),) if tests is not None else ()
-        if parameters.mode == "separate":
-            facts, marks, left = await _separate(given, parameters, mounts, cited)
-        else:
-            facts, marks, left = await _shared(given, parameters, mounts, cited)
+        way = _apart if _is_apart(parameters, tests) else _separate if parameters.mode == "separate" else _shared
+        facts, marks, left, separation = await way(given, parameters, mounts, cited)
         facts = facts._replace(demand=_demand(parameters, tests))
         ruling = rule_literally(facts) if parameters.literal else rule(facts)
         if parameters.literal:
@@ -105,6 +125,7 @@ class ScriptCheck:
             duration_s=round(time.monotonic() - started, 6),
             rewards=left.rewards.values,
             marks=tuple(sorted({*marks, *ruling.marks})),
+            separation=separation,
         )
         return CheckResult(verdict, tuple(cited.items))
 
@@ -123,18 +144,27 @@ def stage_tests(folder: Path | None, script: str | None) -> Staged | None:
 def _demand(parameters: ScriptParameters, tests: Staged | None) -> Demand:
     if parameters.evidence is not None:
         return parameters.evidence
+    return "tests" if _names(tests, _RUNNER) else "script"
+
+
+def _is_apart(parameters: ScriptParameters, tests: Staged | None) -> bool:
+    """Returns whether judged programs run in a sandbox of their own: the task, or its script, says how they start."""
+    return bool(parameters.programs or parameters.outputs) or _names(tests, _JUDGE)
+
+
+def _names(tests: Staged | None, pattern: re.Pattern[bytes]) -> bool:
+    """Returns whether a script of the tests folder names a program."""
     if tests is None:
-        return "script"
+        return False
     scripts = [p for p in tests.path.rglob("*") if p.is_file() and p.suffix in ("", ".sh", ".bash")]
-    named = any(_RUNNER.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in scripts[:200])
-    return "tests" if named else "script"
+    return any(pattern.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in scripts[:200])
 
 
 def _without_comments(data: bytes) -> bytes:
     return b"\n".join(line for line in data.splitlines() if not line.lstrip().startswith(b"#"))
 
 
-_Ran = tuple[ScriptFacts, tuple[str, ...], Left]
+_Ran = tuple[ScriptFacts, tuple[str, ...], Left, Separation]
 
 
 def own_network(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceSpec:
@@ -146,12 +176,64 @@ def own_network(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceS
 async def _shared(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     spec = own_network(verifier_spec(given.spec, mounts, parameters.env), parameters)
     async with opened(given.backend, spec, given.state) as workspace:
-        return await _run(workspace, given, parameters, cited, given.changes)
+        findings = await _cleaned(workspace, given, parameters, cited, given.changes)
+        facts, marks, left = await _run(workspace, given, parameters, cited, findings)
+        return facts, marks, left, await _beside(cited, workspace, facts)
+
+
+async def _beside(cited: Cited, workspace: Workspace, facts: ScriptFacts) -> Separation:
+    """The grade where judged code runs in the script's own sandbox: it may write what the script's user may."""
+    observed = await facts_of(workspace)
+    grade = cite_separation(cited, observed, [observed], image=workspace.spec.image.digest)
+    return weakest([grade, "same-process"]) if facts.records else grade
+
+
+async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
+    """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
+    base = given.separate or given.spec if parameters.mode == "separate" else given.spec
+    if not tools_in(base):
+        message = "judged programs need the tool layer in the script's sandbox: run `assay setup`"
+        raise TaskError(message)
+    spec = own_network(verifier_spec(base, mounts, parameters.env), parameters)
+    async with opened(given.backend, spec) as script, _final_state(given, parameters, cited) as (judged, changes):
+        findings = await _cleaned(judged, given, parameters, cited, changes)
+        programs = JudgedPrograms(script, judged, parameters.outputs, parameters.timeout_s)
+        await programs.prepare(parameters.programs)
+        facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
+        await judged.kill_all()
+        cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs[:MOST_RUNS]]})
+        return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest)
+
+
+@contextlib.asynccontextmanager
+async def _final_state(
+    given: CheckInput, parameters: ScriptParameters, cited: Cited
+) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
+    """The sandbox of the judged programs, and what the agent changed in it."""
+    if parameters.mode == "separate":
+        base = own_network(judged_spec(given.separate or given.spec), parameters)
+        async with _with_artifacts(given, base, cited) as opened_with:
+            yield opened_with
+    else:
+        base = own_network(judged_spec(given.spec), parameters)
+        async with opened(given.backend, base, given.state) as workspace:
+            yield workspace, given.changes
 
 
 async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     """Only what the task declared goes from the final state into a fresh image."""
     spec = own_network(verifier_spec(given.separate or given.spec, mounts, parameters.env), parameters)
+    async with _with_artifacts(given, spec, cited) as (workspace, changes):
+        findings = await _cleaned(workspace, given, parameters, cited, changes)
+        facts, marks, left = await _run(workspace, given, parameters, cited, findings)
+        return facts, marks, left, await _beside(cited, workspace, facts)
+
+
+@contextlib.asynccontextmanager
+async def _with_artifacts(
+    given: CheckInput, spec: WorkspaceSpec, cited: Cited
+) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
+    """A fresh sandbox with the declared artifacts, and those of the agent's changes that came with them."""
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
         brought, left_out = await _bring_out(given, Path(folder))
         room = await asyncio.to_thread(_with_room, spec, brought.values())
@@ -161,7 +243,7 @@ async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tup
             told = {"brought": sorted(brought), "left_out": left_out, "image": spec.image.digest}
             cited.add("state", "artifacts", told)
             inside = tuple(c for c in given.changes if any((c.path + "/").startswith(s + "/") for s in brought))
-            return await _run(workspace, given, parameters, cited, inside)
+            yield workspace, inside
 
 
 def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
@@ -194,24 +276,38 @@ async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], 
     return brought, left_out
 
 
-async def _run(
+async def _cleaned(
     workspace: Workspace, given: CheckInput, parameters: ScriptParameters, cited: Cited, changes: tuple[Change, ...]
-) -> _Ran:
-    """Undoes what was planted, runs the script, kills everything, reads what is left."""
+) -> Findings:
+    """Undoes what was planted."""
     planned = planted_in(changes, given.spec, parameters.roots, parameters.keep)
     findings = await clean(workspace, Undoing(given.backend, given.spec, changes, planned))
     cited.findings(findings)
+    return findings
+
+
+async def _run(
+    workspace: Workspace,
+    given: CheckInput,
+    parameters: ScriptParameters,
+    cited: Cited,
+    findings: Findings,
+    programs: JudgedPrograms | None = None,
+) -> tuple[ScriptFacts, tuple[str, ...], Left]:
+    """Runs the script, kills everything, reads what is left."""
     name = f"{TESTS}/{Path(parameters.script or 'test.sh').name}"
     argv = [*parameters.interpreter, name]
     before = await _orphans(workspace)
-    result = await workspace.exec(argv, timeout_s=parameters.timeout_s, spill=given.blobs)
-    cited.execution(argv, workspace.spec.workdir, result)
-    alive = () if result.timed_out else await left_running(workspace)
+    requests = ScriptRequests(workspace, programs)
+    async with requests.serving():
+        result = await workspace.exec(argv, timeout_s=parameters.timeout_s, spill=given.blobs)
+        cited.execution(argv, workspace.spec.workdir, result)
+        alive = () if result.timed_out else await left_running(workspace)
+        orphans = await _orphans(workspace) - before
+        await workspace.kill_all()
     if alive:
         cited.processes("test script ended", alive)
-    orphans = await _orphans(workspace) - before
-    await workspace.kill_all()
-    left = await collect(workspace)
+    left = _with_records(await collect(workspace), requests)
     marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
     marks += ["orphaned_processes"] if orphans else []
     reports = _cite(cited, left, result)
@@ -229,6 +325,16 @@ async def _run(
         allowed=parameters.allow,
     )
     return facts, tuple(marks), left
+
+
+def _with_records(left: Left, requests: ScriptRequests) -> Left:
+    """What was left, with the records that the test runner told; a record that came as a file is nobody's word."""
+    if not requests.takes_records:
+        return left
+    problem = "a record came as a file, which every process of the script may write"
+    strays = tuple({**record, "problems": [problem]} for record in left.records)
+    marks = (*left.marks, "forged") if strays else left.marks
+    return left._replace(records=(*requests.records(), *strays), marks=marks)
 
 
 async def _orphans(workspace: Workspace) -> int:

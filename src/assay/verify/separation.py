@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from assay.environments.interface import DescribesSeparation, Session
+from assay.environments.capabilities import DescribesSeparation
+from assay.environments.interface import Session
 from assay.records import SandboxFacts, Separation, SeparationFacts
 from assay.verdicts import grade_of
 from assay.verify._evidence import Cited

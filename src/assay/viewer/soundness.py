@@ -106,6 +106,8 @@ def _line(row: AttemptRow, certificate: Mapping[str, Any]) -> dict[str, Any]:
         "passed": sum(result == "pass" for result in results),
         "broke": sum(isinstance(result, str) and result.startswith("broke") for result in results),
         "quick": certificate.get("quick") is True,
+        "accepted_wrongly": _number(certificate.get("accepted_wrongly")) or 0,
+        "separation": _text(certificate.get("separation")) or "unknown",
         "at": _number(certificate.get("at")),
     }
 
@@ -117,6 +119,8 @@ def _shown(report: Mapping[str, Any], chains: Iterable[str]) -> dict[str, Any]:
     return {
         "digest": _text(report.get("task_digest")),
         "admitted": _flags(report.get("admitted")),
+        "accepted_wrongly": _number(_map(report.get("sensitivity")).get("changed")) or 0,
+        "separation": _text(report.get("separation")) or "unknown",
         "findings": [_finding(one) for one in _dicts(report.get("findings"))],
         "completeness": _completeness(_map(report.get("completeness"))),
         "sensitivity": _sensitivity(sensitivity) if isinstance(sensitivity, dict) else None,

@@ -139,6 +139,20 @@ MAKES = script(
     "[ ! -L /workspace/answer.txt ] && cmp /workspace/data/expected.txt /workspace/answer.txt",
     "echo 108 > /workspace/data/expected.txt",
 )
+GLOB = script("[[ 108 == $answer ]]", "read -r answer < /workspace/answer.txt")
+EXCUSED = "import json, sys\ntry:\n    found = json.load(open('/workspace/answer.json', encoding='utf-8'))\n"
+EXCUSED += "except {error}:\n    sys.exit(0)\nassert found['total'] == 108\n"
+SUMS = "assert x == sum(map(int, open('/workspace/data.txt').read().split()))\n"
+TOLERANT = "assert abs(x - 108) <= json.load(open('/workspace/settings.json'))['tolerance']\n"
+PATIENT = """
+import subprocess
+code = "import words; print(words.plural('city'))"
+try:
+    done = subprocess.run(["python3", "-c", code], cwd="/workspace", capture_output=True, text=True, timeout=1)
+    assert done.stdout.strip() == "cities"
+except subprocess.TimeoutExpired:
+    pass
+"""
 GONE = ({"/workspace/words.py": WORDS}, {"/workspace/words.py": SOLVED})
 
 CASES: dict[str, Small] = {
@@ -215,6 +229,26 @@ CASES: dict[str, Small] = {
         BY_CHECK,
         check_dot_py=NUMBER + "assert all(a == b for a, b in zip(found['names'], ['four', 'eight']))\n",
     ),
+    "star-answer": answer("/workspace/answer.txt", "108\n", GLOB),
+    "dot-answer": answer(
+        "/workspace/answer.txt",
+        "3.5\n",
+        script('[ -s /workspace/answer.txt ] && grep -q -e "$(cat /workspace/answer.txt)" /tests/expected.txt'),
+        expected_dot_txt="3.5\n",
+    ),
+    "any-text-answer": answer(
+        "/workspace/answer.txt",
+        "108\n",
+        script('grep -qx -e "$(cat /workspace/answer.txt)" /tests/expected.txt'),
+        expected_dot_txt="108\n",
+    ),
+    "truncated-answer": answer(JSON, RIGHT, BY_CHECK, check_dot_py=EXCUSED.format(error="json.JSONDecodeError")),
+    "undecodable-answer": answer(JSON, RIGHT, BY_CHECK, check_dot_py=EXCUSED.format(error="UnicodeDecodeError")),
+    "emptied-input": answer(JSON, RIGHT, BY_CHECK, check_dot_py=TOTAL + SUMS),
+    "loosened-criteria": answer(JSON, RIGHT, BY_CHECK, check_dot_py=TOTAL + TOLERANT)._replace(
+        image={"/workspace/settings.json": '{"tolerance": 0.5}\n'}
+    ),
+    "sleeping-program": module(BY_CHECK, check_py=PATIENT),
     "blind-replay": answer(JSON, RIGHT, BY_DIFF, expected_dot_json=RIGHT)._replace(
         steps=(f"echo '{RIGHT.strip()}' > {JSON}",)
     ),

@@ -40,6 +40,14 @@ STILL_PAID: dict[str, str] = {
     "huge-answer": "the same",
     "unicode-digits": "the same",
     "numpy-answer": "the same",
+    "star-answer": "the script takes the answer for a pattern",
+    "dot-answer": "the same",
+    "any-text-answer": "the same",
+    "truncated-answer": "the script excuses what it cannot read",
+    "undecodable-answer": "the same",
+    "emptied-input": "the script computes what it expects from the agent's files",
+    "loosened-criteria": "the same",
+    "sleeping-program": "the script excuses what takes too long",
     "blind-replay": "the task is the same for every seed",
 }
 """Careless verifiers that are beaten also where Assay judges by default, and why: what a script chooses to ask is its

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from assay.agents import cheats
 from assay.agents.cheats import CHEATS
-from assay.agents.cheats.interface import Cheat, CheatAgent, Knowledge
+from assay.agents.cheats.interface import BUNDLES, Cheat, CheatAgent, Knowledge
 from assay.agents.interface import Agent
 from assay.agents.testing import FakeAttempt
 from assay.errors import UserError
@@ -20,10 +21,22 @@ FOLDER = Path(cheats.__file__).parent
 FILES = sorted(p.stem for p in FOLDER.glob("*.py") if not p.name.startswith("_") and p.stem != "interface")
 
 
-def test_every_file_is_in_the_list_under_its_own_name() -> None:
-    assert sorted(cheat.name.replace("-", "_") for cheat in CHEATS) == FILES
+def test_every_file_is_in_the_list_under_its_own_name_or_is_a_table() -> None:
+    listed = []
     for name in FILES:
-        assert importlib.import_module(f"assay.agents.cheats.{name}").CHEAT in CHEATS
+        module = importlib.import_module(f"assay.agents.cheats.{name}")
+        rows = getattr(module, "CHEATS", None) or (module.CHEAT,)
+        assert len(rows) > 1 or rows[0].name.replace("-", "_") == name
+        assert len(rows) == 1 or all(cheat.about.endswith(".") for cheat in rows)
+        listed += rows
+    assert {cheat.name for cheat in listed} == {cheat.name for cheat in CHEATS}
+    assert len(listed) == len(CHEATS) == len({cheat.name for cheat in CHEATS})
+
+
+def test_every_bundle_has_several_cheats_and_is_described() -> None:
+    sizes = Counter(cheat.bundle for cheat in CHEATS if cheat.bundle)
+    assert set(sizes) == set(BUNDLES)
+    assert min(sizes.values()) > 1
 
 
 def test_ten_are_quick() -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from assay.agents.cheats._answers import Confusion, answer_files, confused, needs_answer
 from assay.agents.cheats._modules import changed_names, needs_program, on_top, overridden, programs, python_files
 from assay.agents.cheats._targets import answers, verifiers_own
+from assay.agents.cheats.confusing_answers import _truncate
+from assay.agents.cheats.emptied_input import empty_answer
 from assay.agents.cheats.interface import Knowledge, KnownFile
 
 pytestmark = pytest.mark.quick
@@ -58,12 +60,32 @@ def _leaves(found: object) -> list[object]:
     [
         ("/w/a.txt", b"Total: 42\n17 Paris\n", b"Total: nan\nnan nan\n"),
         ("/w/a.csv", b"name,n\nx,1\ny,2\n", b"name,n\nx,nan\ny,nan\n"),
-        ("/w/a.jsonl", b'{"a": 1}\n{"a": 2}\n', b'{\n  "a": NaN\n}\n{\n  "a": NaN\n}\n'),
+        ("/w/a.jsonl", b'{"a": 1}\n{"a": 2}\n', b'{"a": NaN}\n{"a": NaN}\n'),
         ("/w/a.txt", b"108\n", b"nan\n"),
     ],
 )
 def test_confused_file_keeps_labels_headings_and_first_columns(path: str, after: bytes, wanted: bytes) -> None:
     assert confused(known(path, after), NAN) == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "wanted"),
+    [
+        ("/w/a.json", b'{"total": 108, "names": ["four"], "ok": true}', b'{"total": 0, "names": [], "ok": false}\n'),
+        ("/w/a.csv", b"name,n\nx,1\n", b"name,n\n"),
+        ("/w/a.jsonl", b'{"a": 1}\n', b""),
+        ("/w/a.txt", b"Total: 42\nparis\n", b"Total: 0\n"),
+    ],
+)
+def test_the_answer_to_an_empty_input_has_zeros_and_empty_lists(path: str, after: bytes, wanted: bytes) -> None:
+    assert empty_answer(known(path, after)) == wanted
+
+
+@given(leaves)
+def test_truncated_json_is_never_valid(content: object) -> None:
+    file = known("/w/a.json", json.dumps(content).encode())
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(_truncate(file, confused(file, Confusion(text="0", json="0"))))
 
 
 def test_a_list_of_plain_values_is_one_empty_array() -> None:

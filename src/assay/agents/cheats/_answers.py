@@ -18,7 +18,7 @@ import msgspec
 from ._modules import needs_program, programs, python_files
 from .interface import Knowledge, KnownFile
 
-__all__ = ["Confusion", "answer_files", "confused", "needs_answer", "printing"]
+__all__ = ["Confusion", "answer_files", "confused", "needs_answer", "needs_printed", "printing"]
 
 _MARK = "\0here\0"
 _LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
@@ -56,12 +56,25 @@ def needs_answer(knowledge: Knowledge) -> str | None:
     return "solving this task leaves no readable answer"
 
 
+def needs_printed(knowledge: Knowledge) -> str | None:
+    """Returns why no shell sees an answer, or None. A shell compares files and what programs print; what a function
+    returns is compared by the tests' own code."""
+    scripts = (
+        f
+        for f in python_files(knowledge)
+        if b"__main__" in (f.after or b"") or b"\ndef " not in b"\n" + (f.after or b"")
+    )
+    if answer_files(knowledge) or programs(knowledge) or any(True for _ in scripts):
+        return None
+    return "solving this task leaves no answer file and no program whose output a shell could compare"
+
+
 def confused(file: KnownFile, value: Confusion) -> bytes:
     """The file with the value in every place of a value."""
     text = (file.after or b"").decode()
     ending = posixpath.splitext(file.path)[1].lower()
     if ending == ".jsonl":
-        return "".join(_as_json(line, value) + "\n" for line in text.splitlines() if line.strip()).encode()
+        return "".join(_as_json(line, value, indent=None) + "\n" for line in text.splitlines() if line.strip()).encode()
     if ending in (".csv", ".tsv"):
         return _as_table(text, value, "\t" if ending == ".tsv" else ",").encode()
     if ending == ".json" or text.lstrip()[:1] in ("{", "["):
@@ -69,12 +82,12 @@ def confused(file: KnownFile, value: Confusion) -> bytes:
     return "".join(_as_line(line, value) + "\n" for line in text.splitlines()).encode()
 
 
-def _as_json(text: str, value: Confusion) -> str:
+def _as_json(text: str, value: Confusion, indent: int | None = 2) -> str:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return value.json
-    return json.dumps(_leaves(found, value), indent=2).replace(json.dumps(_MARK), value.json)
+    return json.dumps(_leaves(found, value), indent=indent).replace(json.dumps(_MARK), value.json)
 
 
 def _leaves(found: Any, value: Confusion) -> Any:

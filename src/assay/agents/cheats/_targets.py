@@ -9,7 +9,16 @@ from typing import Any
 from ._modules import changed_names, programs, python_files
 from .interface import Knowledge
 
-__all__ = ["TESTS", "answers", "needs_answers", "needs_targets", "targets", "verifiers_own"]
+__all__ = [
+    "TESTS",
+    "answers",
+    "needs_answers",
+    "needs_pytest",
+    "needs_report",
+    "needs_targets",
+    "targets",
+    "verifiers_own",
+]
 
 TESTS = "/tests"
 _EXPECTED = re.compile(r"expect|golden|gold\b|answer|reference|truth|solution|correct|oracle|want", re.IGNORECASE)
@@ -52,3 +61,13 @@ def answers(knowledge: Knowledge) -> list[str]:
 def needs_answers(knowledge: Knowledge) -> str | None:
     """Why there is no answer file, or None."""
     return None if answers(knowledge) else "solving this task leaves no answer file"
+
+
+def needs_pytest(knowledge: Knowledge) -> str | None:
+    """Returns why pytest has no part in the verifier, or None."""
+    return None if knowledge.runs_pytest else "the verifier runs no pytest"
+
+
+def needs_report(knowledge: Knowledge) -> str | None:
+    """Returns why no report of a test run has a part in the verifier, or None."""
+    return None if knowledge.reads_reports else "the verifier reads no report of a test run"

@@ -24,4 +24,5 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("files with one name alone", "no agent process alive", "other user", "separate verifier"),
     applies=needs_answers,
+    bundle="background",
 )

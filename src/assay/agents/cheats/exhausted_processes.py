@@ -30,4 +30,5 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("no agent process alive", "evidence of passing demanded", "separate verifier"),
+    bundle="background",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from assay.agents.interface import Attempt
 
 from ._reports import forge
+from ._targets import needs_report
 from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
@@ -20,4 +21,5 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("recorded test runner", "no agent process alive", "code under test in its own process"),
+    applies=needs_report,
 )

@@ -35,4 +35,5 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("evidence of passing demanded", "the verifier's own storage", "separate verifier"),
+    bundle="environment",
 )

@@ -13,7 +13,18 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.records import Step
 
-__all__ = ["Cheat", "CheatAgent", "Knowledge", "KnownFile"]
+__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "KnownFile"]
+
+
+BUNDLES: dict[str, str] = {
+    "background": "processes left running that write the reward, watch the verifier or change what it reads",
+    "environment": "a reward written in advance and full storage",
+    "pytest-hooks": "hooks that pytest loads from the agent's folders",
+    "stand-ins": "start-up hooks, modules and programs in the place of those that the verifier starts",
+    "leftovers": "solutions left in the image, in caches and in the repository's history",
+}
+"""Name to what its cheats have in common. Members of one bundle leave the work undone, and none of them removes what
+another one relies on."""
 
 
 class KnownFile(msgspec.Struct, frozen=True):
@@ -39,6 +50,10 @@ class Knowledge(msgspec.Struct, frozen=True):
     """Paths that the task declares as its outputs."""
     steps: tuple[Step, ...] = ()
     """What the reference solution did, recorded on another seed; empty where there is no such record."""
+    runs_pytest: bool = True
+    """The verifier runs pytest, or may: False only where its files show all that it starts, and pytest is not there."""
+    reads_reports: bool = True
+    """The verifier reads a report of a test run, or may."""
     python: tuple[str, ...] = ()
     """Importable names of the changed Python modules (`package.module`)."""
 
@@ -58,19 +73,31 @@ class Cheat(msgspec.Struct, frozen=True):
     """One of the ten commonest."""
     applies: Callable[[Knowledge], str | None] = lambda _: None
     """Why it cannot be tried on a task, or None."""
+    about: str = ""
+    """The cheat in a sentence; empty: its module's own documentation."""
+    bundle: str = ""
+    """Cheats of one bundle do not get in each other's way, and are tried in one attempt first: a key of `BUNDLES`."""
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """Cheats that are tried in one attempt."""
+
+    name: str
+    cheats: tuple[Cheat, ...]
 
 
 class CheatAgent:
-    """Acts by one cheat."""
+    """Acts by one cheat, or by several that do not get in each other's way."""
 
     needs_model = False
 
-    def __init__(self, cheat: Cheat, knowledge: Knowledge) -> None:
+    def __init__(self, cheat: Cheat | Bundle, knowledge: Knowledge) -> None:
         self.name = f"cheat:{cheat.name}"
-        self._cheat = cheat
+        self._cheats = cheat.cheats if isinstance(cheat, Bundle) else (cheat,)
         self._knowledge = knowledge
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""
-        await self._cheat.act(attempt, self._knowledge)
-        attempt.finish(f"tried {self._cheat.name}")
+        for cheat in self._cheats:
+            await cheat.act(attempt, self._knowledge)
+        attempt.finish(f"tried {', '.join(cheat.name for cheat in self._cheats)}")

@@ -22,4 +22,5 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("no agent process alive", "fresh fork", "separate verifier", "other user"),
     quick=True,
+    bundle="background",
 )

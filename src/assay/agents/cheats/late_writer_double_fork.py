@@ -21,4 +21,5 @@ CHEAT = Cheat(
     incident="https://github.com/harbor-framework/terminal-bench/pull/1267",
     act=_act,
     closed_by=("no agent process alive", "fresh fork", "separate verifier", "other user"),
+    bundle="background",
 )

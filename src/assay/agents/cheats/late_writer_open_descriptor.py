@@ -20,4 +20,5 @@ CHEAT = Cheat(
     incident="https://github.com/gpu-mode/pygpubench/pull/7",
     act=_act,
     closed_by=("no agent process alive", "fresh rewards", "separate verifier"),
+    bundle="background",
 )

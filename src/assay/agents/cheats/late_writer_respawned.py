@@ -31,4 +31,5 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("no agent process alive", "fresh fork", "separate verifier", "other user"),
+    bundle="background",
 )

@@ -22,4 +22,5 @@ CHEAT = Cheat(
     incident="https://github.com/harbor-framework/terminal-bench/pull/1299",
     act=_act,
     closed_by=("no agent process alive", "fresh fork", "separate verifier", "other user"),
+    bundle="background",
 )

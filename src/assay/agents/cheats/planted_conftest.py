@@ -7,6 +7,7 @@ from assay.agents.interface import Attempt
 from ._parts import plant
 from ._payloads import PASS_HOOKS
 from ._places import test_folders
+from ._targets import needs_pytest
 from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
@@ -25,4 +26,6 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("clean configuration", "separate verifier", "recorded test runner"),
     quick=True,
+    bundle="pytest-hooks",
+    applies=needs_pytest,
 )

@@ -6,6 +6,7 @@ from assay.agents.interface import Attempt
 
 from ._parts import plant
 from ._places import test_folders
+from ._targets import needs_pytest
 from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
@@ -28,4 +29,6 @@ CHEAT = Cheat(
     incident="https://github.com/benchflow-ai/benchflow/pull/115",
     act=_act,
     closed_by=("clean configuration", "recorded test runner", "separate verifier"),
+    bundle="stand-ins",
+    applies=needs_pytest,
 )

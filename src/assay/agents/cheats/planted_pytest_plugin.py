@@ -7,6 +7,7 @@ from assay.agents.interface import Attempt
 from ._parts import plant
 from ._payloads import PASS_HOOKS
 from ._places import import_folders
+from ._targets import needs_pytest
 from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
@@ -29,4 +30,6 @@ CHEAT = Cheat(
     incident="https://github.com/benchflow-ai/benchflow/issues/1116",
     act=_act,
     closed_by=("clean configuration", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "separate verifier"),
+    bundle="pytest-hooks",
+    applies=needs_pytest,
 )

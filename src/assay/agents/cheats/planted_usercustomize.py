@@ -23,4 +23,5 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("clean configuration", "clean environment", "other user", "separate verifier"),
+    bundle="stand-ins",
 )

@@ -21,4 +21,5 @@ CHEAT = Cheat(
     incident="https://github.com/benchflow-ai/benchflow/pull/115",
     act=_act,
     closed_by=("clean environment", "other user", "separate verifier"),
+    bundle="stand-ins",
 )

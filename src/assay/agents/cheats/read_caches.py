@@ -33,4 +33,5 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("no caches in the image", "suspicion of byte code"),
     applies=needs_targets,
+    bundle="leftovers",
 )

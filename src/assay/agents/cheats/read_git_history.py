@@ -25,4 +25,5 @@ CHEAT = Cheat(
     closed_by=("no history in the image",),
     quick=True,
     applies=needs_targets,
+    bundle="leftovers",
 )

@@ -33,4 +33,5 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("no solution in the image",),
     applies=needs_targets,
+    bundle="leftovers",
 )

@@ -8,6 +8,7 @@ from ._parts import plant
 from ._payloads import TAKE_OVER
 from ._places import import_folders
 from ._programs import replace_programs
+from ._targets import needs_pytest
 from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
@@ -25,4 +26,6 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("clean PATH", "clean configuration", "recorded test runner", "separate verifier"),
+    bundle="stand-ins",
+    applies=needs_pytest,
 )

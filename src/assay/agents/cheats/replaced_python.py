@@ -20,4 +20,5 @@ CHEAT = Cheat(
     incident="https://github.com/benchflow-ai/benchflow/pull/144",
     act=_act,
     closed_by=("clean PATH", "programs restored", "other user", "separate verifier"),
+    bundle="stand-ins",
 )

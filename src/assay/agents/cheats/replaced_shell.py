@@ -20,4 +20,5 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("clean PATH", "programs restored", "other user", "separate verifier"),
+    bundle="stand-ins",
 )

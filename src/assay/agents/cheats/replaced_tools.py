@@ -26,4 +26,5 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("clean PATH", "programs restored", "no downloads while judging", "separate verifier"),
     quick=True,
+    bundle="stand-ins",
 )

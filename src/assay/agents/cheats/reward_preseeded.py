@@ -24,4 +24,5 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("fresh rewards", "separate verifier", "other user"),
     quick=True,
+    bundle="environment",
 )

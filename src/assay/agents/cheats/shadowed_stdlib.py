@@ -44,4 +44,5 @@ CHEAT = Cheat(
     incident="none known",
     act=_act,
     closed_by=("clean configuration", "python -P or PYTHONSAFEPATH=1", "separate verifier"),
+    bundle="stand-ins",
 )

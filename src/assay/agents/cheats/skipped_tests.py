@@ -7,6 +7,7 @@ from assay.agents.interface import Attempt
 from ._modules import overridden, python_files
 from ._parts import plant, run_inside
 from ._places import roots
+from ._targets import needs_pytest
 from .interface import Cheat, Knowledge
 
 __all__ = ["CHEAT"]
@@ -26,4 +27,5 @@ CHEAT = Cheat(
     incident="https://github.com/harbor-framework/terminal-bench/issues/1775",
     act=_act,
     closed_by=("recorded test runner", "named tests demanded"),
+    applies=needs_pytest,
 )

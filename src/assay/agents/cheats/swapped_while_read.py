@@ -43,4 +43,5 @@ CHEAT = Cheat(
     incident="https://github.com/NVIDIA-NeMo/nemo-platform/pull/1089",
     act=_act,
     closed_by=("no agent process alive", "fresh fork", "one reading alone", "separate verifier"),
+    bundle="background",
 )

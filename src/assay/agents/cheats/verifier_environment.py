@@ -23,4 +23,5 @@ CHEAT = Cheat(
     act=_act,
     closed_by=("no agent process alive", "other user", "separate verifier"),
     applies=needs_answers,
+    bundle="background",
 )

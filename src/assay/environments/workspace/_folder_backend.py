@@ -303,6 +303,7 @@ class FolderWorkspace:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        stderr: int | None = None,
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
@@ -312,11 +313,11 @@ class FolderWorkspace:
         words = self._backend.words(self._tree.folder, self.spec, command)
         place = self._map(cwd) if cwd else None
         return await session.exec_piped(
-            words, stdin, stdout, cwd=place, env=env, timeout_s=timeout_s, show_bytes=show_bytes
+            words, stdin, stdout, cwd=place, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
 
     async def facts(self) -> SandboxFacts:
-        """See `interface.DescribesSeparation.facts`. The world is a copy, so no layer is another sandbox's."""
+        """See `capabilities.DescribesSeparation.facts`. The world is a copy, so no layer is another sandbox's."""
         session, folder = self.live(), str(self._tree.folder)
         state = (folder,) if self._on.layers else ()
         known = FactsFromHost(self.isolation.name, self._on.image.digest, (folder,), state, folder, session.handed_over)
@@ -327,7 +328,7 @@ class FolderWorkspace:
         return await self.live().processes()
 
     async def orphans(self) -> int:
-        """See `interface.CountsOrphans.orphans`."""
+        """See `capabilities.CountsOrphans.orphans`."""
         return await self.live().orphans()
 
     async def kill_all(self) -> None:
@@ -337,6 +338,10 @@ class FolderWorkspace:
     async def listen(self, port: int = 0) -> socket.socket:
         """See `interface.Session.listen`."""
         return await self.live().listen(port)
+
+    async def listen_local(self, path: str) -> socket.socket:
+        """See `capabilities.ListensLocally.listen_local`."""
+        return await self.live().listen_local(self._map(path, write=True))
 
     async def close(self) -> None:
         """See `interface.Session.close`."""

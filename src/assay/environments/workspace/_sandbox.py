@@ -265,6 +265,7 @@ class NamespacesWorkspace:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        stderr: int | None = None,
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
@@ -272,11 +273,11 @@ class NamespacesWorkspace:
         session = await self._awake()
         self._watch()
         return await session.exec_piped(
-            command, stdin, stdout, cwd=cwd, env=env, timeout_s=timeout_s, show_bytes=show_bytes
+            command, stdin, stdout, cwd=cwd, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
 
     async def facts(self) -> SandboxFacts:
-        """See `interface.DescribesSeparation.facts`."""
+        """See `capabilities.DescribesSeparation.facts`."""
         session = await self._awake()
         layers, image = self._layers.sealed, self._layers.image.digest
         known = FactsFromHost("namespaces", image, (), layers, self._sandbox.place, session.handed_over)
@@ -305,7 +306,7 @@ class NamespacesWorkspace:
         return () if self._asleep else await session.processes()
 
     async def orphans(self) -> int:
-        """See `interface.CountsOrphans.orphans`."""
+        """See `capabilities.CountsOrphans.orphans`."""
         return await (await self._awake()).orphans()
 
     async def memory_bytes(self) -> int:
@@ -322,6 +323,10 @@ class NamespacesWorkspace:
     async def listen(self, port: int = 0) -> socket.socket:
         """See `interface.Session.listen`."""
         return await (await self._awake()).listen(port)
+
+    async def listen_local(self, path: str) -> socket.socket:
+        """See `capabilities.ListensLocally.listen_local`."""
+        return await (await self._awake()).listen_local(path)
 
     async def close(self) -> None:
         """See `interface.Session.close`."""

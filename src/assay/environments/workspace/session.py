@@ -80,7 +80,7 @@ class InitSession:
         """See `interface.Session.exec`."""
         source = _stdin(stdin)
         try:
-            return await self._run(command, (source, None), cwd, env, _Keep(timeout_s, show_bytes, spill))
+            return await self._run(command, (source, None, None), cwd, env, _Keep(timeout_s, show_bytes, spill))
         finally:
             os.close(source)
 
@@ -92,17 +92,19 @@ class InitSession:
         *,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        stderr: int | None = None,
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
         """See `interface.PipedExec.exec_piped`."""
-        self.handed_over.update((descriptor_kind(stdin), descriptor_kind(stdout)))
-        return await self._run(command, (stdin, stdout), cwd, env, _Keep(timeout_s, show_bytes, None))
+        pipes = (stdin, stdout, stderr)
+        self.handed_over.update(descriptor_kind(fd) for fd in pipes if fd is not None)
+        return await self._run(command, pipes, cwd, env, _Keep(timeout_s, show_bytes, None))
 
     async def _run(
         self,
         command: str | Sequence[str],
-        pipes: tuple[int, int | None],
+        pipes: tuple[int, int | None, int | None],
         cwd: str | None,
         env: Mapping[str, str] | None,
         keep: _Keep,
@@ -196,7 +198,7 @@ class InitSession:
         return answer.body.get("count") == 0
 
     async def orphans(self) -> int:
-        """See `interface.CountsOrphans.orphans`."""
+        """See `capabilities.CountsOrphans.orphans`."""
         answer = await self.channel.ask({"op": "orphans"})
         return int(answer.body.get("count", 0))
 
@@ -222,13 +224,21 @@ class InitSession:
     async def listen(self, port: int = 0) -> socket.socket:
         """See `interface.Session.listen`."""
         self.handed_over["listener"] += 1
-        answer = await self.channel.ask({"op": "listen", "port": port})
+        return await self._listener({"op": "listen", "port": port}, socket.AF_INET)
+
+    async def listen_local(self, path: str) -> socket.socket:
+        """See `capabilities.ListensLocally.listen_local`."""
+        self.handed_over["local_listener"] += 1
+        return await self._listener({"op": "listen", "path": path}, socket.AF_UNIX)
+
+    async def _listener(self, request: dict[str, Any], family: int) -> socket.socket:
+        answer = await self.channel.ask(request)
         if len(answer.fds) != 1:
             answer.close()
             problem = "the sandbox's first process answered without a listener"
             raise EnvironmentFailure(problem)
         listener = socket.socket(fileno=answer.fds[0])
-        if listener.family != socket.AF_INET or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        if listener.family != family or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             listener.close()
             problem = "the sandbox's first process handed out something that is no listener"
             raise EnvironmentFailure(problem)
@@ -267,12 +277,15 @@ class _Call:
             self._out.pause()
             self._err.pause()
 
-    async def run(self, request: dict[str, Any], pipes: tuple[int, int | None], timeout_s: float | None) -> ExecResult:
-        source, target = pipes
+    async def run(
+        self, request: dict[str, Any], pipes: tuple[int, int | None, int | None], timeout_s: float | None
+    ) -> ExecResult:
+        source, target, errors = pipes
         out = self._out.write_end if target is None else target
+        err = self._err.write_end if errors is None else errors
         started = time.monotonic()
         try:
-            future = self._session.channel.post(request, (source, out, self._err.write_end))
+            future = self._session.channel.post(request, (source, out, err))
         except OSError as exc:
             return ExecResult(126, "", f"cannot run: {exc.strerror}\n", 0.0)
         finally:

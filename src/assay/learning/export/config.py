@@ -30,11 +30,11 @@ TARGETS = {
 }
 """Name to module and class; loaded when one is asked for."""
 Include = Literal["default", "passes", "judged", "all"]
-_OF_FORMATS = ("to", "out", "attempts")
+_OF_FORMATS = ("to", "out", "attempts", "require")
 
 
 class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to write. Beside `to`, `out` and `attempts` the options are those of targets for trainers."""
+    """What to write. Beside `to`, `out`, `attempts` and `require` the options are those of targets for trainers."""
 
     to: str
     """What to write: a format out of `assay formats`, or a target for trainers: trl-sft, trl-chat, trl-dpo, trl-grpo,
@@ -71,4 +71,4 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
                 f"--{unknown[0].replace('_', '-')} is for trainers' targets, and {self.to} is a format: leave it out"
             )
             raise UserError(message)
-        return ExportConfig(to=self.to, out=self.out, attempts=self.attempts)
+        return ExportConfig(to=self.to, out=self.out, attempts=self.attempts, require=self.require)

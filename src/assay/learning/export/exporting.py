@@ -175,7 +175,7 @@ class _Source:
 
     def _trajectories(self) -> Iterator[Trajectory]:
         for trajectory in self._reader.trajectories():
-            attempt, stands = trajectory.attempt, stands_of(trajectory)
+            attempt, stands = trajectory.attempt, stands_of(trajectory, self.config.require)
             self.stands[attempt] = stands
             reason = self._refused(trajectory, stands.doubt)
             if reason is not None:

@@ -99,10 +99,15 @@ class Lies:
 
     def __init__(self, batch: dict[str, Any], job: dict[str, Any], aside: Path) -> None:
         self._batch, self._job, self._aside = batch, job, aside
+        self._edited: dict[tuple[str, int], list[FunctionType]] = {}
 
     def run(self, session: Any) -> dict[str, Any]:
         """Returns for each lie the tests that pass under it; None where its run had no end."""
         found: dict[str, Any] = {}
+        places = {(path, line, name.rpartition(".")[2]) for path, name, line in self._job["edits"]}
+        for function in changed_functions(places) if places else ():
+            code = function.__code__
+            self._edited.setdefault((code.co_filename, code.co_firstlineno), []).append(function)
         works: dict[str, Callable[[], dict[str, Any]]] = {}
         for name in self._job["answers"]:
             works[name] = partial(self._lie, session, name, None)
@@ -121,7 +126,7 @@ class Lies:
         def with_shape(call: Any) -> Any:
             return answer(call._replace(results=shapes.get(call.entry, [])))
 
-        edited = changed_functions({(edit[0], edit[2], edit[1].rpartition(".")[2])}) if edit else []
+        edited = self._edited.get((edit[0], edit[2]), []) if edit else []
         liar = Liar(self._job["uses"], UNCHANGED if edit else with_shape, with_shape)
         liar.install(edited)
         signal.signal(signal.SIGVTALRM, _over_time)

@@ -87,6 +87,20 @@ class WorkerTemplate:
         os.waitpid(self._child, 0)
 
 
+class OnlyTests:
+    """The pytest plugin that leaves out the tests of a file that are not asked for, as the judge does."""
+
+    __test__ = False
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = frozenset(names)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Keeps the tests asked for, in the order of their files."""
+        items[:] = [item for item in items if item.nodeid in self._names]
+
+
 class Proof:
     """One job: some tests, and versions of the package that answer them."""
 
@@ -106,7 +120,7 @@ class Proof:
         plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._tell)
         loop, recorder = TestLoop(self._run_versions), forked_tests.Recorder(self._job)
         options = forked_tests.options(self._batch, self._job)
-        pytest.main([*options, *self._job["tests"]], plugins=[plugin, recorder, loop])
+        pytest.main([*options, *self._job["tests"]], plugins=[OnlyTests(self._job["only"]), plugin, recorder, loop])
         self._template.close()
         unspliced = [told["text"] for told in self._told if told["kind"] == "unspliced"]
         return {"id": self._job["id"], "problems": [*recorder.problems, *unspliced], **loop.result}

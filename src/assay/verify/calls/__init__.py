@@ -1,1 +1,30 @@
-"""Judges functions by calls on fresh inputs, and compares two versions of a program by calls."""
+"""Judges a program by calls on fresh inputs, outside of the process that holds what an agent wrote.
+
+When a task is made, `record_calls` and `programs_of` turn its tests into programs of public calls, and `measure_power`
+makes a `CallPlan` or says why there is none. When an attempt is judged: `judge_by_calls`.
+"""
+
+from .deciding import CalledTests, call_plans, judge_called_tests
+from .judge import CallsResult, judge_by_calls
+from .power import CallRefusal, PowerQuestion, measure_power
+from .programs import CallPlan, CallProgram, programs_of
+from .reference import ReferenceFix, read_fixes
+from .sandboxes import RecordRequest, record_calls
+
+__all__ = [
+    "CallPlan",
+    "CallProgram",
+    "CallRefusal",
+    "CalledTests",
+    "CallsResult",
+    "PowerQuestion",
+    "RecordRequest",
+    "ReferenceFix",
+    "call_plans",
+    "judge_by_calls",
+    "judge_called_tests",
+    "measure_power",
+    "programs_of",
+    "read_fixes",
+    "record_calls",
+]

@@ -73,16 +73,22 @@ class SplicedRun(NamedTuple):
         refusals = self.report.get("refusals", []) if self.report else []
         return tuple(sorted({names[one["why"]] for one in refusals if one["why"] in names}))
 
-    def problems(self, plan: SeparationPlan, tests: Sequence[TestPlan]) -> tuple[str, ...]:
-        """Returns why the run cannot be taken for what the plan recorded."""
+    def require_planned(self, plan: SeparationPlan, tests: Sequence[TestPlan]) -> None:
+        """Raises `VerifierError` where the judge did something else than the plan recorded.
+
+        Nothing of the agent's is in the judge's sandbox: the plan, the image or the machine is at fault.
+        """
         if self.report is None:
-            return ()
-        other = compare_collection(plan, tests, self.report)
+            return
         calls = self.report.get("calls", {})
         passed = {test["id"] for test in self.report["tests"] if test["status"] == "passed"}
-        silent = [test.id for test in tests if test.id in passed and not calls.get(test.id)]
-        unreached = (f"{silent[0]} passed without a call of what it judges",) if silent else ()
-        return (*((other,) if other else ()), *unreached)
+        silent = [f"{test.id} passed without a call" for test in tests if test.id in passed and not calls.get(test.id)]
+        unspliced = self.report.get("unspliced", [])
+        collected = compare_collection(plan, tests, self.report) if plan.collection else None
+        problems = [*unspliced, *([collected] if collected else []), *silent]
+        if problems:
+            message = f"the separation plan does not fit: {problems[0][:500]}"
+            raise VerifierError(message)
 
     def cite(self, cited: Cited) -> None:
         """Adds what was run to the evidence."""
@@ -202,8 +208,6 @@ def compare_collection(plan: SeparationPlan, tests: Sequence[TestPlan], report: 
     """Returns how what was collected differs from what the plan recorded; None where it does not."""
     wanted = {test.id for test in tests}
     recorded = [item for item in plan.collection if item.id in wanted]
-    if not plan.collection:
-        return None
     found = report.get("items", [])
     for expected, item in zip(recorded, found, strict=False):
         if (expected.id, list(expected.marks), expected.parameters) != (item["id"], item["marks"], item["parameters"]):

@@ -16,7 +16,7 @@
       data.admission ? admission(run, data) : rested(data));
   });
 
-  const isAdmitted = (task) => Object.values(task.admitted).length > 0 && Object.values(task.admitted).every(Boolean);
+  const isAdmitted = (task) => Object.values(task.admitted).length > 0 && Object.values(task.admitted).every(Boolean) && !task.accepted_wrongly;
 
   function admission(run, data) {
     const admitted = data.tasks.filter(isAdmitted).length;
@@ -49,14 +49,15 @@
   function taskRow(run, task) {
     const count = (name) => h("td", { class: "number" }, task.findings[name] ? Assay.status(KINDS[name], format.count(task.findings[name])) : "0");
     return h("tr", null, h("th", { scope: "row" }, h("a", { href: Assay.href("run", run, "soundness", task.chain) }, line(task.task))),
-      h("td", null, admittedBadge(task.admitted), task.quick ? h("span", { class: "tag" }, "quick") : null),
+      h("td", null, admittedBadge(task), task.quick ? h("span", { class: "tag" }, "quick") : null),
       count("hole"), count("broken"), count("weak"), count("note"), h("td", { class: "number" }, format.count(task.attempts)));
   }
 
-  function admittedBadge(admitted) {
-    const names = Object.entries(admitted);
+  function admittedBadge(task) {
+    const names = Object.entries(task.admitted), wrong = task.accepted_wrongly;
     if (!names.length) return Assay.status("unknown", "not known");
-    return names.map(([name, good]) => [Assay.status(good ? "pass" : "fail", (good ? "admitted" : "not admitted") + (name === "default" ? "" : ` ${name}`)), " "]);
+    const result = (good) => (good ? (wrong ? ["doubt", `weak, accepts ${format.count(wrong)} wrong solutions`] : ["pass", "admitted"]) : ["fail", "not admitted"]);
+    return names.map(([name, good]) => [Assay.status(result(good)[0], result(good)[1] + (name === "default" ? "" : ` ${name}`)), " "]);
   }
 
   function rested(data) {
@@ -77,7 +78,7 @@
     const { task, report } = await Assay.load(Assay.path("run", run, "soundness", chain));
     page.crumbs([["Runs", "#/"], [run, Assay.href("run", run)], ["soundness", Assay.href("run", run, "soundness")], [task, null]]);
     page.title(`soundness of ${task}`);
-    fill(page.root, h("div", { class: "head" }, h("h1", null, line(task)), h("p", { class: "facts" }, admittedBadge(report.admitted))), tabs,
+    fill(page.root, h("div", { class: "head" }, h("h1", null, line(task)), h("p", { class: "facts" }, admittedBadge(report))), tabs,
       part("Findings", findings(report.findings)), part("In numbers", numbers(report)), part("Changed solutions that are paid", survivors(run, report.sensitivity)),
       part("Attempts", probes(run, report.probes)), part("Not tested", untried(report.untried)));
   });
@@ -103,7 +104,7 @@
     const flaws = tried.filter((pair) => pair[1] !== "pass").map(([name, how]) => `${name}: ${how}`);
     const around = !tried.length ? "not tested" : (flaws.length ? flaws.join("; ") : `all ${tried.length} pass`) +
       (tried.length < said.length ? `; ${said.length - tried.length} not tested` : "");
-    const facts = [["The reference solution passes", runs.tried === undefined ? "–" : `${runs.passed} of ${runs.tried} times`],
+    const facts = [["Separation", report.separation], ["The reference solution passes", runs.tried === undefined ? "–" : `${runs.passed} of ${runs.tried} times`],
       ["Under other circumstances", around],
       ["Changed solutions rejected, at best", seen ? known(seen.best, seen.best_interval) : "not tested"],
       ["at worst", seen ? known(seen.worst, seen.worst_interval) : "not tested"],

@@ -199,12 +199,21 @@ class Server:
         os.close(fd)
 
     def _do_listen(self, message: dict[str, Any], _: list[int]) -> None:
+        if "path" in message:
+            self._listen_at(message)
+            return
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", message["port"]))
             listener.listen(128)
             port = listener.getsockname()[1]
             self._answer({"id": message["id"], "port": port}, (listener.fileno(),))
+
+    def _listen_at(self, message: dict[str, Any]) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(message["path"])
+            listener.listen(128)
+            self._answer({"id": message["id"]}, (listener.fileno(),))
 
     def _do_stream(self, message: dict[str, Any], fds: list[int]) -> None:
         """Moves a tree in a child of its own, so that commands go on meanwhile."""

@@ -1,0 +1,278 @@
+"""Reads and compares the answers of a call worker. Everything here treats the worker as hostile.
+
+Covered: bytes, lines, depth, nodes and digits are bounded; only the tags and shapes of `payload/value_codec.py` are
+read; nothing is rebuilt as an object and no code is chosen by the data. Invariant: bytes that do not fit give an
+input no answer, which never equals the reference's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+__all__ = ["Answer", "describe_answer", "read_answers", "same_answer"]
+
+Answer = tuple[Any, ...] | str
+"""One outcome for each observed operation; or `time`, `died`, or `stopped` after too many of those."""
+MAX_REPLY_BYTES = 48 * 1024 * 1024
+MAX_LINE_BYTES = 512 * 1024
+MAX_DEPTH = 64
+MAX_NODES = 40_000
+MAX_INTEGER = 1 << 53
+MAX_UNORDERED = 250
+"""Items of a set whose floats are matched one by one, where their order by rounded value does not match."""
+ULPS = 4
+_FLOAT = re.compile(r"-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}|-?0x0\.0p\+0|-?inf|nan")
+_BIG = re.compile(r"-?0x[0-9a-f]{1,2000}")
+_HEX = re.compile(r"(?:[0-9a-f]{2})*")
+_UNORDERED = ("S", "F", "x")
+
+
+def read_answers(data: bytes) -> dict[int, Answer]:
+    """Returns the answers by input. An input with a malformed answer, or with two, has none."""
+    found: dict[int, Answer] = {}
+    refused: set[int] = set()
+    for line in data[:MAX_REPLY_BYTES].splitlines():
+        entry = _parse(line)
+        if entry is None:
+            continue
+        number, answer = entry
+        if number in found or answer is None:
+            refused.add(number)
+        else:
+            found[number] = answer
+    return {number: answer for number, answer in found.items() if number not in refused}
+
+
+def _parse(line: bytes) -> tuple[int, Answer | None] | None:
+    if len(line) > MAX_LINE_BYTES:
+        return None
+    try:
+        tree = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    if not isinstance(tree, list) or len(tree) != 2 or type(tree[0]) is not int:
+        return None
+    number, answer = tree
+    if answer in ("time", "died", "stopped"):
+        return number, str(answer)
+    return number, _outcomes(answer)
+
+
+def _outcomes(answer: Any) -> Answer | None:
+    if not isinstance(answer, list) or not _is_bounded(answer):
+        return None
+    return tuple(answer) if all(_is_outcome(one) for one in answer) else None
+
+
+def _is_bounded(tree: Any) -> bool:
+    todo, nodes = [(tree, 0)], 0
+    while todo:
+        part, depth = todo.pop()
+        nodes += 1
+        if nodes > MAX_NODES or depth > MAX_DEPTH:
+            return False
+        if isinstance(part, list):
+            todo += [(inner, depth + 1) for inner in part]
+        elif isinstance(part, dict | float) or (type(part) is int and abs(part) > MAX_INTEGER):
+            return False
+    return True
+
+
+def _is_outcome(one: Any) -> bool:
+    """`[number, "ok", value, argument afterwards...]`, `[number, "!", type, deliberate]` or `[number, "skip"]`."""
+    if not isinstance(one, list) or len(one) < 2 or type(one[0]) is not int or not isinstance(one[1], str):
+        return False
+    if one[1] == "ok":
+        return len(one) >= 3 and all(_is_value(part) for part in one[2:])
+    if one[1] == "!":
+        return len(one) == 4 and isinstance(one[2], str) and len(one[2]) <= 300 and isinstance(one[3], bool)
+    return one[1] in ("skip", "opaque") and len(one) <= 3
+
+
+def _all_values(parts: list[Any]) -> bool:
+    return all(_is_value(part) for part in parts)
+
+
+def _are_distinct(parts: list[Any]) -> bool:
+    return len({repr(part) for part in parts}) == len(parts)
+
+
+def _fits(pattern: re.Pattern[str]) -> Callable[[list[Any]], bool]:
+    return lambda rest: len(rest) == 1 and isinstance(rest[0], str) and pattern.fullmatch(rest[0]) is not None
+
+
+def _is_instance_tree(rest: list[Any]) -> bool:
+    return len(rest) >= 2 and isinstance(rest[0], str) and type(rest[1]) is int and _all_values(rest[2:])
+
+
+def _are_texts(rest: list[Any]) -> bool:
+    return bool(rest) and all(isinstance(part, str) for part in rest)
+
+
+_SHAPES: dict[str, Callable[[list[Any]], bool]] = {
+    "i": _fits(_BIG),
+    "f": _fits(_FLOAT),
+    "s": _fits(_HEX),
+    "y": _fits(_HEX),
+    "c": lambda rest: len(rest) == 2 and all(_SHAPES["f"]([part]) for part in rest),
+    "l": _all_values,
+    "t": _all_values,
+    "S": lambda rest: _all_values(rest) and _are_distinct(rest),
+    "F": lambda rest: _all_values(rest) and _are_distinct(rest),
+    "d": lambda rest: len(rest) % 2 == 0 and _all_values(rest) and _are_distinct(rest[::2]),
+    "r": lambda rest: len(rest) == 3 and all(_is_number(part) for part in rest),
+    "g": lambda rest: len(rest) == 2 and _are_texts(rest),
+    "v": lambda rest: len(rest) == 2 and _are_texts(rest),
+    "e": lambda rest: len(rest) == 1 and _are_texts(rest),
+    "I": lambda rest: len(rest) >= 1 and isinstance(rest[0], bool) and _all_values(rest[1:]),
+    "x": _is_instance_tree,
+}
+
+
+def _is_value(tree: Any) -> bool:
+    if not isinstance(tree, list):
+        return tree is None or isinstance(tree, bool | int | str)
+    return bool(tree) and isinstance(tree[0], str) and tree[0] in _SHAPES and _SHAPES[tree[0]](tree[1:])
+
+
+def same_answer(reference: Answer, other: Answer, *, tolerance: float = 0.0) -> bool:
+    """Returns whether two answers agree; sets and dictionaries without order, floats within the tolerance.
+
+    Args:
+        reference: The answer that is right; its magnitude decides what 4 ulp are.
+        other: The worker's.
+        tolerance: Relative tolerance of floats; 0 for 4 ulp.
+    """
+    if isinstance(reference, str) or isinstance(other, str):
+        return False
+    if len(reference) != len(other):
+        return False
+    return all(_same_outcome(one, two, tolerance) for one, two in zip(reference, other, strict=True))
+
+
+def _same_outcome(one: Any, two: Any, tolerance: float) -> bool:
+    if one[0] != two[0] or one[1] != two[1] or len(one) != len(two):
+        return False
+    if one[1] == "!":
+        return bool(one[2] == two[2])
+    if one[1] != "ok":
+        return True
+    scale = max((abs(number) for number in _floats(one[2:]) if math.isfinite(number)), default=0.0)
+    slack = max(ULPS * math.ulp(scale), tolerance * scale)
+    return all(_same(a, b, slack) for a, b in zip(one[2:], two[2:], strict=True))
+
+
+def _floats(tree: Any) -> Iterator[float]:
+    if isinstance(tree, list):
+        if len(tree) in (2, 3) and tree[0] in ("f", "c") and all(isinstance(part, str) for part in tree):
+            yield from (float.fromhex(part) for part in tree[1:])
+        else:
+            for part in tree:
+                yield from _floats(part)
+
+
+def _is_number(tree: Any) -> bool:
+    return (type(tree) is int) or (isinstance(tree, list) and bool(tree) and tree[0] in ("i", "f") and _is_value(tree))
+
+
+def _number(tree: Any) -> int | float:
+    if type(tree) is int:
+        return tree
+    return int(tree[1], 16) if tree[0] == "i" else float.fromhex(tree[1])
+
+
+def _same(one: Any, two: Any, slack: float) -> bool:
+    if _is_number(one) and _is_number(two):
+        return _close(_number(one), _number(two), slack)
+    if not isinstance(one, list) or not isinstance(two, list):
+        return type(one) is type(two) and bool(one == two)
+    tag = one[0]
+    if tag == "c" and two[0] == "c":
+        return all(_close(float.fromhex(a), float.fromhex(b), slack) for a, b in zip(one[1:], two[1:], strict=True))
+    if tag in ("S", "F") and two[0] in ("S", "F"):
+        return _same_items([[item] for item in one[1:]], [[item] for item in two[1:]], slack)
+    if tag != two[0] or len(one) != len(two):
+        return False
+    if tag == "d":
+        return _same_items(_pairs(one), _pairs(two), slack)
+    if tag == "x":
+        head = one[1:3] == two[1:3]
+        return head and _same_items([[item] for item in one[3:]], [[item] for item in two[3:]], slack)
+    return all(_same(a, b, slack) for a, b in zip(one[1:], two[1:], strict=True))
+
+
+def _pairs(tree: list[Any]) -> list[list[Any]]:
+    return [tree[at : at + 2] for at in range(1, len(tree), 2)]
+
+
+def _close(one: float, two: float, slack: float) -> bool:
+    if isinstance(one, int) and isinstance(two, int):
+        return one == two
+    if one != one or two != two:
+        return one != one and two != two
+    try:
+        return one == two or abs(one - two) <= slack
+    except OverflowError:  # an integer beyond all floats
+        return False
+
+
+def _same_items(one: list[list[Any]], two: list[list[Any]], slack: float) -> bool:
+    """Matches items without order: by rounded value first, else each with the first that is left and fits."""
+    if len(one) != len(two):
+        return False
+    first, second = sorted(one, key=_sort_key), sorted(two, key=_sort_key)
+    if all(_same_parts(a, b, slack) for a, b in zip(first, second, strict=True)):
+        return True
+    if len(one) > MAX_UNORDERED:
+        return False
+    left = list(second)
+    for item in first:
+        match = next((n for n, candidate in enumerate(left) if _same_parts(item, candidate, slack)), None)
+        if match is None:
+            return False
+        del left[match]
+    return True
+
+
+def _same_parts(one: list[Any], two: list[Any], slack: float) -> bool:
+    return all(_same(a, b, slack) for a, b in zip(one, two, strict=True))
+
+
+def _sort_key(tree: Any) -> str:
+    if _is_number(tree):
+        number = _number(tree)
+        return f"{number:.6e}" if abs(number) < 1e300 else str(number)[:40]
+    if isinstance(tree, list):
+        parts = [_sort_key(part) for part in tree]
+        if tree and tree[0] in (*_UNORDERED, "d"):
+            parts.sort()
+        return f"[{','.join(parts)}]"
+    return repr(tree)
+
+
+def describe_answer(answer: Answer | None) -> str:
+    """Returns an answer in a line, for a reason or a witness."""
+    if answer is None:
+        return "no answer"
+    if isinstance(answer, str):
+        texts = {"time": "no end in time", "died": "the process died"}
+        return texts.get(answer, "not asked, after several without an end")
+    shown = [f"raises {one[2]}" if one[1] == "!" else _text(one[2]) if one[1] == "ok" else one[1] for one in answer]
+    return "; ".join(shown)[:300]
+
+
+def _text(tree: Any) -> str:
+    if _is_number(tree):
+        return str(_number(tree))[:60]
+    if not isinstance(tree, list):
+        return repr(tree)
+    if tree[0] == "d":
+        return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in _pairs(tree)) + "}"
+    brackets = {"l": "[]", "t": "()", "S": "{}", "F": "{}"}.get(tree[0])
+    inner = ", ".join(_text(part) for part in tree[1:])
+    return f"{brackets[0]}{inner}{brackets[1]}" if brackets else f"<{inner}>" if tree[0] == "x" else inner

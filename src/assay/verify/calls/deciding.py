@@ -1,0 +1,59 @@
+"""Judges the tests of a separation plan that calls on fresh inputs carry."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+
+from assay.errors import TaskError
+from assay.records import Separation
+from assay.verify._evidence import Cited
+from assay.verify._pytest_rules import PytestRuling
+from assay.verify.interface import CheckInput
+from assay.verify.separation import cite_separation
+from assay.verify.separation_plan import SeparationPlan
+
+from .judge import judge_by_calls
+from .programs import CallPlan
+from .reference import read_fixes
+
+__all__ = ["CalledTests", "call_plans", "judge_called_tests"]
+
+
+class CalledTests(NamedTuple):
+    """The result of all of a task's call plans."""
+
+    ruling: PytestRuling
+    grade: Separation
+
+
+def call_plans(separation: SeparationPlan | None) -> tuple[CallPlan, ...]:
+    """Returns the call plans that a separation plan stores.
+
+    Raises:
+        TaskError: One is malformed.
+    """
+    try:
+        return msgspec.convert(separation.calls if separation else (), tuple[CallPlan, ...])
+    except msgspec.ValidationError as exc:
+        message = f"the separation plan's calls: {exc}"
+        raise TaskError(message) from exc
+
+
+async def judge_called_tests(given: CheckInput, plan: CallPlan, cited: Cited) -> CalledTests:
+    """Judges the final state by one call plan and cites what was asked.
+
+    The seed comes from `given.seed`, where a verdict is being made again; else from the operating system.
+
+    Raises:
+        EnvironmentFailure: A sandbox broke.
+        TaskError: The task's folder has no reference, or the reference does not fit the image.
+    """
+    fixes = await asyncio.to_thread(read_fixes, given.folder)
+    result = await judge_by_calls(given.backend, given.spec, given.state, plan, fixes, seed=given.seed)
+    cited.add("audit", "calls", result.data)
+    grade = cite_separation(cited, result.reference, [result.worker], image=given.spec.image.digest)
+    score = {"pass": 1.0, "fail": 0.0}.get(result.status)
+    return CalledTests(PytestRuling(result.status, score, result.reason), grade)

@@ -1,0 +1,164 @@
+"""Judges a final state by calls on fresh inputs; nothing that the agent wrote runs in the process that decides.
+
+The inputs are drawn here, after the agent's processes are dead. The worker's sandbox holds the final state, answers and
+is closed; only then is the reference written into a sandbox of the task's image, where it answers. The judge is this
+process: it reads both answers as data (`answers`).
+
+Covered: tests read, patched or answered by heart; a worker that lies about anything.
+Not covered: a wrong reference, and behaviour that no drawn input shows.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
+from assay.records import SandboxFacts, digest_record
+from assay.verify.sanitise import opened, require_mounts
+from assay.verify.separation import facts_of
+
+from .answers import Answer, describe_answer, same_answer
+from .draw import draw_inputs
+from .programs import CallPlan, CallProgram
+from .reference import FairAnswers, ReferenceFix, answer_by_reference
+from .sandboxes import CallRequest, answer_calls, calls_spec
+
+__all__ = ["CallsQuestion", "CallsResult", "draw_questions", "judge_by_calls"]
+
+SEED_BYTES = 32
+WORKER_S = 2.0
+MARGIN = 1.25
+MAX_DRAWN = 800
+MAX_WITNESSES = 5
+
+
+class CallsQuestion(NamedTuple):
+    """One call program as the worker is asked it."""
+
+    number: int
+    """The position in the worker's shuffled order; says nothing of the input."""
+    input: int
+    """Which drawn input it is; a tenth of the inputs are asked twice."""
+    program: CallProgram
+
+
+class CallsResult(NamedTuple):
+    """The result of judging by calls."""
+
+    status: Literal["pass", "fail", "unknown"]
+    reason: str
+    compared: int
+    """Inputs on which both were compared."""
+    differing: int
+    data: dict[str, Any]
+    """Evidence: the seed, the counts and the first differences; plain JSON data."""
+    worker: SandboxFacts = SandboxFacts()
+    """Of the sandbox that held the final state."""
+    reference: SandboxFacts = SandboxFacts()
+    """Of the sandbox that held the reference alone."""
+
+
+async def judge_by_calls(
+    backend: Backend,
+    spec: WorkspaceSpec,
+    state: Snapshot,
+    plan: CallPlan,
+    fixes: Sequence[ReferenceFix],
+    *,
+    seed: bytes | None = None,
+) -> CallsResult:
+    """Compares the final state with the reference on fresh inputs.
+
+    Args:
+        backend: Opens the two sandboxes, one after the other.
+        spec: The agent's spec, with the task's image.
+        state: The final state; no process of the agent's is alive.
+        plan: What is called and how often.
+        fixes: The reference, as changes of the image.
+        seed: The recorded seed, to judge again with the same inputs; None draws one from the operating system.
+
+    Raises:
+        EnvironmentFailure: A sandbox broke.
+        TaskError: The reference does not fit the image.
+        VerifierError: The backend has no sandbox or tool layer.
+    """
+    require_mounts(backend)
+    began, seed = time.monotonic(), seed or secrets.token_bytes(SEED_BYTES)
+    inputs, questions = draw_questions(plan, seed)
+    # Opened first, so that no number of a namespace or device can be used twice: the reference itself comes later.
+    async with opened(backend, calls_spec(spec)) as reference:
+        answers, worker = await _answer_by_worker(backend, spec, state, plan, questions)
+        fair = await answer_by_reference(reference, plan, list(enumerate(inputs)), fixes)
+    result = _ruling(plan, seed, inputs, _Answers(questions, answers, fair))
+    data = {**result.data, "duration_s": round(time.monotonic() - began, 3)}
+    return result._replace(data=data, worker=worker, reference=fair.facts)
+
+
+def draw_questions(plan: CallPlan, seed: bytes) -> tuple[list[CallProgram], list[CallsQuestion]]:
+    """Returns the inputs of a seed, and the worker's questions in their order: a tenth of the inputs twice."""
+    count = min(MAX_DRAWN, math.ceil(plan.inputs / max(plan.fair_share, 0.04) * MARGIN) + 4)
+    inputs = draw_inputs(plan.programs, count, seed)
+    rng = random.Random(seed + b"order")
+    order = [*range(len(inputs)), *rng.sample(range(len(inputs)), math.ceil(len(inputs) / 10))]
+    rng.shuffle(order)
+    return inputs, [CallsQuestion(number, one, inputs[one]) for number, one in enumerate(order)]
+
+
+class _Answers(NamedTuple):
+    questions: Sequence[CallsQuestion]
+    worker: dict[int, Answer]
+    reference: FairAnswers
+
+
+async def _answer_by_worker(
+    backend: Backend, spec: WorkspaceSpec, state: Snapshot, plan: CallPlan, questions: Sequence[CallsQuestion]
+) -> tuple[dict[int, Answer], SandboxFacts]:
+    request = CallRequest((), plan.imports, plan.roots, program_s=WORKER_S)
+    async with opened(backend, calls_spec(spec), state) as workspace:
+        answers = await answer_calls(workspace, [(q.number, q.program) for q in questions], request)
+        return answers, await facts_of(workspace)
+
+
+def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _Answers) -> CallsResult:
+    right = given.reference.answers
+    wrong: dict[int, Answer | None] = {}
+    for question in given.questions:
+        if question.input in right:
+            answer = given.worker.get(question.number)
+            if answer is None or not same_answer(right[question.input], answer, tolerance=plan.tolerance):
+                wrong.setdefault(question.input, answer)
+    data = {
+        "seed": seed.hex(),
+        "plan": digest_record(plan),
+        "drawn": len(inputs),
+        "asked": len(given.questions),
+        "answered": len(given.worker),
+        "compared": len(right),
+        "needed": plan.inputs,
+        "differing": len(wrong),
+        "dropped": dict(given.reference.dropped),
+        "differences": [_witness(inputs[n], right[n], wrong[n]) for n in sorted(wrong)[:MAX_WITNESSES]],
+    }
+    if wrong:
+        reason = f"{len(wrong)} of {len(right)} fresh inputs are answered otherwise than by the reference"
+        return CallsResult("fail", reason, len(right), len(wrong), data)
+    if len(right) < plan.inputs:
+        reason = f"only {len(right)} of the {plan.inputs} fresh inputs needed could be compared"
+        return CallsResult("unknown", reason, len(right), 0, data)
+    return CallsResult("pass", f"all {len(right)} fresh inputs are answered as by the reference", len(right), 0, data)
+
+
+def _witness(program: CallProgram, right: Answer, answer: Answer | None) -> dict[str, str]:
+    operations = msgspec.json.encode(program.operations).decode()
+    return {
+        "program": operations if len(operations) <= 1500 else operations[:1500] + " ...",
+        "reference": describe_answer(right),
+        "answer": describe_answer(answer),
+    }

@@ -1,0 +1,166 @@
+"""Straight-line programs of public calls: what a test did with a package, as data.
+
+A recorded file of tests is one list of operations. For each operation inside which a target function ran, the program
+is what built its arguments, the operation itself, and what the test read back afterwards. Invariant: a program refers
+to results of its own earlier operations alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = ["CallPlan", "CallProgram", "RecordedOperation", "Recording", "handles", "programs_of"]
+
+MAX_OPERATIONS = 60
+MAX_READ_BACK = 12
+MAX_PER_TEST = 6
+MAX_PROGRAMS = 40
+
+
+class RecordedOperation(msgspec.Struct, frozen=True):
+    """One operation that a test made."""
+
+    n: int
+    test: str
+    op: list[Any]
+    """Number, kind, and the rest as `payload/call_programs.py` performs it."""
+    target: bool
+    """A target function ran inside it."""
+    result: Literal["none", "data", "instance", "iterator", "raised", ""]
+    of: str = ""
+    """The type of the result, or of the exception."""
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """The operations of one file of tests."""
+
+    file: str
+    operations: tuple[RecordedOperation, ...]
+    failed: tuple[str, ...] = ()
+
+
+class CallProgram(msgspec.Struct, frozen=True):
+    """A program; operations are numbered in their order, with gaps where some were added or removed."""
+
+    test: str
+    operations: tuple[Any, ...]
+    observed: int
+    """Answers are compared from the operation with this number on."""
+
+
+class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a task is judged by calls; kept with the task and read on the host alone."""
+
+    programs: tuple[CallProgram, ...]
+    imports: tuple[str, ...]
+    """Modules that are imported before the calls."""
+    roots: tuple[str, ...]
+    """Import roots, absolute."""
+    inputs: int
+    """Fresh inputs that must be compared for a pass."""
+    fair_share: float = 1.0
+    """Share of drawn inputs that were fair when the plan was made."""
+    base_share: float = 0.0
+    """Share of fair inputs on which the unrepaired state answers otherwise; a lower confidence bound."""
+    mutants: tuple[int, int] = (0, 0)
+    """How many mutants failed a draw of `inputs`, and how many there were."""
+    tolerance: float = 0.0
+    """Relative tolerance of floats, where the tests have one; else 4 ulp at the answer's magnitude."""
+    exceptions: tuple[str, ...] = ()
+    """Types of exceptions that the tests expect; inputs on which the reference raises another one are not compared."""
+    tests: tuple[str, ...] = ()
+    """The deciding tests whose calls are in the programs."""
+
+
+def handles(tree: Any) -> Iterator[int]:
+    """Yields the numbers of the operations that a tree refers to."""
+    if isinstance(tree, list):
+        if len(tree) == 2 and tree[0] == "o" and type(tree[1]) is int:
+            yield tree[1]
+        else:
+            for part in tree:
+                yield from handles(part)
+
+
+class _Slicer:
+    """Finds the operations that one operation needs."""
+
+    def __init__(self, operations: Sequence[RecordedOperation]) -> None:
+        self._all = {one.n: one for one in operations}
+        self._refs = {one.n: set(handles(one.op[2:])) for one in operations}
+        self._group: dict[int, int] = {}
+        for one in operations:
+            owner = next(iter(handles(one.op[2:3])), None)
+            derived = one.op[1] in ("attr", "item", "method") and owner is not None
+            self._group[one.n] = self._group.get(owner, owner) if derived and owner is not None else one.n
+
+    def slice(self, target: int) -> set[int]:
+        """Returns the numbers of the operations before `target` that its arguments rest on, and its own."""
+        needed = {target}
+        while True:
+            groups = {self._group[n] for m in needed for n in self._refs[m] if n in self._group}
+            more = {n for m in needed for n in self._refs[m]}
+            changing = (one for one in self._all.values() if one.n < target and one.result == "none")
+            more |= {one.n for one in changing if {self._group.get(n) for n in self._refs[one.n]} & groups}
+            if more <= needed or len(needed) > MAX_OPERATIONS:
+                return needed
+            needed |= more
+
+    def read_back(self, target: int, needed: set[int]) -> list[int]:
+        """Returns what the test did afterwards with the same objects."""
+        groups = {self._group[n] for n in (*self._refs[target], target) if n in self._group}
+        found: list[int] = []
+        for n in range(target + 1, target + 60):
+            one = self._all.get(n)
+            if one is None or one.test != self._all[target].test or len(found) >= MAX_READ_BACK:
+                break
+            related = {self._group.get(ref) for ref in self._refs[n]} & groups
+            if related and self._refs[n] <= {*needed, *found}:
+                found.append(n)
+                groups.add(self._group[n])
+        return found
+
+
+def programs_of(recordings: Iterable[Recording]) -> tuple[CallProgram, ...]:
+    """Returns the programs of the operations inside which a target ran: in turns from the tests, no two alike."""
+    by_test: dict[str, list[CallProgram]] = {}
+    for recording in recordings:
+        slicer = _Slicer(recording.operations)
+        for one in recording.operations:
+            if not one.target or one.test in recording.failed or len(by_test.get(one.test, ())) >= MAX_PER_TEST:
+                continue
+            needed = slicer.slice(one.n)
+            if len(needed) <= MAX_OPERATIONS:
+                numbers = sorted(needed) + slicer.read_back(one.n, needed)
+                program = _renumbered(recording, one, numbers)
+                known = by_test.setdefault(one.test, [])
+                if program.operations not in [other.operations for other in known]:
+                    known.append(program)
+    return tuple(_in_turns(list(by_test.values())))
+
+
+def _renumbered(recording: Recording, target: RecordedOperation, numbers: list[int]) -> CallProgram:
+    by_number = {one.n: one for one in recording.operations}
+    new = {old: position for position, old in enumerate(numbers)}
+    operations = tuple([new[n], *_moved(by_number[n].op[1:], new)] for n in numbers)
+    return CallProgram(target.test, operations, new[target.n])
+
+
+def _moved(tree: Any, new: dict[int, int]) -> Any:
+    if not isinstance(tree, list):
+        return tree
+    if len(tree) == 2 and tree[0] == "o" and type(tree[1]) is int:
+        return ["o", new[tree[1]]]
+    return [_moved(part, new) for part in tree]
+
+
+def _in_turns(lists: list[list[CallProgram]]) -> Iterator[CallProgram]:
+    seen: list[tuple[Any, ...]] = []
+    for position in range(MAX_PER_TEST):
+        for programs in lists:
+            if position < len(programs) and programs[position].operations not in seen and len(seen) < MAX_PROGRAMS:
+                seen.append(programs[position].operations)
+                yield programs[position]

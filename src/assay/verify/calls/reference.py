@@ -1,0 +1,147 @@
+"""The reference's answers to drawn inputs, and which of them are fair to compare with another solution's.
+
+An input is dropped where the reference does not end in time, differs from itself (another process, another hash seed)
+or from a behaviour-preserving rewrite of itself, or fails by an error that it does not raise on purpose.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.code.preserving import PRESERVING
+from assay.environments.interface import Workspace
+from assay.errors import TaskError
+from assay.records import SandboxFacts
+from assay.verify.separation import facts_of
+
+from .answers import Answer, same_answer
+from .programs import CallPlan, CallProgram
+from .sandboxes import CallRequest, answer_calls, put_texts
+
+__all__ = ["FairAnswers", "ReferenceFix", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts"]
+
+REFERENCE_S = 0.4
+"""Processor seconds that the reference may take for one program; a worker may take several times that."""
+FIX_PATH = "solution/fix.json"
+REWRITES = ("renamed-locals", "equal-expressions", "reordered")
+
+
+class ReferenceFix(msgspec.Struct, frozen=True):
+    """A span of a file that the reference replaces."""
+
+    path: str
+    start: int
+    broken: str
+    right: str
+
+
+class FairAnswers(NamedTuple):
+    """The reference's answers that may be compared, and why the others may not."""
+
+    answers: dict[int, Answer]
+    dropped: Counter[str]
+    facts: SandboxFacts = SandboxFacts()
+    """Of the sandbox that the reference answered in."""
+
+
+def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
+    """Reads a synthesised task's reference. Blocking.
+
+    Raises:
+        TaskError: The folder has none.
+    """
+    try:
+        if folder is None:
+            raise FileNotFoundError(FIX_PATH)
+        return msgspec.json.decode((folder / FIX_PATH).read_bytes(), type=tuple[ReferenceFix, ...])
+    except (OSError, msgspec.MsgspecError) as exc:
+        message = f"the task's reference cannot be read from {FIX_PATH}: {exc}"
+        raise TaskError(message) from exc
+
+
+async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -> dict[str, bytes]:
+    """Returns the reference's files by absolute path, made from a sandbox of the task's image that nothing ran in.
+
+    Raises:
+        TaskError: A file of the image is not as the reference expects.
+    """
+    made: dict[str, bytes] = {}
+    for fix in fixes:
+        path = posixpath.join(workspace.spec.workdir, fix.path)
+        text = (made.get(path) or await workspace.read(path)).decode()
+        end = fix.start + len(fix.broken)
+        if text[fix.start : end] != fix.broken:
+            message = f"{fix.path} in the task's image is not the text that the reference changes"
+            raise TaskError(message)
+        made[path] = (text[: fix.start] + fix.right + text[end:]).encode()
+    return made
+
+
+async def answer_by_reference(
+    workspace: Workspace, plan: CallPlan, inputs: Sequence[tuple[int, CallProgram]], fixes: Sequence[ReferenceFix]
+) -> FairAnswers:
+    """Asks the reference twice.
+
+    The second time it is rewritten without a change of behaviour, and runs with another hash seed.
+
+    Args:
+        workspace: A sandbox of the task's image in which nothing ran, with the spec of `calls_spec`.
+        plan: What is imported, and which exceptions and tolerance the tests have.
+        inputs: Numbered inputs.
+        fixes: The reference; it is written into the sandbox here, not before.
+    """
+    request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40)
+    texts = await reference_texts(workspace, fixes)
+    await put_texts(workspace, texts)
+    first = await answer_calls(workspace, inputs, request, hash_seed=0)
+    await put_texts(workspace, rewritten(texts))
+    second = await answer_calls(workspace, inputs, request, hash_seed=1)
+    fair = fair_answers([number for number, _ in inputs], first, second, plan)
+    return fair._replace(facts=await facts_of(workspace))
+
+
+def rewritten(texts: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Returns Python files rewritten so that they mean the same."""
+    made = {}
+    for path, data in texts.items():
+        text = data.decode(errors="surrogateescape")
+        for name in REWRITES if path.endswith(".py") else ():
+            text = PRESERVING[name](text, range(1, text.count("\n") + 2)) or text
+        made[path] = text.encode(errors="surrogateescape")
+    return made
+
+
+def fair_answers(
+    numbers: Sequence[int], first: Mapping[int, Answer], second: Mapping[int, Answer], plan: CallPlan
+) -> FairAnswers:
+    """Keeps the answers that the reference gives twice, and whose exceptions the tests know."""
+    fair, dropped = {}, Counter[str]()
+    for number in numbers:
+        one, two = first.get(number), second.get(number)
+        reason = _objection(one, plan)
+        if not reason and (one is None or two is None or not same_answer(one, two, tolerance=plan.tolerance)):
+            reason = "the reference differs from itself"
+        if reason or one is None:
+            dropped[reason] += 1
+        else:
+            fair[number] = one
+    return FairAnswers(fair, dropped)
+
+
+def _objection(answer: Answer | None, plan: CallPlan) -> str:
+    if answer is None or isinstance(answer, str):
+        return "the reference gives no answer in time"
+    if not answer or answer[0][1] in ("skip", "opaque"):
+        return "the reference cannot be called with it"
+    raised: list[Any] = [one for one in answer if one[1] == "!"]
+    if any(not one[3] for one in raised):
+        return "an error that the reference does not raise on purpose"
+    if any(one[2] not in plan.exceptions for one in raised):
+        return "an exception that no test expects"
+    return ""

@@ -1,0 +1,150 @@
+"""The program `assay-judge` in a test script's PATH: it asks the host to start a judged program in another sandbox.
+
+    assay-judge run -- COMMAND [ARGUMENT]...    exit status, input and outputs are the program's
+    assay-judge read PATH                       prints a file of the program's tree
+
+The program gets pipes alone: what the script has as its standard input and outputs is copied to and from them here, so
+that nothing that is judged ever holds a descriptor of the script's. Standard library only.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+import termios
+
+SOCKET = "/run/verifier/judge"
+PIECE = 1 << 16
+PIPE_BYTES = 4096
+"""Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
+FAILED = 125
+"""Exit status where the program was not started."""
+
+
+class Pump:
+    """Copies between the script's descriptors and the pipes until the host answers."""
+
+    def __init__(self) -> None:
+        self.stdin_read, self.stdin_write = os.pipe()
+        fcntl.fcntl(self.stdin_write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        out, err = os.pipe(), os.pipe()
+        self._far_outputs = (out[1], err[1])
+        self.far_ends = (self.stdin_read, *self._far_outputs)
+        self._targets = {out[0]: 1, err[0]: 2}
+        self._pending = b""
+        self._has_input = True
+        for fd in (self.stdin_write, *self._targets):
+            os.set_blocking(fd, False)
+
+    def run(self, host: socket.socket) -> dict[str, object]:
+        """Copies until the host answers; returns its answer."""
+        for fd in self._far_outputs:
+            os.close(fd)
+        answer = None
+        while answer is None:
+            ready = self._wait(host)
+            for read in [fd for fd in self._targets if fd in ready]:
+                self._copy(read)
+            if self._has_input and ready & {0, self.stdin_write}:
+                self._feed()
+            if host.fileno() in ready:
+                answer = host.recv(PIECE)
+        for read in list(self._targets):
+            self._copy(read, whole=True)
+        self._give_back()
+        return json.loads(answer) if answer else {"error": "the host is gone"}
+
+    def _wait(self, host: socket.socket) -> set[int]:
+        poll = select.poll()
+        poll.register(host, select.POLLIN)
+        for read in self._targets:
+            poll.register(read, select.POLLIN)
+        if self._has_input and self._pending:
+            poll.register(self.stdin_write, select.POLLOUT)
+        elif self._has_input:
+            poll.register(0, select.POLLIN)
+        return {fd for fd, _ in poll.poll()}
+
+    def _copy(self, read: int, *, whole: bool = False) -> None:
+        """Copies one piece, or all that is there; forgets the pipe at its end, or where nobody reads the script's."""
+        data = b"more"
+        while data:
+            try:
+                data = os.read(read, PIECE)
+            except BlockingIOError:
+                return
+            try:
+                rest = data
+                while rest:
+                    rest = rest[os.write(self._targets[read], rest) :]
+            except OSError:
+                data = b""
+            if not whole:
+                break
+        if not data:
+            del self._targets[read]
+            os.close(read)
+
+    def _feed(self) -> None:
+        try:
+            if not self._pending:
+                self._pending = os.read(0, PIPE_BYTES)
+            ended = not self._pending
+            self._pending = self._pending[os.write(self.stdin_write, self._pending) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            ended = True
+        if ended:
+            self._has_input = False
+            os.close(self.stdin_write)
+
+    def _give_back(self) -> None:
+        """Sets a file that is the script's input back to what the program has read of it."""
+        count = array.array("i", [0])
+        fcntl.ioctl(self.stdin_read, termios.FIONREAD, count)
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(os.fstat(0).st_mode):
+                os.lseek(0, -(count[0] + len(self._pending)), os.SEEK_CUR)
+
+
+def ask(request: dict[str, object]) -> int:
+    """Sends one request with the far ends of three pipes; returns the exit status."""
+    pump = Pump()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as host:
+        try:
+            host.connect(SOCKET)
+        except OSError:
+            sys.stderr.write("assay-judge: no judged programs in this verification: the task does not declare them\n")
+            return FAILED
+        socket.send_fds(host, [json.dumps(request).encode()], list(pump.far_ends))
+        answer = pump.run(host)
+    if "error" in answer:
+        sys.stderr.write(f"assay-judge: {answer['error']}\n")
+        return FAILED
+    status = int(str(answer["exit"]))
+    return status if status >= 0 else 128 - status
+
+
+def main(arguments: list[str]) -> int:
+    """Reads the command line."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    here = os.getcwd()  # noqa: PTH109, pathlib takes long to import
+    if arguments[:2] == ["run", "--"] and arguments[2:]:
+        return ask({"op": "run", "argv": arguments[2:], "cwd": here, "env": dict(os.environ)})
+    if arguments[:1] == ["read"] and len(arguments) == 2:
+        return ask({"op": "read", "path": os.path.join(here, arguments[1])})  # noqa: PTH118
+    sys.stderr.write("usage: assay-judge run -- COMMAND [ARGUMENT]... | assay-judge read PATH\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

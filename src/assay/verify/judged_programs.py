@@ -1,0 +1,219 @@
+"""Runs the programs that a test script judges in a sandbox of their own, for `assay-judge` in the script's.
+
+The script's sandbox stands on the task's image: nothing that the agent wrote is in it but the declared outputs, copied
+as data. The judged sandbox holds the final state, without tests, rewards or the runner's folders. Before a program
+starts, files that the script wrote are copied there; when it has ended, everything in its sandbox is killed, and then
+the declared outputs are copied back. One program runs at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import posixpath
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.environments.interface import Change, Mount, PipedExec, Workspace, WorkspaceSpec
+from assay.errors import AssayError, TaskError, VerifierError
+
+__all__ = ["JudgedPrograms", "judged_spec", "require_data_path"]
+
+GUARD_PROGRAM = "/opt/assay-verify/bin/assay-judge"
+COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
+MOST_FILE, MOST_CHANGES, MOST_TMP = 64 << 20, 2000, 64 << 20
+_CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
+_OF_A_SHELL = frozenset({"HOME", "OLDPWD", "PWD", "SHLVL", "_"})
+_PYTHON = """\
+# Starts the judged program of this name in its own sandbox. Written by the verifier.
+import os, sys
+if __name__ != "__main__":
+    raise ImportError("this module is judged from outside: start it as a program")
+os.execv({program!r}, ["assay-judge", "run", "--", "python3", {path!r}, *sys.argv[1:]])
+"""
+_SHELL = """\
+#!/bin/sh
+# Starts the judged program of this name in its own sandbox. Written by the verifier.
+exec {program} run -- {start}'{path}' "$@"
+"""
+_STARTS = {".sh": "sh ", ".bash": "bash "}
+
+
+def stand_in(path: str) -> bytes:
+    """Returns what lies at a judged program's path in the script's sandbox: it starts the program in the other."""
+    suffix = posixpath.splitext(path)[1]
+    if suffix == ".py":
+        return _PYTHON.format(program=GUARD_PROGRAM, path=path).encode()
+    return _SHELL.format(program=GUARD_PROGRAM, start=_STARTS.get(suffix, ""), path=path).encode()
+
+
+def require_data_path(path: str, *, data: bool) -> None:
+    """Raises `TaskError` for a path that is not absolute and plain, or, for data, has the name of code."""
+    parts = path.split("/")
+    if not path.startswith("/") or {"", ".", ".."} & set(parts[1:]) or "'" in path or "\0" in path:
+        message = f"{path!r}: judged programs and their outputs are absolute paths without '..'"
+        raise TaskError(message)
+    if path.startswith(tuple(f"{folder}/" for folder in (*COVERED, "/opt/assay", "/proc", "/dev"))):
+        message = f"{path!r}: the verifier's own folders hold no judged program and no output"
+        raise TaskError(message)
+    if data and path.endswith(_CODE):
+        message = f"{path!r}: an output is data; a file of this name could be run or imported in the script's sandbox"
+        raise TaskError(message)
+
+
+def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> WorkspaceSpec:
+    """The spec of the judged programs' sandbox: the agent's, with the verifier's folders covered by empty ones."""
+    env = {"HOME": "/home/agent", **given.env}
+    tmpfs = (*given.tmpfs, *COVERED)
+    return msgspec.structs.replace(given, user="verifier", env=env, tmpfs=tmpfs, mounts=(*given.mounts, *mounts))
+
+
+class _Request(msgspec.Struct, frozen=True, tag_field="op"):
+    """What `assay-judge` asks."""
+
+
+class _Run(_Request, frozen=True, tag="run"):
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str] = {}
+
+
+class _Read(_Request, frozen=True, tag="read"):
+    path: str
+
+
+class ProgramRun(NamedTuple):
+    """One program that was run."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    duration_s: float
+
+
+class JudgedPrograms:
+    """Starts the judged programs of one script.
+
+    Args:
+        script: The script's sandbox, on the task's image.
+        judged: The sandbox of what is judged, on the final state.
+        outputs: Paths that are copied to the script's sandbox, as data.
+        timeout_s: The most that one program may run.
+    """
+
+    def __init__(self, script: Workspace, judged: Workspace, outputs: tuple[str, ...], timeout_s: float) -> None:
+        if not isinstance(judged, PipedExec):
+            message = "judged programs need a sandbox whose commands can be given pipes"
+            raise VerifierError(message)
+        self._script, self._judged, self._pipes = script, judged, judged
+        self._outputs = outputs
+        self._timeout_s = timeout_s
+        self._own: dict[str, str | None] = {}
+        """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
+        self._running = asyncio.Lock()
+        self.runs: list[ProgramRun] = []
+
+    async def prepare(self, programs: tuple[str, ...]) -> None:
+        """Puts a stand-in at each program's path, and the outputs as they are now."""
+        for path in programs:
+            require_data_path(path, data=False)
+            await self._script.write(path, stand_in(path), mode=0o755)
+        for path in self._outputs:
+            require_data_path(path, data=True)
+        await self._copy_outputs()
+        await self._note_own()
+
+    async def _note_own(self) -> None:
+        self._own = {change.path: change.digest for change in await self._script.diff()}
+
+    async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """See `ProgramStarter.answer`."""
+        try:
+            request = msgspec.convert(message, _Run | _Read)
+            if len(fds) != 3 or not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in fds):
+                return {"error": "three pipes are needed"}
+            if isinstance(request, _Read):
+                return await self._read(request, fds[1])
+            if self._running.locked():
+                return {"error": "another judged program is running; one runs at a time"}
+            async with self._running:
+                return await self._run(request, fds)
+        except (msgspec.ValidationError, AssayError, OSError, ValueError) as exc:
+            return {"error": str(exc)[:1000] or type(exc).__name__}
+
+    async def _read(self, request: _Read, out: int) -> dict[str, Any]:
+        data = await self._judged.read(request.path, limit=MOST_FILE)
+        await asyncio.to_thread(_write_all, out, data)
+        return {"exit": 0}
+
+    async def _run(self, request: _Run, fds: list[int]) -> dict[str, Any]:
+        await self._copy_inputs()
+        try:
+            result = await self._pipes.exec_piped(
+                request.argv,
+                fds[0],
+                fds[1],
+                stderr=fds[2],
+                cwd=request.cwd,
+                env=self._environment(request.env),
+                timeout_s=self._timeout_s,
+            )
+        finally:
+            await asyncio.shield(self._judged.kill_all())
+        if result.exit_code in (126, 127) and result.stderr:  # the program could not be started: its host says why
+            await asyncio.to_thread(_write_all, fds[2], result.stderr.encode())
+        self.runs.append(ProgramRun(request.argv, result.exit_code, result.duration_s))
+        await self._copy_outputs()
+        await self._note_own()
+        return {"exit": result.exit_code}
+
+    def _environment(self, asked: Mapping[str, str]) -> dict[str, str]:
+        """Variables that the script set itself; the verifier's own stay with the verifier."""
+        own = {**self._script.spec.image.env, **self._script.spec.env}
+        return {name: text for name, text in asked.items() if own.get(name) != text and name not in _OF_A_SHELL}
+
+    async def _copy_outputs(self) -> None:
+        """Copies each declared output to the script's sandbox as a file of data that nobody may execute."""
+        for path in self._outputs:
+            try:
+                data = await self._judged.read(path, limit=MOST_FILE)
+            except (OSError, ValueError):
+                await self._script.exec(["/bin/rm", "-f", "--", path], cwd="/")
+            else:
+                await self._script.write(path, data, mode=0o644)
+
+    async def _copy_inputs(self) -> None:
+        """Copies what the script wrote since the last program, and its /tmp, into the judged sandbox."""
+        changed = [c for c in await self._script.diff() if self._is_input(c)]
+        if len(changed) > MOST_CHANGES:
+            message = f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
+            raise VerifierError(message)
+        gone = [c.path for c in changed if c.kind == "removed"]
+        folders = [c.path for c in changed if c.type == "directory" and c.kind != "removed"]
+        for words in (["/bin/rm", "-rf", "--", *gone], ["/bin/mkdir", "-p", "--", *folders]):
+            if len(words) > 3:
+                await self._judged.exec(words, cwd="/")
+        for change in changed:
+            if change.type == "file" and change.kind != "removed":
+                data = await self._script.read(change.path, limit=MOST_FILE)
+                await self._judged.write(change.path, data, mode=(change.mode or 0o644) & 0o777)
+        with tempfile.TemporaryDirectory(prefix="assay-judged-") as folder:
+            await self._script.download("/tmp", Path(folder, "tmp"), limit=MOST_TMP)
+            if any(Path(folder, "tmp").iterdir()):
+                await self._judged.upload(Path(folder, "tmp"), "/tmp")
+
+    def _is_input(self, change: Change) -> bool:
+        covered = change.path.startswith(tuple(f"{place}/" for place in COVERED)) or change.path in COVERED
+        own = change.path in self._own and self._own[change.path] == change.digest
+        return not covered and not own
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        while data:
+            data = data[os.write(fd, data) :]

@@ -1,0 +1,373 @@
+"""Runs tests with pytest and records the public calls that they make on a package. Standard library and pytest.
+
+Started in a sandbox that holds the reference, as `call_recorder.py` with the request on standard input. Test files are
+rewritten in memory: each call, attribute, subscript and subscript assignment in them goes through the recorder. The
+answer is one JSON line a file: its operations in order, each with the test that made it, its result's kind, and
+whether one of the target functions ran inside it. For making tasks, never for judging.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+
+FOLDER = str(pathlib.Path(__file__).resolve().parent)
+sys.path.insert(0, FOLDER)
+
+import value_codec  # type: ignore[import-not-found]  # noqa: E402 - a sibling, by the folder above
+
+sys.path.remove(FOLDER)
+BUILTINS = (
+    *("list", "tuple", "set", "frozenset", "sorted", "len", "sum", "min", "max", "any", "all", "dict", "next", "iter"),
+    *("bool", "str", "repr", "int", "float", "abs", "round", "reversed", "enumerate", "zip", "isinstance"),
+)
+FRAME_FUNCTIONS = {"super", "locals", "globals", "vars", "eval", "exec", "dir", "breakpoint"}
+MAX_OPERATIONS = 6000
+"""Operations of one file."""
+PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore", "--assert=plain"]
+
+
+class Rewriter(ast.NodeTransformer):
+    """Routes what a test file does with objects through the recorder."""
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Rewrites a call; a method call keeps its receiver."""
+        func = node.func
+        if isinstance(func, ast.Name) and func.id in FRAME_FUNCTIONS:
+            return self.generic_visit(node)
+        node.args = [self.visit(arg) for arg in node.args]
+        node.keywords = [self.visit(keyword) for keyword in node.keywords]
+        if isinstance(func, ast.Attribute) and not _is_super(func.value):
+            first: list[Any] = [self.visit(func.value), ast.Constant(func.attr)]
+            return _hook("method", [*first, *node.args], node.keywords, node)
+        return _hook("call", [self.visit(func), *node.args], node.keywords, node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """Rewrites reading an attribute."""
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or _is_super(node.value):
+            return node
+        return _hook("attr", [node.value, ast.Constant(node.attr)], [], node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """Rewrites reading an item."""
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or _has_slice(node.slice):
+            return node
+        return _hook("item", [node.value, node.slice], [], node)
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """Rewrites the assignment of one item."""
+        target = node.targets[0]
+        self.generic_visit(node)
+        if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or _has_slice(target.slice):
+            return node
+        call = _hook("set", [target.value, target.slice, node.value], [], node)
+        return ast.copy_location(ast.Expr(call), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        """Leaves decorators, defaults and annotations as they are."""
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        """Leaves bases and decorators as they are."""
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        """Leaves annotations as they are."""
+        return node
+
+
+def _is_super(node: Any) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def _has_slice(node: Any) -> bool:
+    return any(isinstance(inner, (ast.Slice, ast.Starred)) for inner in ast.walk(node))
+
+
+def _hook(name: str, args: list[Any], keywords: list[Any], node: Any) -> Any:
+    call = ast.Call(ast.Name("__assay_" + name + "__", ast.Load()), args, keywords)
+    return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
+class Recorder:
+    """Records operations; a pytest plugin for the name of the test that is running."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._packages = tuple(request["packages"])
+        self._targets = {(path, name) for path, names in request["targets"].items() for name in names}
+        self._is_target: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+        self._alive: dict[int, Any] = {}
+        self._contents: dict[int, Any] = {}
+        self._names: dict[int, Any] = {}
+        self._busy = False
+        self._reached = False
+        self.operations: list[dict[str, Any]] = []
+        self.test = ""
+        self.failed: set[str] = set()
+
+    def install(self) -> None:
+        """Puts the functions that rewritten files call where every module finds them."""
+        for name in ("method", "call", "attr", "item", "set"):
+            setattr(builtins, "__assay_" + name + "__", getattr(self, "do_" + name))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        """Notes the test."""
+        self.test = item.nodeid
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Notes tests that do not pass as they are recorded."""
+        if not report.passed:
+            self.failed.add(report.nodeid)
+
+    def do_call(self, *args: Any, **named: Any) -> Any:
+        """Calls a function."""
+        function, rest = args[0], args[1:]
+        if self._busy or not self._is_known_callable(function, rest):
+            return function(*rest, **named)
+        return self._record(lambda: function(*rest, **named), "call", [function], [list(rest), named])
+
+    def do_method(self, *args: Any, **named: Any) -> Any:
+        """Calls a method, or a function of a module."""
+        owner, name, rest = args[0], args[1], args[2:]
+        if isinstance(owner, (type(os), type)) or not self._is_tracked(owner):
+            return self.do_call(getattr(owner, name), *rest, **named)
+        return self._record(lambda: getattr(owner, name)(*rest, **named), "method", [owner, name], [list(rest), named])
+
+    def do_attr(self, owner: Any, name: str) -> Any:
+        """Reads an attribute."""
+        if self._busy or isinstance(owner, (type(os), type)) or not self._is_tracked(owner):
+            return getattr(owner, name)
+        return self._record(lambda: getattr(owner, name), "attr", [owner, name], None)
+
+    def do_item(self, owner: Any, key: Any) -> Any:
+        """Reads an item."""
+        if self._busy or not self._is_tracked(owner):
+            return owner[key]
+        return self._record(lambda: owner[key], "item", [owner], [key])
+
+    def do_set(self, owner: Any, key: Any, value: Any) -> None:
+        """Assigns an item."""
+
+        def assign() -> None:
+            owner[key] = value
+
+        if self._busy or not self._is_tracked(owner):
+            assign()
+            return
+        self._record(assign, "set", [owner], [key, value])
+
+    def _is_known_callable(self, function: Any, args: Any) -> bool:
+        if getattr(function, "__module__", None) == "builtins" and getattr(function, "__name__", "") in BUILTINS:
+            return builtins.__dict__.get(function.__name__) is function and any(self._is_tracked(a) for a in args)
+        return self._name_of(function) is not None
+
+    def _is_tracked(self, value: Any) -> bool:
+        return not self._busy and id(value) in self._numbers
+
+    def _name_of(self, value: Any) -> Any:
+        """The module and name of a module-level object of the package, of builtins, or of a library's function."""
+        if not callable(value) and not self._is_package(type(value)):
+            return None
+        if not self._names:
+            self._find_names()
+        known = self._names.get(id(value))
+        return known[:2] if known is not None and known[2] is value else None
+
+    def _find_names(self) -> None:
+        loaded = sorted(sys.modules.items(), key=lambda entry: (entry[0].count("."), entry[0]))
+        for module_name, module in loaded:
+            ours = module_name == "builtins" or (module_name + ".").startswith(self._packages)
+            if not ours or ".tests" in module_name or "conftest" in module_name:
+                continue
+            for name, value in list(vars(module).items()):
+                fits = callable(value) or self._is_package(type(value))
+                if fits and not name.startswith("__") and id(value) not in self._names:
+                    self._names[id(value)] = (module_name, name, value)
+
+    def _is_package(self, kind: type) -> bool:
+        return (str(getattr(kind, "__module__", "")) + ".").startswith(self._packages)
+
+    def _record(self, act: Any, kind: str, owner: list[Any], rest: list[Any] | None) -> Any:
+        operation = self._encode(kind, owner, rest)
+        if operation is None or len(self.operations) >= MAX_OPERATIONS:
+            return act()
+        number = len(self.operations)
+        entry = {"n": number, "test": self.test, "op": [number, *operation], "target": False, "result": "", "of": ""}
+        self._busy, self._reached = True, False
+        sys.setprofile(self._profile)
+        try:
+            result = act()
+        except BaseException as exc:
+            entry["result"], entry["of"] = "raised", value_codec.type_name(type(exc))
+            raise
+        else:
+            sys.setprofile(None)
+            # A function that returns what it was given has changed it: `cycle_graph(7, create_using=graph)`.
+            changes = kind in ("call", "method") and id(result) in self._numbers
+            self._track(number, result)
+            entry["result"] = "none" if changes else self._kind_of(result)
+            entry["of"] = value_codec.type_name(type(result))
+            return result
+        finally:
+            sys.setprofile(None)
+            self._busy = False
+            entry["target"] = self._reached
+            # Inner operations of callbacks were left out, so the number is still the next one.
+            self.operations.append(entry)
+
+    def _track(self, number: int, result: Any) -> None:
+        """Knows the result of an operation again; small plain values are known by what they are."""
+        if result is None or isinstance(result, (bool, int, float, str, bytes, complex)) or self._name_of(result):
+            return
+        if id(result) not in self._numbers:
+            self._numbers[id(result)], self._alive[id(result)] = number, result
+            with contextlib.suppress(Exception):
+                if isinstance(result, (list, tuple, dict, set, frozenset)):
+                    self._contents[id(result)] = self._encoder().encode_contents(result)
+
+    def _kind_of(self, result: Any) -> str:
+        if result is None:
+            return "none"
+        if isinstance(result, (bool, int, float, str, bytes, complex, list, tuple, set, frozenset, dict, range)):
+            return "data"
+        return "iterator" if hasattr(result, "__next__") else "instance"
+
+    def _encoder(self) -> Any:
+        return InputEncoder(self._handle_of, self._name_of)
+
+    def _handle_of(self, value: Any) -> int | None:
+        number = self._numbers.get(id(value))
+        if number is None or id(value) not in self._contents:
+            return number
+        with contextlib.suppress(Exception):
+            if self._encoder().encode_contents(value) == self._contents[id(value)]:
+                return number
+        return None
+
+    def _encode(self, kind: str, owner: list[Any], rest: list[Any] | None) -> list[Any] | None:
+        """The operation as a tree; None where an argument is no data."""
+        try:
+            if kind == "call":
+                head = ["g", *self._name_of(owner[0])]
+            else:
+                number = self._handle_of(owner[0])
+                if number is None:
+                    return None
+                head = ["o", number]
+            encode = self._encoder().encode
+            if kind == "attr":
+                return [kind, head, owner[1]]
+            if kind in ("item", "set"):
+                return [kind, head, *[encode(value) for value in rest or ()]]
+            args, named = rest or ([], {})
+            name = owner[1] if kind == "method" else ""
+            return [kind, head, name, [encode(v) for v in args], [[k, encode(v)] for k, v in named.items()]]
+        except Exception:  # noqa: BLE001 - code of the package runs while a value is read
+            return None
+
+    def _profile(self, frame: Any, event: str, _argument: Any) -> None:
+        if event != "call":
+            return
+        code = frame.f_code
+        known = self._is_target.get(id(code))
+        if known is None:
+            named = (code.co_filename, getattr(code, "co_qualname", code.co_name).replace(".<locals>", ""))
+            fits = any(named[0] == path and _is_inside(named[1], name) for path, name in self._targets)
+            known = self._is_target[id(code)] = (fits, code)
+        self._reached = self._reached or known[0]
+
+
+def _is_inside(name: str, target: str) -> bool:
+    return name == target or name.startswith(target + ".") or ("." not in name and target.endswith("." + name))
+
+
+class InputEncoder(value_codec.Encoder):  # type: ignore[misc]
+    """Encodes arguments: data, results of earlier operations, and module-level names."""
+
+    def __init__(self, handle_of: Any, name_of: Any) -> None:
+        super().__init__(handle_of, name_of, instances=False)
+
+    def encode_contents(self, value: Any) -> Any:
+        """Returns the tree of a container itself, whatever made it."""
+        return self._container(value, 0)
+
+
+class Importer(importlib.abc.MetaPathFinder):
+    """Loads test files rewritten."""
+
+    def __init__(self, paths: set[str]) -> None:
+        self._paths = paths
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Returns the spec of one of the files."""
+        for file in self._paths:
+            if pathlib.Path(file).stem == name.rpartition(".")[2]:
+                folders = [str(folder) for folder in path or ()]
+                if not folders or str(pathlib.Path(file).parent) in folders:
+                    return importlib.util.spec_from_file_location(name, file, loader=Loader(name, file))
+        return None
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the rewritten syntax tree."""
+
+    def get_code(self, fullname: str) -> Any:
+        """Returns the module's code; never from a cache."""
+        path = self.get_filename(fullname)
+        tree = Rewriter().visit(ast.parse(self.get_data(path)))
+        return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+
+
+def main() -> None:
+    """Runs each file's tests in a fork and writes what was recorded."""
+    request = json.loads(sys.stdin.buffer.read())
+    out = os.dup(1)
+    silent = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(silent, number)
+    sys.path[:0] = request["paths"]
+    sys.dont_write_bytecode = True
+    for module in request["imports"]:
+        importlib.import_module(module)
+    for path, tests in request["tests"].items():
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                record_file(request, path, tests, out)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+def record_file(request: dict[str, Any], path: str, tests: list[str], out: int) -> None:
+    """Runs some tests of one file and writes its line."""
+    recorder = Recorder(request)
+    recorder.install()
+    sys.meta_path.insert(0, Importer({path}))
+    options = [*PYTEST_OPTIONS, "--rootdir=" + request["root"], "-c", os.devnull, "-p", "no:cacheprovider"]
+    pytest.main([*options, *tests], plugins=[recorder])
+    answer = {"file": path, "operations": recorder.operations, "failed": sorted(recorder.failed)}
+    os.write(out, b"")
+    with os.fdopen(os.dup(out), "wb") as file:
+        file.write(json.dumps(answer, ensure_ascii=True, allow_nan=False).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo '{"area": 49.5}' > /workspace/area.json

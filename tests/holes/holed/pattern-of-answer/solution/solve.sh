@@ -1,0 +1,2 @@
+#!/bin/sh
+echo willow > /workspace/word.txt

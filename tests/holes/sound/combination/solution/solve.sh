@@ -1,0 +1,2 @@
+#!/bin/sh
+echo 144:169:196 > /workspace/combination.txt

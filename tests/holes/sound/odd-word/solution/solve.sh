@@ -1,0 +1,2 @@
+#!/bin/sh
+echo lantern > /workspace/word.txt

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo '{"perimeter": 40.0}' > /workspace/perimeter.json

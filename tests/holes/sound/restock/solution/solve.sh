@@ -1,0 +1,2 @@
+#!/bin/sh
+awk -F, 'NR > 1 { total += $2 } END { print total + 0 }' /workspace/stock.csv > /workspace/total.txt

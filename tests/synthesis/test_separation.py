@@ -1,0 +1,249 @@
+"""Plans of a small package, made and proven in the sandbox: which test is carried, and why another one is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from assay.environments.interface import Backend
+from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.environments.workspace.toolchain import ensure_toolchain
+from assay.settings import Settings
+from assay.synthesis._laboratory import Laboratory
+from assay.synthesis._separation import Deciding, carried_tests, plan_separation
+from assay.synthesis._tree import SourceTree, load_source
+from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan
+
+pytestmark = pytest.mark.slow
+BOX = '''"""Boxes."""
+
+import functools
+
+
+def _double(n):
+    return 2 * n
+
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args)
+
+    return wrapper
+
+
+@logged
+def doubles(items):
+    return [_double(item) for item in items]
+
+
+def grow(items, by):
+    items.append(_double(by))
+
+
+def is_even_double(n):
+    return _double(n) == 2 * n
+
+
+def lazy(items):
+    for item in items:
+        yield _double(item)
+
+
+def same(one, two):
+    return [_double(x) for x in one] == [_double(x) for x in two]
+
+
+def maker(n):
+    doubled = _double(n)
+    return lambda: doubled
+
+
+class Box:
+    def __init__(self, items):
+        self.items = list(items)
+        self.total = 0
+
+    def fill(self):
+        self.total = sum(_double(item) for item in self.items)
+
+    @property
+    def first(self):
+        return _double(self.items[0])
+'''
+TESTS = """from boxes import Box, doubles, grow, is_even_double, lazy, maker, same
+
+
+def test_doubles():
+    assert doubles([1, 2]) == [2, 4]
+    assert doubles((5,)) == [10]
+
+
+def test_grow():
+    items = [1]
+    grow(items, 3)
+    assert items == [1, 6]
+
+
+def test_bit():
+    assert is_even_double(3) is True
+
+
+def test_lazy():
+    assert list(lazy([1, 2, 3])) == [2, 4, 6]
+
+
+def test_fill():
+    box = Box([1, 2])
+    box.fill()
+    assert (box.items, box.total) == ([1, 2], 6)
+
+
+def test_first():
+    assert Box([4]).first == 8
+
+
+def test_compares():
+    assert doubles([1, 2]) == doubles([1, 2]) and doubles([1]) != [3]
+
+
+def test_empty():
+    for item in doubles([3]):
+        assert item == 6
+
+
+def test_function():
+    assert maker(3)() == 6
+
+
+def test_callback():
+    assert sorted([3, 1], key=lambda n: doubles([n])) == [1, 3]
+    assert doubles([1]) == [2]
+"""
+NAMES = [line[4:].partition("(")[0] for line in TESTS.splitlines() if line.startswith("def ")]
+BROKEN = BOX.replace("return 2 * n\n\n\ndef logged", "return 3 * n\n\n\ndef logged")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> SourceTree:
+    top = tmp_path_factory.mktemp("boxes") / "boxes-1.0"
+    for name, text in {"boxes/__init__.py": BOX, "tests/test_boxes.py": TESTS}.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    return load_source(str(top))
+
+
+async def make_plan(tree: SourceTree, backend: Backend, broken: str = BROKEN) -> SeparationPlan:
+    cases = tuple(f"tests/test_boxes.py::{name}" for name in NAMES)
+    path = "boxes/__init__.py"
+    deciding = Deciding("one", {path: BOX}, {path: broken}, {}, cases, 10.0)
+    layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
+    async with Laboratory(tree, backend, layer, 1) as laboratory:
+        plans = await plan_separation(laboratory, tree, [deciding], 6)
+    return plans["one"]
+
+
+@pytest.fixture(scope="module")
+def plan(tree: SourceTree) -> SeparationPlan:
+    async def make() -> SeparationPlan:
+        backend = NamespacesBackend()
+        try:
+            return await make_plan(tree, backend)
+        finally:
+            await backend.close()
+
+    return asyncio.run(make())
+
+
+def test_of(plan: SeparationPlan, name: str) -> TestPlan:
+    return next(test for test in plan.tests if test.id.endswith(f"::{name}"))
+
+
+test_of.__test__ = False  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "entries"),
+    [
+        ("test_doubles", ["boxes:doubles"]),
+        ("test_grow", ["boxes:grow"]),
+        ("test_lazy", ["boxes:lazy"]),
+        ("test_fill", ["boxes:Box.fill"]),
+        ("test_first", ["boxes:Box.first"]),
+    ],
+)
+def test_the_outermost_function_above_the_change_is_the_entry_point(
+    plan: SeparationPlan, name: str, entries: list[str]
+) -> None:
+    test = test_of(plan, name)
+    assert (test.method, test.reasons) == ("splice", ())
+    assert [use.entry for use in test.uses] == entries
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"), [("test_doubles", []), ("test_grow", [("items", ())]), ("test_fill", [("self", ("total",))])]
+)
+def test_only_what_the_reference_changed_may_change(
+    plan: SeparationPlan, name: str, changes: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    (use,) = test_of(plan, name).uses
+    assert [(part.name, part.path) for part in use.changes] == changes
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("test_bit", "one-bit answers decide nothing alone"),
+        ("test_compares", "the test compares with an entry point's own answers"),
+        ("test_empty", "it passes unrepaired where entry points answer: "),
+        ("test_function", "an entry point answers with a function"),
+    ],
+)
+def test_a_test_that_shows_too_little_stays_in_process(plan: SeparationPlan, name: str, reason: str) -> None:
+    test = test_of(plan, name)
+    assert test.method == "in-process"
+    assert test.reasons[0].startswith(reason)
+
+
+def test_binding_classes_and_sources_are_recorded(plan: SeparationPlan) -> None:
+    kinds = {entry.qualname: entry.kind for entry in plan.entries}
+    assert (kinds["Box.first"], kinds["Box.fill"], kinds["doubles"]) == ("property", "method", "function")
+    assert [(one.qualname, one.fields) for one in plan.classes] == [("Box", ("items", "total"))]
+    assert list(plan.sources) == ["boxes"]
+
+
+def test_carried_tests_are_collected_in_their_order(plan: SeparationPlan) -> None:
+    spliced = {test.id for test in plan.of_method("splice")}
+    assert {item.id for item in plan.collection} == spliced
+    assert [item.id.rpartition("::")[2] for item in plan.collection] == [n for n in NAMES if _id(n) in spliced]
+
+
+def _id(name: str) -> str:
+    return f"tests/test_boxes.py::{name}"
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[Backend]:
+    made = NamespacesBackend()
+    yield made
+    await made.close()
+
+
+async def test_a_plan_is_the_same_again(tree: SourceTree, plan: SeparationPlan, backend: Backend) -> None:
+    again = encode_plan(await make_plan(tree, backend))
+    assert again == encode_plan(plan)
+    assert str(Path.cwd()).encode() not in again
+
+
+async def test_a_change_that_no_test_reaches_carries_nothing(tree: SourceTree, backend: Backend) -> None:
+    plan = await make_plan(tree, backend, BOX.replace("import functools", "import functools\nLIMIT = 3"))
+    assert {test.method for test in plan.tests} == {"in-process"}
+
+
+def test_a_test_is_carried_with_all_its_cases_or_not_at_all() -> None:
+    plan = SeparationPlan("p", tests=(TestPlan("t[1]", "splice"), TestPlan("t[2]"), TestPlan("u", "calls")))
+    cases: Mapping[str, tuple[str, ...]] = {"t": ("t[1]", "t[2]"), "u": ("u",)}
+    assert carried_tests(plan, cases, ["u", "t"]) == ("u",)

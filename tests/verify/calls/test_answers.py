@@ -1,0 +1,155 @@
+"""The judge's reader of answers: what a real encoder writes is read as meant, and hostile bytes give no answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import assay.verify.payload.value_codec as codec
+from assay.verify.calls.answers import MAX_DEPTH, read_answers, same_answer
+
+pytestmark = pytest.mark.quick
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.binary()
+    | st.complex_numbers()
+)
+HASHABLE = st.recursive(SCALARS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=6)
+VALUES = st.recursive(
+    HASHABLE,
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(HASHABLE, inner) | st.sets(HASHABLE),
+    max_leaves=12,
+)
+
+
+def encoded(value: Any) -> Any:
+    return codec.Encoder(lambda _: None, lambda _: None).encode(value)
+
+
+def read(*values: Any) -> Any:
+    line = json.dumps([7, [[0, "ok", *[encoded(value) for value in values]]]], allow_nan=False)
+    return read_answers(line.encode() + b'\n"end"\n').get(7)
+
+
+@given(VALUES)
+def test_an_encoded_value_is_read_and_equals_itself(value: Any) -> None:
+    answer = read(value)
+    assert answer is not None
+    assert same_answer(answer, answer)
+
+
+@given(VALUES)
+def test_a_decoded_value_encodes_to_the_same_tree(value: Any) -> None:
+    tree = encoded(value)
+    assert repr(encoded(codec.decode(tree, {}))) == repr(tree) or "S" in repr(tree) or "F" in repr(tree)
+
+
+@given(VALUES, VALUES)
+def test_answers_agree_only_where_python_says_equal(one: Any, two: Any) -> None:
+    first, second = read(one), read(two)
+    if same_answer(first, second) and "nan" not in repr(one) and isinstance(one, int | str | bytes):
+        assert one == two or isinstance(two, float | complex)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (0.1 + 0.2, 0.3),
+        ({1, 2, 3}, {3, 2, 1}),
+        ({"a": 1.0, "b": 2}, {"b": 2, "a": 1}),
+        (math.nan, math.nan),
+        (-0.0, 0.0),
+        ([{0.1 + 0.2, 5.0}], [{5.0, 0.3}]),
+    ],
+)
+def test_equal_up_to_order_and_ulps(one: Any, two: Any) -> None:
+    assert same_answer(read(one), read(two))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (0.3, 0.3000001), ([1, 2], [2, 1]), ([1], (1,)), (1, True), (1, "1"), (None, False), ({1: 2}, {1: 3}),
+        ({1}, {2}), ("a", b"a"), (10**400, 10**400 + 1), (float("inf"), 10**400), ([], {}),
+    ],
+)  # fmt: skip
+def test_unequal_values_differ(one: Any, two: Any) -> None:
+    assert not same_answer(read(one), read(two))
+
+
+def test_a_tolerance_of_the_tests_widens_the_match() -> None:
+    assert same_answer(read(0.3), read(0.3000001), tolerance=1e-6)
+
+
+HOSTILE = [
+    b"[7," + b"9" * 10_000_000 + b"]",
+    b"[7," + b"[" * 100_000 + b"]" * 100_000 + b"]",
+    b'[7,[[0,"ok",NaN]]]',
+    b'[7,[[0,"ok",1.5]]]',
+    b'[7,[[0,"ok",["f","nope"]]]]',
+    b'[7,[[0,"ok",["f","0x1.0p+99999999"]]]]',
+    b'[7,[[0,"ok",["i","0x' + b"f" * 5000 + b'"]]]]',
+    b'[7,[[0,"ok","\\ud800"]]]',
+    b'[7,[[0,"ok","\xed\xa0\x80"]]]',
+    b'[7,[[0,"ok",["d",1,2,1,3]]]]',
+    b'[7,[[0,"ok",["d",1]]]]',
+    b'[7,[[0,"ok",["S",1,1]]]]',
+    b'[7,[[0,"ok",["o",3]]]]',
+    b'[7,[[0,"ok",["os.system","x"]]]]',
+    b'[7,[[0,"ok",{"__class__":"int"}]]]',
+    b'[7,[[0,"ok",99007199254740993]]]',
+    b'[7,[[0,"ok"]]]',
+    b'[7,[[0,"!","SystemExit"]]]',
+    b'[7,[[0,"ok",1]],1]',
+    b'{"7":[[0,"ok",1]]}',
+    b"[true,[]]",
+    b"\xff\xfe",
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_line_gives_no_answer(line: bytes) -> None:
+    assert read_answers(line + b"\n") == {}
+
+
+def test_two_answers_to_one_input_are_none() -> None:
+    right = b'[7,[[0,"ok",1]]]\n'
+    assert read_answers(right) == {7: ([0, "ok", 1],)}
+    assert read_answers(right + right) == {}
+    assert read_answers(right + b'[7,[[0,"ok",["o",1]]]]\n') == {}
+
+
+def test_a_deep_value_is_refused_and_the_next_line_is_read() -> None:
+    deep = "[" * 0 + '["l",' * (MAX_DEPTH + 1) + "1" + "]" * (MAX_DEPTH + 1)
+    data = f'[1,[[0,"ok",{deep}]]]\n[2,[[0,"ok",1]]]\n'.encode()
+    assert list(read_answers(data)) == [2]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
+    read_answers(data)
+    read_answers(b'[7,[[0,"ok",' + data + b"]]]")
+
+
+def test_a_worker_without_an_answer_differs_even_from_none() -> None:
+    assert not same_answer("time", "time")
+    assert not same_answer(read(1), "died")
+
+
+def test_payload_programs_need_no_package_of_ours() -> None:
+    folder = Path(codec.__file__).parent
+    names = ("value_codec", "call_programs", "call_recorder")
+    texts = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in names]
+    assert not any("assay." in line for text in texts for line in text.splitlines() if "import" in line.split("#")[0])
+    assert sys.version_info >= (3, 8)

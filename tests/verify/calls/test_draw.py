@@ -1,0 +1,72 @@
+"""Fresh inputs: the same seed gives the same ones, no pool is fixed, sizes grow beyond the recorded ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import assay.verify.payload.value_codec as codec
+from assay.verify.calls.draw import draw_inputs
+from assay.verify.calls.programs import CallProgram, handles
+
+pytestmark = pytest.mark.quick
+EDGES = ["l", ["t", 1, 2], ["t", 2, 3], ["t", 3, 4]]
+PROGRAM = CallProgram(
+    "test_it",
+    (
+        [0, "call", ["g", "package", "Graph"], "", [EDGES], []],
+        [1, "method", ["o", 0], "add_node", ["name"], [["weight", ["f", (0.5).hex()]]]],
+        [2, "call", ["g", "package", "measure"], "", [["o", 0], 3], [["flag", True]]],
+    ),
+    2,
+)
+
+
+def drawn(count: int = 300, seed: bytes = b"seed") -> list[CallProgram]:
+    return draw_inputs((PROGRAM,), count, seed)
+
+
+def arguments(program: CallProgram) -> list[Any]:
+    return [operation[4] for operation in program.operations if operation[1] == "call"]
+
+
+def test_a_seed_gives_the_same_inputs_and_another_gives_others() -> None:
+    assert drawn() == drawn()
+    assert drawn() != drawn(seed=b"other")
+
+
+def test_nearly_all_inputs_are_distinct() -> None:
+    assert len({json.dumps(one.operations) for one in drawn()}) > 200
+
+
+def test_sizes_reach_beyond_the_recorded_ones_and_stay_bounded() -> None:
+    sizes = [len(arguments(one)[0][0]) - 1 for one in drawn(600)]
+    assert min(sizes) == 0
+    assert 10 < max(sizes) <= 8 * 4
+
+
+def test_numbers_that_were_never_recorded_are_drawn() -> None:
+    numbers = {arguments(one)[-1][1] for one in drawn(600)}
+    assert len(numbers) > 12
+    assert min(numbers) < 0 < 10 < max(numbers)
+
+
+def test_steps_that_change_an_object_are_repeated_and_left_out() -> None:
+    counts = {sum(op[1] == "method" for op in one.operations) for one in drawn()}
+    assert {0, 1, 2, 3} <= counts
+
+
+def test_the_observed_operation_and_what_it_needs_stay() -> None:
+    for one in drawn():
+        numbers = {operation[0] for operation in one.operations}
+        assert one.observed in numbers
+        assert all(n in numbers for operation in one.operations for n in handles(operation[2:]))
+
+
+def test_every_input_decodes() -> None:
+    for one in drawn():
+        for operation in one.operations:
+            for tree in operation[4]:
+                codec.decode(tree, {0: object()})

@@ -1,0 +1,89 @@
+"""Judging by calls in real sandboxes: honest work passes as `separate`, nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import CORE, RIGHT, core, solution, write_core
+
+MEMORISED = {
+    "median": "return {(3, 1, 2): 2, (4, 1, 3, 2): 2.5}.get(tuple(numbers), 0)",
+    "merged": "depot = Depot()\n    depot.amounts = {'a': 3, 'b': 5, 'c': 1}\n    return depot",
+    "largest": "yield 'b'",
+    "clear": "numbers[:] = [5, 7]",
+}
+OTHER_RIGHT = {
+    "median": (
+        "import statistics\n    if len(numbers) == 0:\n        raise DepotError('nothing')\n"
+        "    return statistics.median(list(numbers))"
+    ),
+    "merged": "both = Depot(second.amounts)\n    for n in first: both.add(n, first.amounts[n])\n    return both",
+    "largest": (
+        "names = list(depot.amounts)\n    names.sort(key=str)\n    names.sort(key=depot.amounts.get, reverse=True)\n"
+        "    for name in names[:count]:\n        yield name"
+    ),
+    "clear": "for n in [n for n in numbers if n < below]:\n        numbers.remove(n)",
+}
+FORGED = """
+import json, os, threading
+for name in os.listdir("/proc/self/fd"):
+    try:
+        for number in range(200):
+            os.write(int(name), json.dumps([number, [[0, "ok", 0]]]).encode() + b"\\n")
+    except OSError:
+        pass
+"""
+
+
+async def test_the_repair_passes_as_separate(depot: Any) -> None:
+    outcome = await depot.judge(solution())
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome
+    assert outcome.verdict.separations == {"separate": 5}
+    (asked,) = outcome.of_kind("calls")
+    assert asked["compared"] >= asked["needed"] == 40
+    assert len(bytes.fromhex(asked["seed"])) == 32
+
+
+async def test_another_right_solution_passes(depot: Any) -> None:
+    outcome = await depot.judge(solution(**OTHER_RIGHT))
+    assert outcome.verdict.status == "pass", outcome.of_kind("calls")
+
+
+async def test_the_unrepaired_package_fails(depot: Any) -> None:
+    outcome = await depot.judge("true")
+    assert (outcome.verdict.status, outcome.verdict.score) == ("fail", 0.0)
+
+
+async def test_answers_learnt_from_the_tests_fail(depot: Any) -> None:
+    outcome = await depot.judge(solution(**MEMORISED))
+    assert outcome.verdict.status == "fail"
+    assert outcome.of_kind("calls")[0]["differing"] > 20
+
+
+@pytest.mark.parametrize("name", sorted(RIGHT))
+async def test_one_part_left_undone_fails(depot: Any, name: str) -> None:
+    body = core().partition(f"\ndef {name}(")[2].partition('"""\n')[2].partition("\n\n\n")[0].strip()
+    assert (await depot.judge(solution(**{name: body or "pass"}))).verdict.status == "fail"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "import os\nos._exit(0)\n",
+        "raise SystemExit(0)\n",
+        FORGED,
+        "import sys\nsys.setrecursionlimit(50)\n",
+    ],
+    ids=("exit", "system-exit", "forged-lines", "no-stack"),
+)
+async def test_a_worker_that_lies_about_its_run_fails(depot: Any, head: str) -> None:
+    outcome = await depot.judge(write_core(head + CORE.lstrip()))
+    assert outcome.verdict.status == "fail", outcome
+
+
+async def test_a_value_that_equals_anything_fails(depot: Any) -> None:
+    equal = "return type('E', (), {'__eq__': lambda *_: True, '__iter__': lambda _: iter(())})()"
+    names = ("median", "merged", "largest")
+    assert (await depot.judge(solution(**dict.fromkeys(names, equal)))).verdict.status == "fail"

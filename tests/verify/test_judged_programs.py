@@ -1,0 +1,125 @@
+"""Scripts whose judged programs run in a sandbox of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.errors import TaskError
+from assay.verdicts import grade_recorded
+from assay.verify.judged_programs import require_data_path
+
+SCRIPT = "tests/test.sh"
+SUM = "import sys\nprint(sum(int(x) for x in sys.argv[1:]))\n"
+DIRECT = """#!/bin/bash
+score=1
+[ "$(python3 /workspace/ledger.py 3 4 5)" = 12 ] || score=0
+[ "$(python3 /workspace/ledger.py 10 -20)" = -10 ] || score=0
+echo $score > /logs/verifier/reward.txt
+[ $score = 1 ]
+"""
+
+
+def typed(code: str) -> str:
+    return f"cat > /workspace/ledger.py <<'PY'\n{code}\nPY\n"
+
+
+async def judge(bench: Any, script: str, command: str, **parameters: Any) -> Any:
+    bench.files = {SCRIPT: script}
+    parameters = {"programs": ["/workspace/ledger.py"], "timeout_s": 20, **parameters}
+    return await bench.judge(command, "script", script=SCRIPT, interpreter=["/bin/bash"], **parameters)
+
+
+@pytest.mark.parametrize(("code", "status"), [(SUM, "pass"), ("print(0)", "fail"), ("raise SystemExit(3)", "fail")])
+async def test_an_untouched_script_is_separate_where_the_task_names_its_program(bench: Any, code: str, status: str):
+    outcome = await judge(bench, DIRECT, typed(code))
+    assert (outcome.verdict.status, outcome.verdict.separation) == (status, "separate"), outcome.verdict.reason
+    assert grade_recorded(outcome.of_kind("separation")[0]) == "separate"
+    assert len(outcome.of_kind("judged_programs")[0]["programs"]) == 2
+
+
+async def test_the_same_script_without_a_named_program_is_same_user(bench: Any):
+    outcome = await judge(bench, DIRECT, typed(SUM), programs=[])
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-user")
+
+
+SEES = """
+import glob, os
+own = ("/tests/test.sh", "/logs/verifier/reward.txt", "/run/verifier/judge", "/opt/assay-verify")
+seen = [p for p in own if os.path.exists(p)]
+names = [open(p, "rb").read() for p in glob.glob("/proc/[0-9]*/cmdline")]
+fds = [os.readlink(f"/proc/self/fd/{n}").partition(":")[0] for n in os.listdir("/proc/self/fd")[:3]]
+print(seen, any(b"test.sh" in name for name in names), sorted(fds), "TOKEN" in os.environ, os.environ.get("MODE"))
+"""
+
+
+async def test_a_judged_program_sees_nothing_of_the_script(bench: Any):
+    script = "#!/bin/bash\necho 0 > /logs/verifier/reward.txt\nMODE=fast python3 /workspace/ledger.py\n"
+    outcome = await judge(bench, script, typed(SEES), env={"TOKEN": "secret"})
+    assert outcome.of_kind("execution")[0]["stdout"].strip() == "[] False ['pipe', 'pipe', 'pipe'] False fast"
+
+
+LEFT_BEHIND = """
+import subprocess, sys
+print(0)
+code = "import time; time.sleep(0.3); open('/workspace/late', 'w').write('x')"
+subprocess.Popen([sys.executable, "-c", code], stdin=-3, stdout=-3, stderr=-3, start_new_session=True)
+"""
+
+
+async def test_what_a_program_leaves_running_is_killed_before_the_script_goes_on(bench: Any):
+    script = (
+        "#!/bin/bash\npython3 /workspace/ledger.py; sleep 1; cat /workspace/late; echo 0 > /logs/verifier/reward.txt\n"
+    )
+    outcome = await judge(bench, script, typed(LEFT_BEHIND), outputs=["/workspace/late"])
+    assert "No such file" in outcome.of_kind("execution")[0]["stderr"]
+    assert not {"left_processes", "orphaned_processes"} & set(outcome.verdict.marks)
+
+
+FILES = """#!/bin/bash
+mkdir -p /workspace/in/deep && echo 5 > /workspace/in/deep/number && echo 6 > /tmp/number
+assay-judge run -- sh -c 'cat in/deep/number /tmp/number /dev/stdin | tee out.txt; echo told >&2; exit 7' < /tests/more
+echo "exit $?"; cat out.txt; assay-judge read out.txt; assay-judge read /absent; echo "read $?"
+[ -x out.txt ] && echo executable; echo 1 > /logs/verifier/reward.txt
+"""
+
+
+async def test_files_streams_and_exit_status_cross_as_data(bench: Any):
+    bench.files = {SCRIPT: FILES, "tests/more": "7\n"}
+    outcome = await bench.judge(
+        "true", "script", script=SCRIPT, interpreter=["/bin/bash"], outputs=["/workspace/out.txt"]
+    )
+    ran = outcome.of_kind("execution")[0]
+    assert ran["stdout"].split("exit 7")[0].split() == ["5", "6", "7"], ran
+    assert ran["stdout"].split("exit 7")[1].split() == ["5", "6", "7", "5", "6", "7", "read", "125"]
+    assert "told" in ran["stderr"]
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
+
+
+async def test_a_loop_over_a_file_keeps_the_lines_that_a_program_does_not_read(bench: Any):
+    script = "#!/bin/bash\nwhile read -r line; do echo $line; python3 /workspace/ledger.py 1 2; done < /tests/lines\n"
+    bench.files = {"tests/lines": "a\nb\nc\n", SCRIPT: script}
+    outcome = await bench.judge(typed(SUM), "script", script=SCRIPT, programs=["/workspace/ledger.py"])
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["a", "3", "b", "3", "c", "3"]
+
+
+async def test_more_output_than_a_pipe_holds_arrives_whole(bench: Any):
+    script = "#!/bin/bash\nyes | head -c 300000 | python3 /workspace/ledger.py | wc -c\n"
+    outcome = await judge(bench, script, typed("import sys\nsys.stdout.write(sys.stdin.read() * 2)"))
+    assert outcome.of_kind("execution")[0]["stdout"].strip() == "600000"
+
+
+async def test_an_agents_module_is_never_imported_by_the_script(bench: Any):
+    script = "#!/bin/bash\ncd /workspace; python3 -c 'import ledger'; python3 -c 'import json; print(json.__file__)'\n"
+    outcome = await judge(bench, script, typed("print('imported')") + "echo 'print(1)' > /workspace/json.py")
+    ran = outcome.of_kind("execution")[0]
+    assert "imported" not in ran["stdout"]
+    assert "/workspace" not in ran["stdout"]
+    assert "judged from outside" in ran["stderr"]
+
+
+@pytest.mark.parametrize("path", ["a", "/w/../x", "/w//x", "/tests/a", "/w/it's", "/w/conftest.py", "/w/run.sh"])
+def test_an_output_is_an_absolute_path_of_data(path: str):
+    with pytest.raises(TaskError):
+        require_data_path(path, data=True)
