@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -13,7 +14,9 @@ from assay.cli.tables import required_by, summaries_of
 from assay.errors import UserError
 from assay.learning.curation.config import CurateConfig
 from assay.learning.curation.curate import curate
+from assay.learning.rows import TrainingRow
 from assay.learning.sampled import about
+from assay.learning.trainer.rollouts import meets_requirement
 from assay.records import VerdictGiven
 from assay.settings import Settings
 from assay.store import RunStore
@@ -66,6 +69,18 @@ def test_training_row_below_the_required_grade_says_why(root: Path) -> None:
     assert about(plain)["doubt"] is None
     assert about(plain, "separate")["doubt"] == "its separation is same-user, and separate is required"
     assert about(plain)["separation"] == "same-user"
+
+
+@pytest.mark.parametrize(("outcome", "grade", "learned"), [("pass", "separate", True), ("pass", "unknown", False),
+                                                           ("fail", "unknown", True)])  # fmt: skip
+def test_training_leaves_out_passes_below_the_required_grade(outcome: str, grade: str, learned: bool) -> None:
+    empty = np.array([], dtype=np.int32)
+    named = dict.fromkeys(("run", "chain", "attempt", "group", "task", "agent", "branch"), "x")
+    row = TrainingRow(
+        token_ids=empty, roles=empty, loss_mask=empty, logprobs=empty, versions=empty, turns=(),
+        outcome=outcome, separation=grade, **named,
+    )  # fmt: skip
+    assert meets_requirement(row, "separate") is learned
 
 
 def test_later_agreement_counts_for_the_requirement(root: Path) -> None:
