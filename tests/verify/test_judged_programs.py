@@ -97,6 +97,26 @@ async def test_files_streams_and_exit_status_cross_as_data(bench: Any):
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
 
 
+EXPECTS = """#!/bin/bash
+echo 12 > /tmp/expected; echo 12 > /workspace/expected; echo 5 > /workspace/declared
+[ "$(python3 /workspace/ledger.py /tests/named /tmp/given --file=more)" = "$(cat /tmp/expected)" ]
+"""
+LOOKS = """
+import glob, sys
+names = [*glob.glob("/tmp/*"), *glob.glob("/tests/*"), *glob.glob("/workspace/*")]
+print(sorted(n for n in names if n != "/workspace/ledger.py"), file=sys.stderr)
+"""
+
+
+async def test_a_program_finds_what_its_command_names_and_nothing_that_the_script_expects(bench: Any):
+    script = EXPECTS.replace("#!/bin/bash\n", "#!/bin/bash\necho 1 > /tmp/given; echo 2 > more\n")
+    bench.files = {"tests/named": "3\n", "tests/answers": "12\n", SCRIPT: script}
+    parameters = {"programs": ["/workspace/ledger.py"], "inputs": ["/workspace/declared"]}
+    outcome = await bench.judge(typed(LOOKS), "script", script=SCRIPT, interpreter=["/bin/bash"], **parameters)
+    seen = ["/tests/named", "/tmp/given", "/workspace/declared", "/workspace/more"]
+    assert outcome.of_kind("execution")[0]["stderr"].strip() == str(seen)
+
+
 async def test_a_loop_over_a_file_keeps_the_lines_that_a_program_does_not_read(bench: Any):
     script = "#!/bin/bash\nwhile read -r line; do echo $line; python3 /workspace/ledger.py 1 2; done < /tests/lines\n"
     bench.files = {"tests/lines": "a\nb\nc\n", SCRIPT: script}

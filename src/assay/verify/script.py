@@ -55,7 +55,6 @@ __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_netw
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
-MOST_RUNS = 200
 MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
@@ -92,6 +91,8 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     """Absolute paths of files that the agent or its programs write and the script reads: they are copied to the same
     path as data, at the start and after each program."""
+    inputs: tuple[str, ...] = ()
+    """Absolute paths of what the script writes for its programs, beside what their command lines name."""
 
 
 class ScriptCheck:
@@ -197,11 +198,13 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[
     spec = own_network(verifier_spec(base, mounts, parameters.env), parameters)
     async with opened(given.backend, spec) as script, _final_state(given, parameters, cited) as (judged, changes):
         findings = await _cleaned(judged, given, parameters, cited, changes)
-        programs = JudgedPrograms(script, judged, parameters.outputs, parameters.timeout_s)
+        programs = JudgedPrograms(
+            script, judged, outputs=parameters.outputs, inputs=parameters.inputs, timeout_s=parameters.timeout_s
+        )
         await programs.prepare(parameters.programs)
         facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
         await judged.kill_all()
-        cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs[:MOST_RUNS]]})
+        cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs]})
         return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest)
 
 
