@@ -312,7 +312,7 @@ async def _run(
         cited.processes("test script ended", alive)
     left = _with_records(await collect(workspace), requests)
     marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
-    marks += ["orphaned_processes"] if orphans else []
+    marks += ["orphaned_processes"] if orphans and "orphaned_processes" not in parameters.allow else []
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,
