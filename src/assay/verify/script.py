@@ -1,14 +1,16 @@
 """The check `script`: a Harbor task's `tests/test.sh` and the reward that it writes.
 
-The script runs in a fresh fork of the final state (or, in `separate` mode, in its own image with only the declared
-artifacts): tests appear only now and read-only, the solution never, `/logs/verifier` is fresh and the verifier's own,
-the environment is clean, `pytest` and `python3` are the recorded runner's. What it left is read after everything in
-the sandbox was killed. `_script_rules` says what a pass needs.
+The script runs in a fresh fork of the final state; with `environment_mode = "separate"`, in its own image with only the
+declared artifacts; where the task names the programs that are judged, on its image alone, and those run in a sandbox of
+their own (`judged_programs`). Tests appear only now and read-only, the solution never, `/logs/verifier` is fresh and
+the verifier's own, the environment is clean, `pytest` and `python3` are the recorded runner's. What it left is read
+after everything in the sandbox was killed. `_script_rules` says what a pass needs.
 
 Covered: pre-written and late rewards, planted configuration, replaced programs, an early exit or a patched runner in
-`pytest`, a run without tests, processes that outlive the script. Not covered: code under test that a script runs
-directly, as the same user, and that rewrites the script's own memory or the reward between two of its lines; code
-under test that reads the answers out of the tests while they run, by a path that it builds from pieces.
+`pytest`, a run without tests, processes that outlive the script, writes to the memory of the script's shell, records
+that are forged after a test run. Not covered where judged code runs beside the script (the verdict is `same-user` or
+`same-process`): code that rewrites the reward between two of the script's lines, or reads the answers out of the tests
+while they run, by a path that it builds from pieces.
 """
 
 from __future__ import annotations
