@@ -34,6 +34,7 @@ from assay.admission.report import SetReport, Summary
 from assay.admission.sensitivity import Sensitivity, Survivor
 from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport
 from assay.agents.cheats import CHEATS
+from assay.agents.cheats.interface import BUNDLES, Cheat
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
 from assay.analysis import consistency, integrity
@@ -234,6 +235,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "attempts": "list of AttemptRow",
             "headlines": "by chain: the outcome in words, with what speaks against it",
             "outcome_classes": "by chain: `pass`, `doubt`, `fail`, `unknown`, `error` or `open`",
+            "differing": "by chain: the fields in which its summary row does not say what the chain says",
             "standing": "by chain: CurrentVerdicts",
         },
         (AttemptRow, CurrentVerdicts),
@@ -682,6 +684,14 @@ def formats_page() -> str:
     return made
 
 
+def _about_cheat(cheat: Cheat) -> str:
+    """Returns the cheat's own sentence, or its module's documentation."""
+    module = cheat.about or inspect.getdoc(
+        importlib.import_module(f"assay.agents.cheats.{cheat.name.replace('-', '_')}")
+    )
+    return str(module)
+
+
 def cheats_page() -> str:
     """docs/reference/cheats.md."""
     quick = ", ".join(f"`{cheat.name}`" for cheat in CHEATS if cheat.quick)
@@ -692,12 +702,12 @@ def cheats_page() -> str:
         f"{len(CHEATS)} of them; the ten commonest, which a quick battery tries, are {quick}.\n"
     )
     for cheat in CHEATS:
-        module = importlib.import_module(f"assay.agents.cheats.{cheat.name.replace('-', '_')}")
         seen = cheat.incident if "://" not in cheat.incident else f"<{cheat.incident}>"
         made += (
-            f"\n## {cheat.name}\n\n{inspect.getdoc(module)}\n\n- Relies on: {cheat.exploits}\n- Seen: {seen}\n"
+            f"\n## {cheat.name}\n\n{_about_cheat(cheat)}\n\n- Relies on: {cheat.exploits}\n- Seen: {seen}\n"
             f"- Closed by: {', '.join(cheat.closed_by)}.\n"
         )
+        made += f"- Tried first together with: {BUNDLES[cheat.bundle]}.\n" if cheat.bundle else ""
     return made
 
 

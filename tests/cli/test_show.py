@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,16 @@ def test_what_was_not_judged_is_unknown_and_what_broke_is_an_error(tmp_path: Pat
 def test_a_value_that_json_cannot_hold_is_told() -> None:
     with pytest.raises(UserError, match="leave out --json"):
         emit_json({"rows": [object()]})
+
+
+@pytest.mark.parametrize("words", [["ls", "r"], ["show", "t@0", "--run", "r"], ["stats", "r"]], ids=lambda w: w[0])
+def test_a_forged_summary_row_is_not_shown_unmarked(tmp_path: Path, words: list[str]) -> None:
+    recorded(tmp_path, VerdictGiven(Verdict("tests", "outcome", "fail", 0.0, "one failed")))
+    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+        connection.execute("UPDATE attempts SET row = replace(CAST(row AS TEXT), '\"fail\"', '\"pass\"')")
+    result = CliRunner().invoke(build_app(), [*words, "--store", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "1 summary row does not say what its chain says" in result.stderr
+    assert "pass (" not in result.stdout
+    if words[0] == "ls":
+        assert "fail (summary row differs: outcome)" in " ".join(result.stdout.split())

@@ -17,7 +17,7 @@ def test_there_are_enough() -> None:
     holes = [known.hole for known in tasks_in("holed").values()]
     assert len(holes) >= 30
     assert sum(hole is not None and hole.incident is not None for hole in holes) >= 10
-    assert len(tasks_in("sound")) == 15
+    assert len(tasks_in("sound")) == 22
     assert len(tasks_in("missed")) == 5
 
 

@@ -46,8 +46,8 @@ async def test_the_same_script_without_a_named_program_is_same_user(bench: Any):
 
 SEES = """
 import glob, os
-places = ("/tests/test.sh", "/logs/verifier/reward.txt", "/run/verifier/judge", "/opt/assay-verify")
-seen = [p for p in places if os.path.exists(p)]
+own = ("/tests/test.sh", "/logs/verifier/reward.txt", "/run/verifier/judge", "/opt/assay-verify")
+seen = [p for p in own if os.path.exists(p)]
 names = [open(p, "rb").read() for p in glob.glob("/proc/[0-9]*/cmdline")]
 fds = [os.readlink(f"/proc/self/fd/{n}").partition(":")[0] for n in os.listdir("/proc/self/fd")[:3]]
 print(seen, any(b"test.sh" in name for name in names), sorted(fds), "TOKEN" in os.environ, os.environ.get("MODE"))

@@ -16,7 +16,18 @@ from assay.environments.interface import ExecResult, Mount, Tools, Workspace, Wo
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, Task, ToolCall
 
-__all__ = ["FORK_SHELL", "Agent", "Attempt", "Endpoint", "Needs", "PlacedAgent", "Prior", "placed", "takes_solution"]
+__all__ = [
+    "FORK_SHELL",
+    "Agent",
+    "Attempt",
+    "Endpoint",
+    "Needs",
+    "PlacedAgent",
+    "Prior",
+    "SolutionAgent",
+    "placed",
+    "takes_solution",
+]
 
 FORK_SHELL = "shell in a fork"
 """The tool call of a step that ran in a fork: no part of what is judged, and not done again by a replay."""
@@ -68,7 +79,7 @@ class Attempt(Protocol):
     tools: Tools
     """The same place as tools for a model (shell, read, edit), or the in-process world's own."""
     solution: Path | None
-    """The task's solution folder on the host, for the oracle alone; None for every other agent."""
+    """The task's solution folder on the host, for a `SolutionAgent` that takes it; None for every other agent."""
     ended: str | None
     """Why the attempt is over, in words: the world came to its end, or `finish` was called. None: it goes on. An agent
     looks at it after each act; what it does after the end of the world is answered with errors."""
@@ -173,8 +184,15 @@ class Needs(msgspec.Struct, frozen=True):
 
 
 def takes_solution(agent: Agent) -> bool:
-    """Whether it is given the task's reference solution: the oracle is, and what stands for it says so itself."""
-    return agent.name == "oracle" or bool(getattr(agent, "takes_solution", False))
+    """Returns whether an agent is given the task's reference solution: it says so by `takes_solution = True`."""
+    return isinstance(agent, SolutionAgent) and agent.takes_solution
+
+
+@runtime_checkable
+class SolutionAgent(Agent, Protocol):
+    """An agent that may be given the task's reference solution (`Attempt.solution`)."""
+
+    takes_solution: bool
 
 
 @runtime_checkable

@@ -30,6 +30,7 @@ class OracleAgent:
 
     name = "oracle"
     needs_model = False
+    takes_solution = True
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`.

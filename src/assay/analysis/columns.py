@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from assay.records import VerdictStatus
+from assay.records import Separation, VerdictStatus
 from assay.statistics import Outcome
 from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 
@@ -74,21 +74,25 @@ class Counted(NamedTuple):
     """Which run it is of, by its place among those that were named."""
 
 
-def counted(rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0) -> list[Counted]:
+def counted(
+    rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0, require: Separation = "unknown"
+) -> list[Counted]:
     """The attempts of one run.
 
     Args:
         rows: Its deciding tries (`store.deciding`).
         stands: Chain to how it stands (`store.standing`).
         source: Its place among several runs: attempts of different runs at one task are different attempts.
+        require: The weakest grade of separation at which a pass counts.
     """
     found = []
     for row in rows:
         now = stands[row.chain]
-        trust = assess(now, row)
+        trust = assess(now, row, require)
         status = _STATUSES[trust.outcome_class]
         number = source * _APART + row.number
-        outcome = Outcome(row.task, row.agent, row.model, number, status, row.score, trust.outcome_class == "doubt")
+        doubtful = trust.outcome_class == "doubt"
+        outcome = Outcome(row.task, row.agent, row.model, number, status, row.score, doubtful, trust.separation)
         found.append(Counted(outcome, _used(row), now.reverified, now.scores, source))
     return found
 

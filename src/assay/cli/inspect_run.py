@@ -48,10 +48,10 @@ def ls(
       assay ls my-run --all --json
     """
     from assay.errors import UserError
-    from assay.store import RunStore, list_runs, standing
+    from assay.store import RunStore, check_rows, list_runs, standing_of
     from assay.verdicts import assess
 
-    from .output import emit_json
+    from .output import emit_json, say
     from .tables import print_rows
 
     settings = settings_with(store)
@@ -66,8 +66,9 @@ def ls(
             print_rows([{"run": name} for name in names], empty=f"no runs in {settings.store}: `assay run` makes one")
         return
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
-        rows = [r for r in opened.attempts() if every or r.final or r.finished is None]
-    stands = standing(settings.store, opened.run)
+        checked = check_rows(opened)
+        stands = standing_of(opened, checked.rows)
+    rows = [r for r in checked.rows if every or r.final or r.finished is None]
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
         shown = {r.chain: stands[r.chain] for r in rows}
@@ -78,23 +79,26 @@ def ls(
                 "headlines": {chain: trust.headline for chain, trust in trusts.items()},
                 "outcome_classes": {chain: trust.outcome_class for chain, trust in trusts.items()},
                 "standing": shown,
+                "differing": checked.differing,
             }
         )
     else:
         named = all(r.attempt.startswith(r.task) for r in rows)
         print_rows(
-            [_row(r, trusts[r.chain], named=named) for r in rows],
+            [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows],
             empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
         )
+    if warning := checked.warning():
+        say(f"warning: {warning}")
 
 
-def _row(row: AttemptRow, trust: Trust, *, named: bool) -> dict[str, str]:
+def _row(row: AttemptRow, trust: Trust, differing: tuple[str, ...], *, named: bool) -> dict[str, str]:
     how = row.broke or row.stopped or ("ended" if row.finished is not None else "cut")
     return {
         "attempt": row.attempt,
         **({} if named else {"task": row.called}),
         "agent": row.agent,
-        "outcome": trust.headline,
+        "outcome": trust.headline + (f" (summary row differs: {', '.join(differing)})" if differing else ""),
         "separation": trust.separation if row.outcome == "pass" else "-",
         "score": "-" if row.score is None else f"{row.score:g}",
         "how": how,
@@ -127,22 +131,27 @@ def show(
 
       assay show networkx-2dd --json
     """
-    from assay.store import RunStore, standing
+    from assay.store import RunStore, check_rows, standing_of
     from assay.verdicts import assess
 
     from .cards import print_found
-    from .output import emit_json
+    from .output import emit_json, say
 
     settings = settings_with(store)
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
-        row = opened.find(attempt)
-        trajectory = opened.trajectory(row.chain)
-        stands = standing(settings.store, opened.run)
+        chain = opened.find(attempt).chain
+        checked = check_rows(opened, chain)
+        trajectory = opened.trajectory(chain)
+        row = next(one for one in checked.rows if one.chain == chain)
+        stands = standing_of(opened, [row])
         trust = assess(stands[row.chain], row)
         if as_json:
             told = {"headline": trust.headline, "outcome_class": trust.outcome_class, "separation": trust.separation}
-            emit_json({**msgspec.to_builtins(trajectory), **told, "standing": stands[row.chain]})
+            differs = {"differing": checked.differing[chain]} if checked.differing else {}
+            emit_json({**msgspec.to_builtins(trajectory), **told, **differs, "standing": stands[row.chain]})
             return
+        if warning := checked.warning():
+            say(f"warning: {warning}")
         show_trajectory(trajectory, opened, shown=10**9 if full else SHOWN)
         print_found(settings.store, trajectory, trust)
 

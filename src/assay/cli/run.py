@@ -89,9 +89,9 @@ def resume(
 def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
     from .output import emit_json, say
     from .stopping import stopping_of
-    from .tables import print_summaries, summaries_of
+    from .tables import print_summaries, required_by, summaries_of
 
-    found = summaries_of(settings.store, [summary.run])
+    found = summaries_of(settings.store, [summary.run], require=required_by(settings.store, summary.run))
     if as_json:
         emit_json({"run": summary.run, "store": str(summary.store), "groups": found})
         return

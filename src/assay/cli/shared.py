@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -11,15 +11,36 @@ import typer
 from assay.errors import UserError
 from assay.settings import Settings
 
-__all__ = ["JsonOption", "RunArgument", "StoreOption", "pick_run", "settings_with"]
+if TYPE_CHECKING:
+    from assay.records import Separation
+
+__all__ = ["JsonOption", "RequireOption", "RunArgument", "StoreOption", "grade_named", "pick_run", "settings_with"]
 
 StoreOption = Annotated[
     Path | None, typer.Option("--store", help="Folder of runs and blobs. [default: .assay, or $ASSAY_STORE]")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+RequireOption = Annotated[
+    str,
+    typer.Option(
+        "--require",
+        help="Weakest grade of separation at which a pass counts: no-agent-code, separate, same-user, same-process "
+        "or unknown.",
+    ),
+]
 RunArgument = Annotated[
     str | None, typer.Argument(help="Name of the run; default: the newest one.", show_default=False)
 ]
+
+
+def grade_named(name: str) -> Separation:
+    """Returns the grade of separation of that name. Raises `UserError` for any other name."""
+    from assay.verdicts import SEPARATIONS
+
+    if name not in SEPARATIONS:
+        message = f"--require {name!r} is not a grade of separation: expected one of {', '.join(SEPARATIONS)}"
+        raise UserError(message)
+    return SEPARATIONS[SEPARATIONS.index(name)]
 
 
 def settings_with(store: Path | None) -> Settings:

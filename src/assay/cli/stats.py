@@ -9,7 +9,7 @@ import typer
 from assay.errors import UserError
 
 from .forms import FormOption
-from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, grade_named, pick_run, settings_with
 
 if TYPE_CHECKING:
     from assay.statistics import GroupSummary
@@ -34,6 +34,7 @@ def stats(
     k: Annotated[
         list[int] | None, typer.Option("--k", min=1, help="Also pass@k and pass^k for this k; repeatable.")
     ] = None,
+    require: RequireOption = "unknown",
     form: FormOption = "text",
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -68,7 +69,7 @@ def stats(
     settings = settings_with(store)
     given: list[str | None] = list(runs) if runs else [None]
     names = tuple(dict.fromkeys(pick_run(run, settings) for run in given))
-    attempts = counted_of(settings.store, names)
+    attempts = counted_of(settings.store, names, grade_named(require))
     options = levels_of(settings.store, names) if "grid" in chosen else ()
     told = Given(names, attempts, options, max(k or (4,)))
     ks = tuple(sorted({1, *(k or (2, 4))}))
@@ -126,8 +127,9 @@ def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
         claimed = group.pass_at_1_claimed
         if group.doubtful and claimed is not None and claimed.value is not None:
             say(
-                f"{who}: {group.doubtful} passes lack integrity or did not hold when judged again, and count "
-                f"as none; with them pass@1 would be {claimed.value:.3f} (`assay audit`, `assay ls`)"
+                f"{who}: {group.doubtful} passes lack integrity, did not hold when judged again, or are below the "
+                f"required separation, and count as none; with them pass@1 would be {claimed.value:.3f} "
+                "(`assay audit`, `assay ls`)"
             )
         if group.icc is not None:
             icc, effective = group.icc, group.effective_n or 0

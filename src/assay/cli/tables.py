@@ -11,33 +11,53 @@ from .output import console, plain
 
 if TYPE_CHECKING:
     from assay.analysis.columns import Counted
+    from assay.records import Separation
     from assay.statistics import Estimate, GroupSummary, Outcome
 
-__all__ = ["counted_of", "interval_text", "print_rows", "print_summaries", "statuses_of", "summaries_of"]
+__all__ = ["counted_of", "interval_text", "print_rows", "print_summaries", "required_by", "statuses_of", "summaries_of"]
 
 
-def summaries_of(root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4)) -> list[GroupSummary]:
-    """Summaries over the deciding tries of some runs, by agent and model."""
+def summaries_of(
+    root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4), require: Separation = "unknown"
+) -> list[GroupSummary]:
+    """Summaries over the deciding tries of some runs, by agent and model; `require` as `counted_of`."""
     from assay.statistics import summarise
 
-    return list(summarise(statuses_of(root, runs), ks=ks))
+    return list(summarise(statuses_of(root, runs, require), ks=ks))
 
 
-def statuses_of(root: Path, runs: Sequence[str]) -> list[Outcome]:
-    """What came of every attempt of some runs, as far as it is decided."""
-    return [one.outcome for one in counted_of(root, runs)]
+def required_by(root: Path, run: str) -> Separation:
+    """Returns the grade of separation that a run was asked to require of its passes (`RunConfig.require`)."""
+    from assay.store import RunStore
+    from assay.verdicts import SEPARATIONS
+
+    with RunStore.open(root, run) as store:
+        config = store.manifest().get("config")
+    asked = config.get("require") if isinstance(config, dict) else None
+    return next((grade for grade in SEPARATIONS if grade == asked), "unknown")
 
 
-def counted_of(root: Path, runs: Sequence[str]) -> list[Counted]:
-    """The decided attempts of some runs; `source` is a run's place among them."""
+def statuses_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[Outcome]:
+    """What came of every attempt of some runs, as far as it is decided; `require` as `counted_of`."""
+    return [one.outcome for one in counted_of(root, runs, require)]
+
+
+def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[Counted]:
+    """The decided attempts of some runs; `source` is a run's place among them. A pass below the grade of separation
+    that is required counts as doubtful."""
     from assay.analysis.columns import counted
-    from assay.store import RunStore, deciding, standing
+    from assay.store import RunStore, check_rows, deciding, standing_of
+
+    from .output import say
 
     found = []
     for place, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
-        stands = standing(root, run)
         with RunStore.open(root, run) as store:
-            found += counted(deciding(store.attempts()), stands, source=place)
+            checked = check_rows(store)
+            stands = standing_of(store, checked.rows)
+        found += counted(deciding(checked.rows), stands, source=place, require=require)
+        if warning := checked.warning():
+            say(f"warning: run {run}: {warning}")
     return found
 
 
@@ -52,6 +72,7 @@ def print_summaries(groups: Sequence[GroupSummary], form: str = "text") -> None:
                 "tasks": str(group.n_tasks),
                 "attempts": str(group.n_attempts),
                 "pass": str(group.passed),
+                "separation": ", ".join(f"{grade} {n}" for grade, n in group.separations.items()) or "-",
                 **({"pass (doubtful)": str(group.doubtful)} if any(each.doubtful for each in groups) else {}),
                 "fail": str(group.failed),
                 "unknown": str(group.unknown),

@@ -42,6 +42,7 @@ from .trainer.rollouts import (
     kept,
     longest_loss,
     lost,
+    meets_requirement,
     require_moving,
     rows_of,
     tasks_of_step,
@@ -186,6 +187,7 @@ class _Improvement:
                     rendered=True,
                     system=self.recipe.rollout.agent_options.get("system"),
                 )
+                rows = [row for row in rows if meets_requirement(row, self.recipe.rollout.require)]
                 train_sft(policy, kept(rows, teach.keep), teach.sft, seed=self.recipe.seed, optimiser=optimiser,
                           done=lambda step, measured: self._taught(policy, optimiser, step, measured))  # fmt: skip
         self.history = [policy.version]
@@ -296,7 +298,10 @@ class _Improvement:
         recipe = self.recipe
         rows = rows_of(self.settings, run, policy, roles=recipe.policy_gradient.observation_weight > 0)
         hung = {row.chain for row in rows if row.broke is not None or row.stopped == "wall_s"}
-        rows = kept([row for row in rows if row.chain not in hung], recipe.rollout.keep)
+        rows = kept(
+            [row for row in rows if row.chain not in hung and meets_requirement(row, recipe.rollout.require)],
+            recipe.rollout.keep,
+        )
         newest = max((version for row in rows for version in row.weight_versions), default="", key=self._place)
         if newest:
             self._answered.append(newest)

@@ -16,7 +16,7 @@ import msgspec
 from assay.errors import StoreError, UserError
 from assay.gateway.tokens import Attributes, Refusal
 from assay.gateway.tokens.library import open_renderer
-from assay.records import Trajectory, digest_bytes
+from assay.records import Separation, Trajectory, digest_bytes
 from assay.rollout.exporting import whole
 from assay.rollout.past import PastTasks
 from assay.store import AttemptRow, RunStore, audit, deciding, learnt
@@ -52,6 +52,9 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """System prompt told to rendered attempts that asked no model; default: that of the agent `loop`."""
     attempts: tuple[str, ...] = ()
     """Only these attempts, by id or the beginning of one; default: all."""
+    require: Separation = "unknown"
+    """Weakest grade of separation at which a pass counts (`separate` accepts `no-agent-code` too); a pass below it is
+    doubted, with that reason."""
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
@@ -142,6 +145,7 @@ class Reader:
             tokenizer=self.tokenizer,
             uncertified=self._config.uncertified,
             tell=refused,
+            require=self._config.require,
         )
         if found or not self._config.rendered or self.renderer is None:
             if not found:
@@ -151,7 +155,9 @@ class Reader:
             self.tell(trajectory.attempt, "tokens", "its agent said and did nothing")
             return []
         opening = self._opening(trajectory)
-        return rendered_rows(trajectory, self.renderer, tokenizer=self.tokenizer, opening=opening)
+        return rendered_rows(
+            trajectory, self.renderer, tokenizer=self.tokenizer, opening=opening, require=self._config.require
+        )
 
     def opening(self, trajectory: Trajectory) -> Opening | None:
         """What a model would have been told before the steps of an attempt; None where no model needs telling."""

@@ -17,7 +17,7 @@ import numpy as np
 from assay.errors import ProviderError, UserError, boundary
 from assay.gateway.tokens import Attributed, Attributes
 from assay.gateway.tokens.messages import names_in, text_in
-from assay.records import Trajectory
+from assay.records import Separation, Trajectory
 
 from .conversation import Conversation, Opening, conversations
 from .roles import Words, roles_in
@@ -34,6 +34,7 @@ def rendered_rows(
     *,
     tokenizer: str | None = None,
     opening: Opening | None = None,
+    require: Separation = "unknown",
 ) -> list[TrainingRow]:
     """One row for each conversation of an attempt; more where an assistant speaks twice in a row, because a template
     cannot go on there: then the rest stands in a row of its own.
@@ -43,13 +44,14 @@ def rendered_rows(
         renderer: Of the model that is to learn.
         tokenizer: Content address of its tokenizer.
         opening: See `conversations`.
+        require: The weakest grade of separation at which a pass is not doubted.
 
     Raises:
         UserError: The attempt says nothing that can be rendered, or the template cannot tell whose each token is.
     """
     writing = _Writing(renderer, Words(trajectory), TurnFacts(trajectory))
     found = [part for told in conversations(trajectory, opening) for part in writing.parts(told)]
-    common = about(trajectory) | {"attempt_rows": len(found), "tokenizer": tokenizer, "origin": "rendered"}
+    common = about(trajectory, require) | {"attempt_rows": len(found), "tokenizer": tokenizer, "origin": "rendered"}
     return [part.row(common) for part in found]
 
 

@@ -29,6 +29,8 @@ _MOST_TOKENS = 16 << 20
 _TEXTS = ("run", "chain", "attempt", "group", "task", "agent", "branch", "origin")
 _OPTIONAL = ("model", "tokenizer", "outcome", "integrity", "process", "safety", "doubt", "ended", "stopped", "broke",
              "final_state", "cause", "parent")  # fmt: skip
+_ADDED = ("separation",)
+"""Last columns, which older files lack."""
 _NUMBERS = {"token_ids": np.int32, "roles": np.uint8, "loss_mask": np.bool_, "logprobs": np.float32,
             "advantages": np.float32, "versions": np.int16}  # fmt: skip
 
@@ -50,12 +52,13 @@ def arrow_schema() -> Any:
     fields += [(f"weights_{name}", pa.list_(pa.float32())) for name in WEIGHTS]
     fields += [("score", pa.float64()), ("temperature", pa.float64()), ("shared", pa.int32())]
     fields += [("attempt_rows", pa.int32()), ("weight_versions", pa.list_(pa.string())), ("turns", pa.list_(turn))]
+    fields += [(name, pa.string()) for name in _ADDED]
     return pa.schema(fields, metadata={_KEY: SCHEMA})
 
 
 def as_columns(row: TrainingRow) -> dict[str, Any]:
     """A row as the values of its columns."""
-    found = {name: getattr(row, name) for name in (*_TEXTS, *_OPTIONAL, *_NUMBERS)}
+    found = {name: getattr(row, name) for name in (*_TEXTS, *_OPTIONAL, *_NUMBERS, *_ADDED)}
     found |= {f"weights_{name}": row.weights.get(name) for name in WEIGHTS}
     found |= {name: getattr(row, name) for name in ("score", "temperature", "shared", "attempt_rows")}
     turns = [msgspec.structs.asdict(turn) for turn in row.turns]
@@ -108,7 +111,7 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
     try:
         with pq.ParquetFile(path) as file:
             found = (file.schema_arrow.metadata or {}).get(_KEY)
-            if found != SCHEMA or not file.schema_arrow.equals(arrow_schema()):
+            if found != SCHEMA or not _is_known(file.schema_arrow):
                 said = found.decode(errors="replace") if found else "nothing"
                 message = f"{path} holds no training rows of {SCHEMA.decode()} (it says {said})"
                 raise UserError(message)
@@ -121,6 +124,14 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
     except (OSError, pyarrow.lib.ArrowException) as exc:
         message = f"{path} cannot be read as Parquet: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
         raise UserError(message) from exc
+
+
+def _is_known(schema: Any) -> bool:
+    """Returns whether a file has the columns of this version, or those of one before `_ADDED`."""
+    import pyarrow as pa
+
+    whole = arrow_schema()
+    return bool(schema.equals(whole) or schema.equals(pa.schema(list(whole)[: -len(_ADDED)])))
 
 
 def _require_bounded(told: Any, path: Path) -> None:
@@ -136,7 +147,9 @@ def _require_bounded(told: Any, path: Path) -> None:
 
 def _row(batch: Any, position: int, where: str) -> TrainingRow:
     try:
-        told = {name: batch.column(name)[position].as_py() for name in _told().__struct_fields__}
+        present = set(batch.schema.names)
+        names = [name for name in _told().__struct_fields__ if name in present or name not in _ADDED]
+        told = {name: batch.column(name)[position].as_py() for name in names}
         for turn in told["turns"] or ():
             text = turn.pop("sampling")
             turn["sampling"] = msgspec.json.decode(text) if text else {}
@@ -165,4 +178,5 @@ def _array(cell: Any, kind: Any) -> Any:
 def _told() -> type[msgspec.Struct]:
     """The fields of a row that are no arrays, with their types: reading goes through it."""
     fields = [f for f in msgspec.structs.fields(TrainingRow) if f.name not in _NUMBERS and f.name != "weights"]
-    return msgspec.defstruct("ToldOfARow", [(f.name, f.type) for f in fields], kw_only=True)
+    typed = [(f.name, f.type, "unknown") if f.name in _ADDED else (f.name, f.type) for f in fields]
+    return msgspec.defstruct("ToldOfARow", typed, kw_only=True)

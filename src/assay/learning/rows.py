@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.records import BranchCause, VerdictStatus
+from assay.records import BranchCause, Separation, VerdictStatus
 
 __all__ = ["ACTION", "OBSERVATION", "PROMPT", "ROLES", "TEMPLATE", "UNKNOWN", "WARNING", "WEIGHTS", "Counts",
            "TrainingRow", "TurnSpan", "check", "count", "spread"]  # fmt: skip
@@ -114,6 +114,8 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The branch of the same attempt that it left."""
     attempt_rows: int = 1
     """Rows of its attempt: a loss that weighs attempts gives each row one part in so many."""
+    separation: Separation = "unknown"
+    """Grade of the outcome: how far the deciding process was kept from what the agent wrote."""
 
     def __len__(self) -> int:
         """Tokens."""

@@ -17,7 +17,7 @@ import numpy as np
 from assay.formats._writing import outcome_verdict
 from assay.gateway.tokens import Attributes, Refusal, Row, Span, rows_of
 from assay.gateway.tokens.rows import Uncertified
-from assay.records import Certificate, ModelCall, Trajectory
+from assay.records import Certificate, ModelCall, Separation, Trajectory
 from assay.store.calls import shared_prefix
 from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 
@@ -37,6 +37,7 @@ def sampled_rows(
     tokenizer: str | None = None,
     uncertified: Uncertified = "refuse",
     tell: Callable[[Refusal], None] | None = None,
+    require: Separation = "unknown",
 ) -> list[TrainingRow]:
     """The rows of an attempt, in the order in which its lines of calls end; none where no tokens are known.
 
@@ -47,6 +48,7 @@ def sampled_rows(
         uncertified: What becomes of spans without a certificate: `refuse` raises; `mask` keeps them as context;
             `keep` trains them all the same, with `TurnSpan.certified` False. The last two are logged.
         tell: Is told of each of them.
+        require: The weakest grade of separation at which a pass is not doubted.
 
     Raises:
         UserError: A span is not certified and `uncertified` is `refuse`.
@@ -60,7 +62,7 @@ def sampled_rows(
         return []
     known = _Known(trajectory, calls, renderer)
     before: list[bytes] = []
-    common = about(trajectory) | {"attempt_rows": len(found), "tokenizer": tokenizer}
+    common = about(trajectory, require) | {"attempt_rows": len(found), "tokenizer": tokenizer}
     # A row that trains a span comes before those that hold it as context, so that context is what was there before.
     return [known.row(row, before, common) for row in sorted(found, key=_first_trained)]
 
@@ -78,10 +80,10 @@ def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
     return {name: replace(c, certificate=nobody) if c.completion_token_ids else c for name, c in calls.items()}
 
 
-def about(trajectory: Trajectory) -> dict[str, Any]:
+def about(trajectory: Trajectory, require: Separation = "unknown") -> dict[str, Any]:
     """The fields of a row that tell of its attempt."""
     verdict, finished = outcome_verdict(trajectory), trajectory.finished
-    current = current_verdicts_of(trajectory)
+    current, trust = current_verdicts_of(trajectory), trust_of(trajectory, require=require)
     return {
         "run": trajectory.run,
         "chain": trajectory.chain,
@@ -92,7 +94,7 @@ def about(trajectory: Trajectory) -> dict[str, Any]:
         "model": trajectory.model,
         "outcome": trajectory.outcome,
         "score": verdict.score if verdict is not None else None,
-        "doubt": trust_of(trajectory).doubt,
+        "doubt": trust.doubt,
         "ended": finished.ended if finished else None,
         "stopped": finished.stopped if finished else None,
         "broke": finished.broke if finished else None,
@@ -100,6 +102,7 @@ def about(trajectory: Trajectory) -> dict[str, Any]:
         "integrity": current.integrity,
         "process": current.process,
         "safety": current.safety,
+        "separation": trust.separation,
     }
 
 

@@ -24,7 +24,7 @@ from .trainer.optimise import Optimiser
 from .trainer.policy import Policy, require_torch
 from .trainer.policy_gradient import update
 from .trainer.recipe import TrainRecipe, place_of
-from .trainer.rollouts import kept
+from .trainer.rollouts import kept, meets_requirement
 from .trainer.sft import train_sft
 
 __all__ = ["TrainReport", "train"]
@@ -115,6 +115,7 @@ class _Training:
         found = [row for run in recipe.runs for row in rows_of_run(self.settings.store, run, config)]
         found += [row for path in recipe.rows for row in read_rows(Path(path))]
         self._require_its_tokens(found)
+        found = [row for row in found if meets_requirement(row, recipe.require)]
         return found if recipe.method == "dpo" else kept(found, recipe.keep)
 
     def _require_its_tokens(self, rows: Sequence[TrainingRow]) -> None:

@@ -8,6 +8,7 @@ from ._call import BranchCause, Certificate, ModelCall, RawBody, Usage
 from ._canonical import DIGEST_PREFIX, canonical_bytes, decode, digest_bytes, digest_record, require_finite
 from ._event import (
     GENESIS,
+    AgentProcess,
     AttemptEnded,
     AttemptStarted,
     Body,
@@ -30,6 +31,7 @@ __all__ = [
     "GENESIS",
     "SCHEMA_VERSION",
     "Actor",
+    "AgentProcess",
     "AttemptEnded",
     "AttemptStarted",
     "Body",

@@ -7,7 +7,7 @@ head elsewhere for that.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ from ._step import Step
 
 __all__ = [
     "GENESIS",
+    "AgentProcess",
     "AttemptEnded",
     "AttemptStarted",
     "Body",
@@ -29,6 +30,7 @@ __all__ = [
     "VerdictGiven",
 ]
 
+AgentProcess = Literal["runner", "sandbox"]
 GENESIS = "blake3:" + "0" * 64
 """What the first event of a chain names as its predecessor."""
 
@@ -51,6 +53,11 @@ class AttemptStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=
     config: dict[str, Any] = {}
     at: float | None = None
     assay_version: str | None = None
+    agent_process: AgentProcess | None = None
+    """Where the agent's own program ran: `runner` (a Python object in the runner's process, as trusted as the runner)
+    or `sandbox` (a command-line harness); None in records that do not say."""
+    takes_solution: bool | None = None
+    """Whether the agent was given the task's reference solution; None in records that do not say."""
 
 
 class StepTaken(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="step"):

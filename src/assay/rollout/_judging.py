@@ -13,7 +13,14 @@ from assay.errors import BoundaryError, TaskError, UserError, VerifierError, bou
 from assay.records import Evidence, Task, Trajectory, Verdict
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
-from assay.verdicts import is_imported_record, is_reverification, outcome_verdicts, weakest, worst_outcome
+from assay.verdicts import (
+    is_imported_record,
+    is_reverification,
+    outcome_verdicts,
+    was_given_solution,
+    weakest,
+    worst_outcome,
+)
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify._from_artifacts import state_of_import
 from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
@@ -104,7 +111,7 @@ class _Judging:
         """The sandbox as it was, with the fresh folders that were no part of the state."""
         spec = await preparer.spec(self._loaded)
         place = next((e for e in self._trajectory.evidence if e.kind == "place"), None)
-        own = () if place is not None or self._trajectory.agent != "oracle" else ("/solution",)
+        own = () if place is not None or not was_given_solution(self._trajectory.started) else ("/solution",)
         known = tuple(str(path) for path in place.data.get("tmpfs") or ()) if place is not None else own
         return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys((*spec.tmpfs, *known))))
 

@@ -16,7 +16,7 @@ import msgspec
 import tomli_w
 
 from assay.errors import UserError
-from assay.records import Limits
+from assay.records import Limits, Separation
 
 from .policies import policy_named
 
@@ -74,6 +74,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """How often each check judges; judgements that disagree make the verdict `unknown`."""
     contracts: tuple[str, ...] = ()
     """Safety contracts that every agent is held to, as TOML files, beside those of the tasks; repeatable."""
+    require: Separation = "unknown"
+    """Weakest grade of separation at which a pass counts in the run's summary (`separate` accepts `no-agent-code`
+    too); passes below it are counted apart, as doubtful."""
     admitted: bool = False
     """Take only tasks that `assay admit` has certified in this store, as they are now."""
     run: str | None = None

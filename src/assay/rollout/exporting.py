@@ -20,9 +20,12 @@ from assay.formats.registry import formats, named
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictGiven, VerdictStatus
 from assay.settings import Settings
 from assay.store import RunStore, learnt
-from assay.verdicts import OutcomeClass, current_verdicts_of, trust_of
+from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
 
 __all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "stands_of", "whole"]
+
+
+FAILED_INTEGRITY = "left out: its integrity is fail (--failed-integrity writes such attempts too)"
 
 
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,6 +37,10 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """File or folder to make; what the format cannot hold is listed in OUT.losses.json."""
     attempts: tuple[str, ...] = ()
     """Only these attempts, by id or the beginning of one; default: all."""
+    require: Separation = "unknown"
+    """Weakest grade of separation at which a pass is exported; passes below it are left out and listed."""
+    failed_integrity: bool = False
+    """Also write attempts whose integrity failed; else they are left out, whatever their outcome."""
 
 
 class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,7 +106,7 @@ def export_run(
     format, out = _writer(config.to), Path(config.out)
     refuse_existing(out)
     with RunStore.open(settings.store, run) as store:
-        exporting = _Export(store, settings.store, config.attempts, progress)
+        exporting = _Export(store, settings.store, config, progress)
         with new_file(sidecar_of(out)) as stream:
             losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
             format.write(exporting.trajectories(losses.lost), out, Writing(store.blobs.get, losses.lost))
@@ -110,7 +117,7 @@ def export_run(
         format.name,
         str(out),
         str(sidecar_of(out)),
-        len(exporting.stands),
+        exporting.written,
         dict(losses.counts),
         tuple(stands.attempt for stands in passes if stands.doubt is not None),
         sum(stands.integrity is None for stands in passes),
@@ -130,13 +137,16 @@ class _Export:
     """The trajectories of a run, with all that was learnt of them later."""
 
     def __init__(
-        self, store: RunStore, root: Path, wanted: tuple[str, ...], progress: Callable[[int], None] | None
+        self, store: RunStore, root: Path, config: ExportConfig, progress: Callable[[int], None] | None
     ) -> None:
+        wanted = config.attempts
         self._store = store
         self._progress = progress
         self.stands: list[Stands] = []
+        self.written = 0
         self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
-        self._wanted = wanted
+        self._require = config.require
+        self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
         if not self._rows:
             message = f"run {store.run!r} has no attempt" + (f" {' or '.join(wanted)}" if wanted else "")
@@ -149,7 +159,15 @@ class _Export:
                 lost(Loss(row.attempt, "trajectory", f"try {row.retry} broke and was made again; the last one is here"))
                 continue
             trajectory = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
-            self.stands.append(stands_of(trajectory))
+            stands = stands_of(trajectory, self._require)
+            self.stands.append(stands)
+            if stands.outcome == "pass" and not meets(stands.separation, self._require):
+                lost(Loss(row.attempt, "trajectory", f"left out: it passed, and {stands.doubt}"))
+                continue
+            if stands.integrity == "fail" and not self._failed_integrity:
+                lost(Loss(row.attempt, "trajectory", FAILED_INTEGRITY))
+                continue
+            self.written += 1
             if self._progress is not None:
                 self._progress(len(self.stands))
             yield trajectory

@@ -19,11 +19,11 @@ from assay.analysis.replayed import Comparison, Manifest, PathDifference, compar
 from assay.analysis.volatile import Volatile, is_volatile_path, own
 from assay.environments.interface import Change
 from assay.errors import StoreError, UserError
-from assay.records import Evidence, EvidenceAdded, Trajectory, canonical_bytes
+from assay.records import AttemptStarted, Evidence, EvidenceAdded, Trajectory, canonical_bytes
 from assay.settings import Settings
 from assay.store import AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask
-from assay.verdicts import is_imported_record
+from assay.verdicts import is_imported_record, was_given_solution
 from assay.verify.again import CannotRebuildError, sealed_states
 
 from .admitted import ADMISSION
@@ -218,9 +218,18 @@ def replayed_attempt(store: RunStore, row: AttemptRow, loaded: LoadedTask, confi
         agent=ReplayAgent(),
         verification="as_asked" if as_asked else "default",
         told={"replay": {"run": row.run, "chain": row.chain, "head": row.head, "agent": row.agent}},
-        brings_solution=row.agent.removesuffix(AS_ASKED) == "oracle",
+        brings_solution=was_given_solution(_started(store, row.chain)),
         prior=priors_of(store, row.chain),
     )
+
+
+def _started(store: RunStore, chain: str) -> AttemptStarted:
+    """Returns the first event of a chain. Raises `StoreError` where it is of another type."""
+    body = next(iter(store.events(chain))).body
+    if not isinstance(body, AttemptStarted):
+        message = f"chain {chain!r} does not begin with attempt_started: run `assay verify {store.run}`"
+        raise StoreError(message)
+    return body
 
 
 class _Replaying:

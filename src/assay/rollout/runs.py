@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay import __version__
-from assay.agents.interface import Agent
+from assay.agents.interface import Agent, takes_solution
 from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend, World
 from assay.environments.worlds.opening import open_world, world_kind
@@ -294,7 +294,7 @@ class _Places:
             repetitions=self._repetitions,
             agent=agent,
             # The reference solution is no part of the state that it leads to.
-            own=("/solution",) if planned.brings_solution or agent.name == "oracle" else (),
+            own=("/solution",) if planned.brings_solution or takes_solution(agent) else (),
             verification=planned.verification,
             variation=planned.variation,
             tasks=self._tasks,

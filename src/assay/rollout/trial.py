@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay import __version__
-from assay.agents.interface import Agent, takes_solution
+from assay.agents.interface import Agent, PlacedAgent, takes_solution
 from assay.errors import (
     AgentError,
     AssayError,
@@ -196,6 +196,8 @@ class _Try:
             config=dict(self.planned.told),
             at=time.time(),
             assay_version=__version__,
+            agent_process="sandbox" if isinstance(self.agent, PlacedAgent) else "runner",
+            takes_solution=takes_solution(self.agent) or self.planned.brings_solution,
         )
 
     async def go_through_steps(self) -> None:

@@ -8,13 +8,14 @@ counted apart, and in every rate as no pass.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from assay.records import VerdictStatus
+from assay.records import Separation, VerdictStatus
+from assay.verdicts import SEPARATIONS
 
 from ._clustered import clustering, hierarchical_bootstrap, mean_interval
 from ._rates import normal_quantile, pass_at_k, pass_hat_k, wilson
@@ -49,7 +50,9 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     score: float | None = None
     """In [0, 1], or None where there is none."""
     doubtful: bool = False
-    """A pass that lacks integrity, or did not hold when it was judged again."""
+    """A pass that is not believed (`assay.verdicts.Trust`)."""
+    separation: Separation = "unknown"
+    """Grade of the outcome."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -116,6 +119,8 @@ class GroupSummary(msgspec.Struct, frozen=True):
     nor left out of it, so that nobody gains by one."""
     pass_at_1_claimed: Estimate | None = None
     """Pass@1 as it was first judged, doubtful passes included; None where there are none."""
+    separations: dict[Separation, int] = {}
+    """Number of `passed` by grade of separation, strongest first."""
 
 
 class TaskCount(msgspec.Struct, frozen=True):
@@ -249,7 +254,13 @@ def _summary(rows: list[Outcome], ks: Sequence[int], draw: _Draw) -> GroupSummar
         effective_n=known.effective_n,
         doubtful=sum(count.doubtful for count in counts),
         pass_at_1_claimed=_claimed(judged, draw),
+        separations=_separations(rows),
     )
+
+
+def _separations(rows: Sequence[Outcome]) -> dict[Separation, int]:
+    counts = Counter(row.separation for row in rows if row.status == "pass" and not row.doubtful)
+    return {grade: counts[grade] for grade in SEPARATIONS if counts[grade]}
 
 
 def _claimed(judged: Sequence[TaskCount], draw: _Draw) -> Estimate | None:

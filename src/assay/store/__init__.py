@@ -11,6 +11,7 @@ from .layout import Layout, list_runs, newest_run
 from .problem import Problem
 from .query import Bounds, QueryResult, query
 from .receipt import Coverage, Receipt, check_receipt, make_receipt, read_receipt, write_receipt
+from .row_check import CheckedRows, check_rows
 from .rows import ADMISSION, AttemptRow, deciding
 from .run import RunStore
 from .seal import SealReport, seal
@@ -28,6 +29,7 @@ __all__ = [
     "BodyKeeper",
     "Bounds",
     "BrokenLink",
+    "CheckedRows",
     "Cleaned",
     "Coverage",
     "GcReport",
@@ -49,6 +51,7 @@ __all__ = [
     "append_addendum",
     "audit",
     "check_receipt",
+    "check_rows",
     "deciding",
     "gc",
     "heads_digest",

@@ -280,7 +280,7 @@ def _completed(statement: str, defaults: Mapping[str, str]) -> str:
     typed = ", ".join(f"NULL::VARCHAR AS {column}" for column in defaults)
     filled = ", ".join(f"COALESCE({column}, '{value}') AS {column}" for column, value in defaults.items())
     every = f"({statement} UNION ALL BY NAME SELECT {typed} WHERE false)"
-    return f"SELECT * EXCLUDE ({', '.join(defaults)}), {filled} FROM {every}"
+    return f"SELECT * REPLACE ({filled}) FROM {every}"
 
 
 def _listed(paths: Iterable[Path]) -> str:

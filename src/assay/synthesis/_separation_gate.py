@@ -65,7 +65,9 @@ class SeparationGate:
             cpu_s=cpu_limit(given, one),
         )
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
-        plan = await plan_calls(self._laboratory, self._tree, deciding, plans[one.digest], self._mutants)
+        plan = plans[one.digest]
+        if given.config.separation_calls and not set(carried_tests(plan, cases, split.hidden)):
+            plan = await plan_calls(self._laboratory, self._tree, deciding, plan, self._mutants)
         carried = carried_tests(plan, cases, outcome.flipped)
         planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
         if given.config.separation != "required":

@@ -51,6 +51,8 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     writes; `recorded`: the task says how, and is kept in any case; `off`: it is not looked at."""
     separation_mutants: int = 20
     """Mutants of the reference on which a test must end in the same way, judged apart and in one process."""
+    separation_calls: bool = False
+    """Where splicing carries no hidden test, try to judge by calls on fresh inputs; takes minutes a candidate."""
     candidates: int = 0
     """At most so many candidates are tried; 0: forty for each task wanted."""
 

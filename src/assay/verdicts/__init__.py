@@ -32,6 +32,7 @@ from .names import (
     outcome_verdicts,
     recorded_check,
     reverification_check,
+    was_given_solution,
 )
 from .separation import SEPARATIONS, grade_of, grade_recorded, meets, weakest
 from .trust import OUTCOME_CLASSES, OutcomeClass, Trust, assess, outcome_class_of, trust_of
@@ -69,6 +70,7 @@ __all__ = [
     "recorded_check",
     "reverification_check",
     "trust_of",
+    "was_given_solution",
     "weakest",
     "worst_finding",
     "worst_outcome",

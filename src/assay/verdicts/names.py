@@ -27,6 +27,7 @@ __all__ = [
     "outcome_verdicts",
     "recorded_check",
     "reverification_check",
+    "was_given_solution",
 ]
 
 _REVERIFY = "reverify:"
@@ -86,6 +87,16 @@ def is_imported(marks: Collection[str]) -> bool:
 def is_imported_record(started: AttemptStarted) -> bool:
     """Returns whether an attempt's record was written by another system and imported."""
     return IMPORTED in started.config
+
+
+def was_given_solution(started: AttemptStarted) -> bool:
+    """Returns whether an attempt's agent was given the reference solution.
+
+    Records that do not say so are of a version in which the agent named `oracle` alone was given it.
+    """
+    if started.takes_solution is None:
+        return not is_imported_record(started) and started.agent.partition("+")[0] == "oracle"
+    return started.takes_solution and not is_imported_record(started)
 
 
 def reverification_check(check: str) -> str:

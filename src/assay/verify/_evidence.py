@@ -79,9 +79,11 @@ class Cited:
 
 @cache
 def code_digest() -> str:
-    """The content address of the checks' own code."""
-    here = Path(__file__).parent
-    return digest_bytes((stage(here).digest + stage(here.parent / "code").digest).encode())
+    """The content address of every program that takes part in judging: the checks, the readers of test results, the
+    rules of a verdict's grade, and what makes the sandboxes, with the mount plan, and runs in them."""
+    parts = ("verify", "code", "verdicts", "environments/workspace", "environments/payload")
+    root = Path(__file__).parent.parent
+    return digest_bytes("".join(stage(root / part).digest for part in parts).encode())
 
 
 def verifier_digest(kind: str, parameters: dict[str, Any], files: str | None) -> str:

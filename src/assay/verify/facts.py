@@ -39,4 +39,6 @@ def _judge(check: Check, facts: dict[str, Any], evidence_id: str) -> CheckResult
     reason = f"differs: {', '.join(wrong)}" if wrong else f"all {len(expected)} facts hold"
     status: VerdictStatus = "fail" if wrong else "pass"
     score = 0.0 if wrong else 1.0
-    return CheckResult(Verdict(check.name, "outcome", status, score, reason, cited, verifier), (evidence,))
+    # A world runs nothing that the agent wrote: what it sent reached the world as arguments of typed tools.
+    verdict = Verdict(check.name, "outcome", status, score, reason, cited, verifier, separation="no-agent-code")
+    return CheckResult(verdict, (evidence,))

@@ -12,29 +12,22 @@ import asyncio
 import contextlib
 import os
 import posixpath
-import socket
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.environments.capabilities import ListensLocally
 from assay.environments.interface import Change, Mount, PipedExec, Workspace, WorkspaceSpec
-from assay.environments.workspace.launcher.protocol import receive, send
 from assay.errors import AssayError, TaskError, VerifierError
-from assay.verify.sanitise import HOME
 
-__all__ = ["SOCKET", "JudgedPrograms", "judged_spec", "require_data_path"]
+__all__ = ["JudgedPrograms", "judged_spec", "require_data_path"]
 
-SOCKET = f"{HOME}/judge"
 GUARD_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
 MOST_FILE, MOST_CHANGES, MOST_TMP = 64 << 20, 2000, 64 << 20
-MOST_WAITING = 32
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
 _OF_A_SHELL = frozenset({"HOME", "OLDPWD", "PWD", "SHLVL", "_"})
 _PYTHON = """\
@@ -104,7 +97,7 @@ class ProgramRun(NamedTuple):
 
 
 class JudgedPrograms:
-    """Serves the requests of one script.
+    """Starts the judged programs of one script.
 
     Args:
         script: The script's sandbox, on the task's image.
@@ -114,16 +107,15 @@ class JudgedPrograms:
     """
 
     def __init__(self, script: Workspace, judged: Workspace, outputs: tuple[str, ...], timeout_s: float) -> None:
-        if not (isinstance(script, ListensLocally) and isinstance(judged, PipedExec)):
-            message = "judged programs need a sandbox that hands out a listener and takes pipes"
+        if not isinstance(judged, PipedExec):
+            message = "judged programs need a sandbox whose commands can be given pipes"
             raise VerifierError(message)
-        self._script, self._judged, self._listens, self._pipes = script, judged, script, judged
+        self._script, self._judged, self._pipes = script, judged, judged
         self._outputs = outputs
         self._timeout_s = timeout_s
         self._own: dict[str, str | None] = {}
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
         self._running = asyncio.Lock()
-        self._serving: set[asyncio.Task[None]] = set()
         self.runs: list[ProgramRun] = []
 
     async def prepare(self, programs: tuple[str, ...]) -> None:
@@ -139,60 +131,8 @@ class JudgedPrograms:
     async def _note_own(self) -> None:
         self._own = {change.path: change.digest for change in await self._script.diff()}
 
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        """Answers requests until the block ends; what still runs then is killed."""
-        listener = await self._listens.listen_local(SOCKET)
-        accepting = asyncio.get_running_loop().create_task(self._accept(listener))
-        try:
-            yield
-        finally:
-            for task in (accepting, *self._serving):
-                task.cancel()
-            await asyncio.gather(accepting, *self._serving, return_exceptions=True)
-            listener.close()
-            await self._judged.kill_all()
-
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            connection, _ = await loop.sock_accept(listener)
-            if len(self._serving) >= MOST_WAITING:
-                connection.close()
-                continue
-            task = loop.create_task(self._serve(connection))
-            self._serving.add(task)
-            task.add_done_callback(self._serving.discard)
-
-    async def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            await _readable(connection)
-            try:
-                message, fds = receive(connection)
-            except (OSError, ValueError):
-                return
-            try:
-                answer = await self._until_gone(connection, self._answer(message or {}, fds))
-            finally:
-                for fd in fds:
-                    os.close(fd)
-            with contextlib.suppress(OSError):
-                send(connection, answer)
-
-    @staticmethod
-    async def _until_gone(connection: socket.socket, work: Any) -> dict[str, Any]:
-        """Does the work unless whoever asked is gone first; then it is cancelled."""
-        working = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(_readable(connection))
-        try:
-            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return await working if working.done() else {}
-        finally:
-            for task in (gone, working):
-                task.cancel()
-            await asyncio.gather(gone, working, return_exceptions=True)
-
-    async def _answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """See `ProgramStarter.answer`."""
         try:
             request = msgspec.convert(message, _Run | _Read)
             if len(fds) != 3 or not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in fds):
@@ -277,14 +217,3 @@ def _write_all(fd: int, data: bytes) -> None:
     with contextlib.suppress(BrokenPipeError):
         while data:
             data = data[os.write(fd, data) :]
-
-
-async def _readable(connection: socket.socket) -> None:
-    """Waits until something can be read, the end included."""
-    loop, fd = asyncio.get_running_loop(), connection.fileno()
-    ready = loop.create_future()
-    loop.add_reader(fd, lambda: None if ready.done() else ready.set_result(None))
-    try:
-        await ready
-    finally:
-        loop.remove_reader(fd)

@@ -1,13 +1,17 @@
-"""The check `pytest`: named tests of the task must pass, run by the recorded runner in a fresh fork of the final state.
+"""The check `pytest`: named tests of the task must pass, each judged as far from the agent's code as the task allows.
 
-Test files are mounted read-only from the task's folder over whatever stands at their place. A trusted parent starts
-pytest with the tool layer's own interpreter, the standard library before any import root, and keeps each result as it
-is told (`guard.runner`). What passed without being whole, seen once and free of doubt does not pass.
+Where the task has a separation plan (`tests/separation.json`), the tests that it carries run with the original package
+in a sandbox that holds nothing of the agent's; the entry points that the plan names are called in a second sandbox with
+the final state, across two pipes (`verify.splice`), or are asked fresh inputs (`verify.calls`). All other tests run in
+process, apart and after, in a fork of the final state: test files are mounted read-only over whatever stands at their
+place, and a trusted parent starts pytest with the tool layer's own interpreter, the standard library before any import
+root, and records each result as it comes (`guard.runner`). A pass needs all tests, a run that reached its end, and no
+doubt. The verdict's `separation` is the grade of the tests that must flip.
 
-Covered: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results; stand-ins for
-modules; a patched runner (canaries); values that equal anything (probes). Not covered: code under test that knows this
-runner, finds its recorder in memory and tells a consistent lie, or that reads the answers out of the test files while
-they run; the suspicions in `code.suspicion` are for that.
+Covered in process: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results;
+stand-ins for modules; a patched runner (canaries); values that equal anything (probes). Not covered in process: code
+under test that knows this runner, finds its recorder in memory and tells a consistent lie, or that reads the answers
+out of the test files while they run; the suspicions in `code.suspicion` are for that, and the grade `same-process`.
 """
 
 from __future__ import annotations
@@ -195,18 +199,17 @@ class Spliced(NamedTuple):
 
 async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited: Cited) -> _Part:
     names = tuple(test.id for test in spliced.tests)
-    configuration = {**_configuration(given, plan, names), "owned": []}
+    # Asked for one by one, in the plan's order: the order in which the plan was proven.
+    configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
     configuration["splice"] = configure_splice(spliced.separation, spliced.tests)
     run = await run_spliced(
         given, SpliceRequest(plan.mounts, plan.parameters.env, configuration, spliced.undoing), cited
     )
+    run.require_planned(spliced.separation, spliced.tests)
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
     facts = _facts(_of_tests(plan, names), told, ())
-    facts = facts._replace(
-        problems=(*facts.problems, *run.problems(spliced.separation, spliced.tests)),
-        timed_out=facts.timed_out or "worker_late" in run.marks,
-    )
+    facts = facts._replace(timed_out=facts.timed_out or "worker_late" in run.marks)
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
     return _Part(ruling, frozenset(marks), names, run.grade, run.report)
@@ -297,8 +300,8 @@ def _edited(given: CheckInput, plan: _Plan) -> tuple[Planted, ...]:
     )
 
 
-def _configuration(given: CheckInput, plan: _Plan, names: Sequence[str] = ()) -> dict[str, Any]:
-    wanted = names or (*plan.parameters.expected, *plan.parameters.also)
+def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
+    wanted = (*plan.parameters.expected, *plan.parameters.also)
     files = dict.fromkeys(_inside(given.spec.workdir, name.partition("::")[0]) for name in wanted)
     return {
         "args": [*plan.parameters.args, *(files or plan.targets)],

@@ -48,6 +48,7 @@ from assay.verify.sanitise import (
     tools_in,
     verifier_spec,
 )
+from assay.verify.script_requests import ScriptRequests
 from assay.verify.separation import cite_separation, facts_of, graded
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
@@ -190,7 +191,7 @@ async def _beside(cited: Cited, workspace: Workspace, facts: ScriptFacts) -> Sep
 async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
     base = given.separate or given.spec if parameters.mode == "separate" else given.spec
-    if not tools_in(base):
+    if parameters.programs and not tools_in(base):
         message = "judged programs need the tool layer in the script's sandbox: run `assay setup`"
         raise TaskError(message)
     spec = own_network(verifier_spec(base, mounts, parameters.env), parameters)
@@ -198,8 +199,8 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[
         findings = await _cleaned(judged, given, parameters, cited, changes)
         programs = JudgedPrograms(script, judged, parameters.outputs, parameters.timeout_s)
         await programs.prepare(parameters.programs)
-        async with programs.serving():
-            facts, marks, left = await _run(script, given, parameters, cited, findings)
+        facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
+        await judged.kill_all()
         cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs[:MOST_RUNS]]})
         return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest)
 
@@ -286,20 +287,27 @@ async def _cleaned(
 
 
 async def _run(
-    workspace: Workspace, given: CheckInput, parameters: ScriptParameters, cited: Cited, findings: Findings
+    workspace: Workspace,
+    given: CheckInput,
+    parameters: ScriptParameters,
+    cited: Cited,
+    findings: Findings,
+    programs: JudgedPrograms | None = None,
 ) -> tuple[ScriptFacts, tuple[str, ...], Left]:
     """Runs the script, kills everything, reads what is left."""
     name = f"{TESTS}/{Path(parameters.script or 'test.sh').name}"
     argv = [*parameters.interpreter, name]
     before = await _orphans(workspace)
-    result = await workspace.exec(argv, timeout_s=parameters.timeout_s, spill=given.blobs)
-    cited.execution(argv, workspace.spec.workdir, result)
-    alive = () if result.timed_out else await left_running(workspace)
+    requests = ScriptRequests(workspace, programs)
+    async with requests.serving():
+        result = await workspace.exec(argv, timeout_s=parameters.timeout_s, spill=given.blobs)
+        cited.execution(argv, workspace.spec.workdir, result)
+        alive = () if result.timed_out else await left_running(workspace)
+        orphans = await _orphans(workspace) - before
+        await workspace.kill_all()
     if alive:
         cited.processes("test script ended", alive)
-    orphans = await _orphans(workspace) - before
-    await workspace.kill_all()
-    left = await collect(workspace)
+    left = _with_records(await collect(workspace), requests)
     marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
     marks += ["orphaned_processes"] if orphans else []
     reports = _cite(cited, left, result)
@@ -317,6 +325,16 @@ async def _run(
         allowed=parameters.allow,
     )
     return facts, tuple(marks), left
+
+
+def _with_records(left: Left, requests: ScriptRequests) -> Left:
+    """What was left, with the records that the test runner told; a record that came as a file is nobody's word."""
+    if not requests.takes_records:
+        return left
+    problem = "a record came as a file, which every process of the script may write"
+    strays = tuple({**record, "problems": [problem]} for record in left.records)
+    marks = (*left.marks, "forged") if strays else left.marks
+    return left._replace(records=(*requests.records(), *strays), marks=marks)
 
 
 async def _orphans(workspace: Workspace) -> int:

@@ -79,6 +79,8 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
         "score": verdict.score,
         "reason": verdict.reason[:_REASON],
         "marks": list(verdict.marks[:30]),
+        "separation": verdict.separation,
+        "separations": dict(verdict.separations),
         "rewards": dict(list(verdict.rewards.items())[:20]),
         "verifier": verdict.verifier,
         "duration_s": verdict.duration_s,

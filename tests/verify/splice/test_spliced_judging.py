@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .conftest import solution
+from assay.verify.separation_plan import CollectedTest, EntryPoint, EntryUse, TestPlan
+
+from .conftest import IDS, plan_of, solution
+
+
+def with_use(identity: str, name: str) -> tuple[TestPlan, ...]:
+    """The plan's tests, of which one uses another entry point."""
+    other = TestPlan(identity, "splice", (), (EntryUse(f"shop.core:{name}"),))
+    return tuple(other if test.id == identity else test for test in plan_of().tests)
 
 
 async def test_the_repair_passes_as_separate(shop: Any) -> None:
@@ -17,3 +25,50 @@ async def test_the_unrepaired_package_fails(shop: Any) -> None:
     outcome = await shop.judge("true")
     assert outcome.verdict.status == "fail"
     assert outcome.verdict.score == 0.0
+
+
+async def test_a_plan_that_does_not_fit_is_an_error_and_never_the_agents_failure(shop: Any) -> None:
+    for plan in (
+        plan_of(sources={"shop.core": "0" * 64}),
+        plan_of(collection=(CollectedTest(IDS["total"][0]),)),
+        plan_of(entries=(*plan_of().entries, EntryPoint("shop.core", "gone")), tests=with_use(IDS["total"][0], "gone")),
+    ):
+        outcome = await shop.judge(solution(), plan)
+        assert outcome.verdict.status == "error", outcome.verdict
+        assert "the separation plan does not fit" in outcome.verdict.reason
+
+
+async def test_a_plan_that_names_what_is_unknown_is_refused(shop: Any) -> None:
+    outcome = await shop.judge(solution(), plan_of(tests=with_use(IDS["total"][0], "nowhere")))
+    assert outcome.verdict.status == "error"
+    assert "nowhere" in outcome.verdict.reason
+
+
+async def test_tests_that_are_not_carried_run_in_process_and_lower_the_grade(shop: Any) -> None:
+    some = tuple(test if "total" in test.id else TestPlan(test.id) for test in plan_of().tests)
+    outcome = await shop.judge(solution(), plan_of(tests=some))
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-process")
+    assert outcome.verdict.separations == {"separate": 1, "same-process": 7}
+    (report,) = outcome.of_kind("test_report")
+    assert report["counts"]["passed"] == 8
+
+
+async def test_the_grade_is_that_of_the_tests_that_must_flip(shop: Any) -> None:
+    some = tuple(test if "total" in test.id else TestPlan(test.id) for test in plan_of().tests)
+    others = [one for name, ids in IDS.items() if name != "total" for one in ids]
+    outcome = await shop.judge(solution(), plan_of(tests=some), expected=IDS["total"], also=others)
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
+    broken = await shop.judge(solution(ordered="return []"), plan_of(tests=some), expected=IDS["total"], also=others)
+    assert (broken.verdict.status, broken.verdict.score) == ("fail", 6 / 8)
+
+
+async def test_lies_in_the_agents_copy_of_what_the_judge_uses_gain_nothing(shop: Any) -> None:
+    lie = "echo 'Basket.__len__ = lambda *_: 1; Basket.__eq__ = lambda *_: True' >> shop/core.py"
+    outcome = await shop.judge(solution(discounted="return Basket()") + lie, expected=IDS["discounted"])
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("fail", "separate")
+
+
+async def test_what_was_planted_is_noted_and_decides_nothing(shop: Any) -> None:
+    plant = "mkdir -p x; echo 'import os' > x/conftest.py; echo 'import os' > sitecustomize.py; chmod 0555 x\n"
+    outcome = await shop.judge(plant + solution())
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ("conftest", "start_up_hook")), outcome.verdict

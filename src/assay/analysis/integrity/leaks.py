@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from assay.analysis.actions import is_test_run, simple_commands, test_commands
 from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.subject import Rule, Subject
+from assay.verdicts import was_given_solution
 
 from ._deeds import Touch, came_back, code_in, finding, instruction, refused, touches
 
@@ -137,7 +138,7 @@ def _tests(subject: Subject) -> Iterator[Finding]:
 
 
 def _solution(subject: Subject) -> Iterator[Finding]:
-    if subject.trajectory.agent.startswith("oracle"):
+    if was_given_solution(subject.trajectory.started):
         return
     yield from _leak(subject, "solution-read", _SOLUTION, "the reference solution")
 

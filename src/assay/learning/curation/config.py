@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.records import Separation
+
 from .interface import Stage
 
 __all__ = ["CurateConfig", "CurateReport", "Guidance"]
@@ -45,6 +47,9 @@ class CurateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """What they ask, as `assay run --model`; default: nothing, for agents without a model."""
     uncertified: Literal["refuse", "mask"] = "refuse"
     """What becomes of sampled tokens whose context is not proved: refused, or not trained."""
+    require: Separation = "unknown"
+    """Weakest grade of separation at which a pass is selected (`separate` accepts `no-agent-code` too): a grade other
+    than `unknown` puts the stage `separation` first."""
 
 
 class CurateReport(msgspec.Struct, frozen=True):

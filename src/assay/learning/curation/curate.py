@@ -53,7 +53,8 @@ def curate(config: CurateConfig, settings: Settings, told: Told | None = None) -
         UserError: A stage or a run does not exist, the folder does, or what is asked for cannot be made.
         StoreError: A run is damaged or was changed.
     """
-    stages = [parse_stage(stage) if isinstance(stage, str) else stage for stage in config.where]
+    required = [] if config.require == "unknown" else [Stage("separation", {"at_least": config.require})]
+    stages = [*required, *(parse_stage(stage) if isinstance(stage, str) else stage for stage in config.where)]
     select([], stages)
     out = Path(config.out)
     refuse_existing(out)
@@ -226,6 +227,7 @@ class _Writing:
             source = {"run": one.run, "attempt": one.attempt, "chain": one.chain, "head": one.head, "task": one.task,
                       "agent": one.agent, "model": one.model, "branch": told.branch}  # fmt: skip
             standing = {"outcome": one.outcome, "integrity": one.integrity, "doubt": one.doubt}
+            standing["separation"] = one.separation
             yield {"messages": told.messages, "tools": told.tools, "source": source, **standing, "why": decision.why}
 
     async def recover(self, out: Path) -> None:

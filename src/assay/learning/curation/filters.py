@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from assay.records import Separation
+from assay.verdicts import meets
+
 from .interface import Candidate, Decision
 
-__all__ = ["density", "efficiency", "recovery", "verdicts"]
+__all__ = ["density", "efficiency", "recovery", "separation", "verdicts"]
 
 
 def verdicts(
@@ -52,6 +55,18 @@ def verdicts(
         return Decision(True, f"verdicts: {one.outcome or 'not judged'}, nothing against it")
 
     return [decide(one) for one in candidates]
+
+
+def separation(candidates: Sequence[Candidate], *, at_least: Separation = "separate") -> list[Decision]:
+    """By grade of separation: keeps passes whose deciding process was kept at least so far from what the agent wrote.
+    Attempts that did not pass are kept, because a grade says how far a pass holds."""
+    return [
+        Decision(
+            one.outcome != "pass" or meets(one.separation, at_least),
+            f"separation is {one.separation}, wanted at least {at_least}",
+        )
+        for one in candidates
+    ]
 
 
 def density(candidates: Sequence[Candidate], *, at_least: float = 0.3) -> list[Decision]:

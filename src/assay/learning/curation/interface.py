@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from assay.records import VerdictStatus
+from assay.records import Separation, VerdictStatus
 
 __all__ = ["Candidate", "Decision", "Selector", "Stage", "Twin"]
 
@@ -69,6 +69,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """The nearest held-out task, where some were named."""
     rsr: tuple[float, float] | None = None
     """Mean rank and mean surprisal of its tokens under a student."""
+    separation: Separation = "unknown"
+    """Grade of its outcome."""
 
     @property
     def trusted(self) -> bool:

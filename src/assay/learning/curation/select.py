@@ -15,7 +15,7 @@ from assay.learning.options import checked
 from assay.pairs import read_pairs, read_value
 
 from .diversity import diversity
-from .filters import density, efficiency, recovery, verdicts
+from .filters import density, efficiency, recovery, separation, verdicts
 from .interface import Candidate, Decision, Stage
 from .mixture import mixture
 from .similar import duplicates, leakage
@@ -26,6 +26,7 @@ __all__ = ["SELECTORS", "Selected", "counts", "labels", "parse_stage", "select"]
 
 SELECTORS: dict[str, Callable[..., list[Decision]]] = {
     "verdicts": verdicts,
+    "separation": separation,
     "density": density,
     "recovery": recovery,
     "efficiency": efficiency,

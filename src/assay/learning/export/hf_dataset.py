@@ -15,7 +15,7 @@ from assay.errors import UserError
 from assay.formats._writing import outcome_verdict
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
-from assay.records import Trajectory
+from assay.records import Separation, Trajectory
 from assay.verdicts import current_verdicts_of, trust_of
 
 from ._card import Card, Shown, card
@@ -28,7 +28,7 @@ __all__ = ["HfDataset"]
 _SPLIT = re.compile(r"\w+(\.\w+)*", re.ASCII)
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
 _TEXTS = ("run", "chain", "head", "attempt", "task", "task_digest", "agent", "model", "outcome", "claimed_outcome",
-          "integrity", "doubt", "ended", "stopped", "broke", "branch")  # fmt: skip
+          "integrity", "doubt", "separation", "ended", "stopped", "broke", "branch")  # fmt: skip
 
 
 class HfDataset:
@@ -62,7 +62,7 @@ class HfDataset:
 
     def _conversations(self, source: Source, shown: dict[str, Shown]) -> Iterator[dict[str, Any]]:
         for trajectory, told in source.conversations():
-            about = _about(trajectory)
+            about = _about(trajectory, source.config.require)
             shown[trajectory.chain] = Shown(
                 trajectory.task, trajectory.task_digest, trajectory.agent, trajectory.model, about["outcome"],
                 about["integrity"], about["doubt"] is not None,
@@ -82,9 +82,10 @@ def _columns() -> dict[str, Any]:
     return {"messages": JSON, "tools": JSON, **dict.fromkeys(_TEXTS, TEXT), **kinds}
 
 
-def _about(trajectory: Trajectory) -> dict[str, Any]:
+def _about(trajectory: Trajectory, require: Separation) -> dict[str, Any]:
     verdict, finished = outcome_verdict(trajectory), trajectory.finished
-    why = trust_of(trajectory).doubt
+    trust = trust_of(trajectory, require=require)
+    why = trust.doubt
     return {
         "run": trajectory.run,
         "chain": trajectory.chain,
@@ -100,6 +101,7 @@ def _about(trajectory: Trajectory) -> dict[str, Any]:
         "score": verdict.score if verdict is not None and why is None else None,
         "integrity": current_verdicts_of(trajectory).integrity,
         "doubt": why,
+        "separation": trust.separation,
         "ended": finished.ended if finished else None,
         "stopped": finished.stopped if finished else None,
         "broke": finished.broke if finished else None,

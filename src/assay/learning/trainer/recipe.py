@@ -13,7 +13,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.learning.credit.compose import CreditConfig
-from assay.records import Limits
+from assay.records import Limits, Separation
 
 from .options import Count, DpoOptions, Keep, ModelOptions, PolicyGradientOptions, SftOptions
 
@@ -57,6 +57,8 @@ class Rollout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Attempts under way at once."""
     keep: Keep = "all"
     """Which attempts give credit. `all` leaves it to the credit, which masks what was not judged."""
+    require: Separation = "unknown"
+    """Weakest grade of separation at which a pass is learned from (`separate` accepts `no-agent-code` too)."""
     limits: Limits = Limits(wall_s=120)
     """Of each attempt. One that is stopped by `wall_s` hung: it is dropped, with its reason."""
     most_lost_in_a_row: Count = 10
@@ -140,6 +142,8 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     keep: Keep = "all"
     """Which attempts are learned from. `dpo` takes pairs of a passed and a failed attempt, where a pass counts only if
     nothing speaks against it; `passed` counts it whatever else is known."""
+    require: Separation = "unknown"
+    """Weakest grade of separation at which a pass is learned from (`separate` accepts `no-agent-code` too)."""
     model: ModelOptions
     """Which model; its `path` must be named."""
     system: str | None = None

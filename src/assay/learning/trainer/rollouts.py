@@ -13,7 +13,7 @@ from assay.errors import AssayError
 from assay.gateway.tokens import RenderedBackend
 from assay.learning.reading import Reader, RowsConfig
 from assay.learning.rows import TrainingRow
-from assay.records import digest_bytes
+from assay.records import Separation, digest_bytes
 from assay.rollout.config import RunConfig
 from assay.rollout.progress import Tally
 from assay.rollout.runs import resume_run, start_run
@@ -21,6 +21,7 @@ from assay.settings import Settings
 from assay.statistics import TaskCount, count_by_task
 from assay.store import AttemptRow, RunStore, deciding, list_runs, standing
 from assay.tasks import LoadedTask, find_tasks
+from assay.verdicts import meets
 
 from .options import Keep
 from .policy import Policy
@@ -175,6 +176,11 @@ def kept(rows: Sequence[TrainingRow], keep: Keep) -> list[TrainingRow]:
     if keep == "card":
         return [row for row in rows if row.verified_pass]
     return [row for row in rows if row.outcome in ("pass", "fail")]
+
+
+def meets_requirement(row: TrainingRow, require: Separation) -> bool:
+    """Returns whether a row may be learned from: it is no pass, or a pass of at least the required grade."""
+    return row.outcome != "pass" or meets(row.separation, require)
 
 
 def tries_of(settings: Settings, run: str) -> list[TaskCount]:

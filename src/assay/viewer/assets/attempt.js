@@ -282,7 +282,7 @@
         metrics.wall_s === undefined ? null : format.seconds(metrics.wall_s),
         Assay.tokensWords(metrics),
         metrics.cost_usd === undefined || metrics.cost_usd === null ? null : format.money(metrics.cost_usd), this.ending(row)].filter(Boolean);
-      return [h("div", { class: "head" }, h("h1", null, Assay.line(`${row.task}@${row.number}`)), Assay.status(this.data.outcome, this.data.headline),
+      return [h("div", { class: "head" }, h("h1", null, Assay.line(`${row.task}@${row.number}`)), Assay.status(this.data.outcome, this.data.headline), Assay.separation(this.data.outcome, this.data.separation),
         h("div", { class: "facts" }, facts.map((words) => h("span", null, Assay.line(words))))),
       row.error ? h("div", { class: "note" }, Assay.text(row.error.slice(0, 2000))) : null,
       this.lines.left_out ? h("div", { class: "note" }, `The ${format.count(this.lines.left_out)} events after the first ${format.count(this.lines.events.length)} are not listed.`) : null];
@@ -304,6 +304,7 @@
         : h("span", { class: "quiet-text" }, Assay.line(each.id), " is not in the record")));
       return h("section", { class: "verdict panel", "data-status": given.status },
         h("header", null, h("h3", null, Assay.line(given.check)), Assay.status(given.status, given.status), h("span", { class: "quiet-text small" }, given.kind),
+          given.kind === "outcome" ? Assay.separation(given.status, given.separation) : null,
           given.score === null ? null : h("span", { class: "small" }, `score ${format.number(given.score)}`)),
         h("p", { class: "reason" }, Assay.line(given.reason)),
         given.marks.length ? h("p", { class: "marks" }, given.marks.map((mark) => h("span", { class: "chip" }, Assay.line(mark)))) : null,

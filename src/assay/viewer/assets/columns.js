@@ -8,7 +8,7 @@
      table.known(name)          whether any attempt has something there
      table.merge(view)           rows that are new or not what they were */
 Assay.columns = (view) => {
-  const FACETS = ["outcome", "integrity", "process", "safety", "again", "agent", "model", "how", "task"];
+  const FACETS = ["outcome", "separation", "integrity", "process", "safety", "again", "agent", "model", "how", "task"];
   const NONE = "–";
   const columns = view.columns;
   const names = view.names;

@@ -53,7 +53,7 @@
       const metrics = one.metrics;
       const facts = [one.agent, one.model, `${format.count(one.steps)} steps`, metrics.wall_s === null ? null : format.seconds(metrics.wall_s), Assay.tokensWords(metrics),
         metrics.cost_usd === null ? null : format.money(metrics.cost_usd), one.left_out ? `${format.count(one.left_out)} steps left out` : null].filter(Boolean);
-      return h("div", { class: "compare-card" }, h("h2", null, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, Assay.line(this.data.same_task ? this.called(at) : `${this.called(at)} ${one.task}`)), " ", Assay.status(one.outcome, one.headline)),
+      return h("div", { class: "compare-card" }, h("h2", null, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, Assay.line(this.data.same_task ? this.called(at) : `${this.called(at)} ${one.task}`)), " ", Assay.status(one.outcome, one.headline), Assay.separation(one.outcome, one.separation)),
         h("p", { class: "small quiet-text" }, Assay.line(facts.join(" · "))));
     }
 

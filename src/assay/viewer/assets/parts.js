@@ -14,6 +14,10 @@
   Assay.status = (kind, words) => h("span", { class: "status", "data-status": isKnown(kind) ? kind : "none" },
     Assay.line(words === undefined ? Assay.outcomeWord(kind) : words));
 
+  /* The grade of separation beside a pass; nothing beside any other outcome. */
+  Assay.separation = (outcome, grade) => (grade && (outcome === "pass" || outcome === "doubt")
+    ? h("span", { class: "tag", title: "How far the process that decided was kept from what the agent wrote" }, Assay.line(`separation ${grade}`)) : null);
+
   /* Counts by status as one bar; read out as words. */
   Assay.bar = (counts, { label = "" } = {}) => {
     const present = Object.entries(counts).filter(([, number]) => number > 0);

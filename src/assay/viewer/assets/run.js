@@ -85,6 +85,7 @@
 
   const COLUMNS = [
     { name: "outcome", title: "Outcome", cell: outcomeCell },
+    { name: "separation", title: "Separation", cell: separationCell },
     { name: "attempt", title: "Attempt", cell: nameCell },
     { name: "agent", title: "Agent", cell: textCell },
     { name: "model", title: "Model", cell: textCell },
@@ -163,6 +164,11 @@
     const status = Assay.status(kind, words);
     if (headline && headline !== words) status.title = headline;
     return status;
+  }
+
+  function separationCell(state, name, row) {
+    const kind = state.table.text("outcome", row);
+    return h("span", { class: "small" }, kind === "pass" || kind === "doubt" ? line(state.table.text(name, row) || "unknown") : "–");
   }
 
   function nameCell(state, _, row) {

@@ -61,9 +61,16 @@
       h("td", { class: "nowrap" }, one.created ? h("time", null, format.moment(one.created).slice(0, 16)) : "–"),
       h("td", { class: "number" }, count === null ? "–" : format.count(count)),
       h("td", { class: "bar-cell" }, one.error ? h("span", { class: "bad" }, one.error)
-        : count ? Assay.bar(ordered(one.counts || {}), { label: "Outcomes" }) : null),
+        : count ? Assay.bar(ordered(one.counts || {}), { label: "Outcomes" }) : null,
+      grades(one.separations)),
       h("td", { class: "number" }, one.tasks ? format.count(one.tasks) : "–"),
       h("td", { class: "small quiet-text names" }, line([...(one.agents || []), ...(one.models || [])].join(", "))));
+  }
+
+  /* Trusted passes by grade of separation. */
+  function grades(counts) {
+    const words = Object.entries(counts || {}).map(([grade, number]) => `${format.count(number)} ${grade}`).join(", ");
+    return words ? h("div", { class: "small quiet-text" }, `passes by separation: ${words}`) : null;
   }
 
   function ordered(counts) {

@@ -1,0 +1,90 @@
+"""Summary rows that do not say what their chains say are named, and the chains' own account is what is shown."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from assay.store import RunStore, check_rows, seal
+from assay.store.row_check import CheckedRows
+
+Fill = Callable[..., None]
+pytestmark = pytest.mark.quick
+
+
+def checked(root: Path) -> CheckedRows:
+    with RunStore.open(root, "r") as store:
+        found = check_rows(store)
+        if not found.differing:
+            assert found.rows == store.attempts()
+        return found
+
+
+def forge(root: Path, **fields: object) -> None:
+    """Rewrites one summary row, as anybody may who can write the file."""
+    path = next((root / "runs" / "r").glob("run.sqlite"))
+    with sqlite3.connect(path) as connection:
+        (raw,) = connection.execute("SELECT row FROM attempts WHERE chain = 't.a.1.0'").fetchone()
+        row = json.dumps({**json.loads(raw), **fields}).encode()
+        connection.execute("UPDATE attempts SET row = ? WHERE chain = 't.a.1.0'", (row,))
+
+
+@pytest.mark.parametrize("sealing", [False, True])
+def test_honest_rows_agree(tmp_path: Path, fill: Fill, sealing: bool) -> None:
+    fill()
+    if sealing:
+        seal(tmp_path, "r")
+    assert checked(tmp_path).differing == {}
+    assert checked(tmp_path).warning() is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("outcome", "fail"), ("score", 0.5), ("integrity", "pass"), ("steps", 7), ("head", "blake3:0"), ("agent", "b"),
+     ("broke", "environment"), ("metrics", {}), ("task", "easy"), ("retried", True)],
+)  # fmt: skip
+def test_a_forged_field_is_named_and_not_shown(tmp_path: Path, fill: Fill, field: str, value: object) -> None:
+    fill()
+    honest = checked(tmp_path).rows
+    forge(tmp_path, **{field: value})
+    found = checked(tmp_path)
+    assert found.differing == {"t.a.1.0": (field,)}
+    assert found.rows == honest
+    assert "(t.a.1.0: " in (found.warning() or "")
+
+
+def test_rows_without_chains_and_chains_without_rows_are_named(tmp_path: Path, fill: Fill) -> None:
+    fill()
+    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+        connection.execute("UPDATE attempts SET chain = 'invented' WHERE chain = 't.a.1.0'")
+    found = checked(tmp_path)
+    assert found.differing == {"invented": ("missing events",), "t.a.1.0": ("missing row",)}
+    assert "invented" not in {row.chain for row in found.rows}
+
+
+def test_a_verdict_that_was_rewritten_with_its_row_is_named(tmp_path: Path, fill: Fill) -> None:
+    fill()
+    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+        change = "UPDATE events SET body = replace(CAST(body AS TEXT), 'pass', 'fail') WHERE type = 'verdict'"
+        connection.execute(change + " AND chain = 't.a.1.0'")
+    forge(tmp_path, outcome="fail")
+    assert checked(tmp_path).differing == {"t.a.1.0": ("events",)}
+
+
+def test_a_forged_row_of_a_sealed_run_is_named(tmp_path: Path, fill: Fill) -> None:
+    fill()
+    seal(tmp_path, "r")
+    (path,) = (tmp_path / "runs" / "r").rglob("trajectories.parquet")
+    table = pq.read_table(path)
+    rows = [json.dumps({**json.loads(raw), "outcome": "fail"}).encode() for raw in table["row"].to_pylist()]
+    at = table.schema.get_field_index("row")
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(rows, table.schema.field(at).type)), path)
+    found = checked(tmp_path)
+    assert {fields for fields in found.differing.values()} == {("outcome",)}
+    assert {row.outcome for row in found.rows if row.finished} == {"pass"}

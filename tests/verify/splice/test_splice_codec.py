@@ -1,0 +1,190 @@
+"""The language of judge and worker, without sandboxes: what goes over comes back, and nothing else does."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import fractions
+import json
+import math
+import os
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import assay.verify
+
+PROGRAMS = Path(assay.verify.__file__).parent / "payload"
+NAMES = ("splice_codec", "splice_decoder", "splice_client", "splice_worker")
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=5)
+    | st.binary(max_size=4)
+    | st.complex_numbers()
+    | st.just(1 << 200)
+)
+KEYS = st.none() | st.integers() | st.text(max_size=3) | st.tuples(st.integers(), st.text(max_size=2))
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(KEYS, inner, max_size=3)
+        | st.sets(KEYS, max_size=3)
+        | st.frozensets(KEYS, max_size=3)
+        | st.lists(inner, max_size=3).map(collections.deque)
+        | st.fractions()
+        | st.builds(range, st.integers(-9, 9), st.integers(-9, 9))
+    ),
+    max_leaves=20,
+)
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Any]:
+    sys.path.insert(0, str(PROGRAMS))
+    try:
+        yield types.SimpleNamespace(**{name: __import__(name) for name in NAMES})
+    finally:
+        sys.path.remove(str(PROGRAMS))
+
+
+def there_and_back(programs: Any, value: Any) -> Any:
+    """A value from the judge to a worker; an equal one, made there, back to the judge."""
+    judge = programs.splice_codec.Heap("shop")
+    root = judge.value(value)
+    message = json.loads(json.dumps([root, judge.take_entries()]))
+    first = programs.splice_worker.Call(programs.splice_worker.Worker("shop", -1, -1))
+    first.add_entries(message[1])
+    made = first.value(message[0])
+    second = programs.splice_codec.Heap("shop")
+    answer = [second.value(made)]
+    answer = json.loads(json.dumps([*answer, second.take_entries()]))
+    heap = programs.splice_codec.Heap("shop")
+    decoder = programs.splice_decoder.Decoder(heap, {}, "shop")
+    decoder.add_entries(answer[1])
+    return decoder.value(answer[0])
+
+
+@settings(deadline=None, max_examples=150)
+@given(value=VALUES)
+def test_values_come_back_with_their_exact_types(programs: Any, value: Any) -> None:
+    back = there_and_back(programs, value)
+    assert type(back) is type(value)
+    assert repr(back) == repr(value) or back == value
+
+
+def test_sharing_and_cycles_survive(programs: Any) -> None:
+    shared: list[Any] = [1]
+    value = {"a": shared, "b": (shared, fractions.Fraction(1, 3))}
+    shared.append(value)
+    back = there_and_back(programs, value)
+    assert back["a"] is back["b"][0]
+    assert back["a"][1] is back
+
+
+def test_depth_needs_no_recursion(programs: Any) -> None:
+    value: list[Any] = []
+    for _ in range(50_000):
+        value = [value]
+    back = there_and_back(programs, value)
+    for _ in range(50_000):
+        (back,) = back
+    assert back == []
+
+
+def test_zero_keeps_its_sign(programs: Any) -> None:
+    assert math.copysign(1, there_and_back(programs, -0.0)) == -1
+
+
+HOSTILE: list[tuple[Any, list[Any]]] = [
+    ([0], [["t", [0]]]),
+    ([0], [["t", [1]], ["t", [0]]]),
+    ([0], [["s", [1]], ["l"]]),
+    ([0], [["d", 1, 2, 1, 3]]),
+    ([0], [["d", 1]]),
+    ([0], [["s", 1, 1]]),
+    ([0], [["f", 1, 1.0]]),
+    ([0], [["fr", 1, 0]]),
+    ([0], [["dd", [1]], ["B", "object"]]),
+    ([0], [["q", -1]]),
+    ([0], [["o", ["shop", "Basket"], {}]]),
+    ([0], [["o", ["collections", "UserDict"], {}]]),
+    ([0], [["C", "shop", "Basket"]]),
+    ([0], [["B", "type"]]),
+    ([0], [["k"]]),
+    ([0], [["m", 1, "x"]]),
+    ([0], [["x", "y"]]),
+    ([0], [["ra", []]]),
+    ([0], [[]]),
+    ([0], ["l"]),
+    ([5], []),
+    ([-1], []),
+    ([True], []),
+    ([0.0], [["l"]]),
+    ({"i": "0x" + "f" * 30_000}, []),
+    ({"i": "x"}, []),
+    ({"b": "zz"}, []),
+    ({"c": ["1", 2]}, []),
+    ({"range": [1, 2, 0]}, []),
+    ({"e": "exit"}, []),
+    ({"a": 1, "b": 2}, []),
+]
+
+
+@pytest.mark.parametrize(("root", "entries"), HOSTILE, ids=lambda part: str(part)[:40])
+def test_a_hostile_reply_is_refused(programs: Any, root: Any, entries: list[Any]) -> None:
+    heap = programs.splice_codec.Heap("shop")
+    decoder = programs.splice_decoder.Decoder(heap, {}, "shop")
+    with pytest.raises(programs.splice_decoder.RefusedReply):
+        read(decoder, root, entries)
+
+
+def read(decoder: Any, root: Any, entries: list[Any]) -> Any:
+    decoder.add_entries(entries)
+    return decoder.value(root)
+
+
+KINDS = st.sampled_from(["l", "t", "d", "s", "f", "o", "dd", "q", "C", "it"])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    entries=st.lists(st.lists(KINDS | st.integers() | st.just([0]) | st.just([1]))),
+    root=st.just([0]) | st.integers() | st.dictionaries(st.sampled_from("ibce"), st.text(), max_size=2),
+)
+def test_random_replies_are_values_or_refused(programs: Any, entries: list[Any], root: Any) -> None:
+    decoder = programs.splice_decoder.Decoder(programs.splice_codec.Heap("shop"), {}, "shop")
+    with contextlib.suppress(programs.splice_decoder.RefusedReply):
+        read(decoder, root, entries)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\2[]",
+        b"\0\0\0\1{",
+        b"\0\0\0\3\xff\xff\xff",
+        b"\0\0\x23\x28" + b"9" * 9000,
+    ],
+    ids=range(7),
+)
+def test_bytes_that_are_no_frame_are_a_broken_channel(programs: Any, data: bytes) -> None:
+    reads, writes = os.pipe()
+    os.write(writes, data)
+    os.close(writes)
+    with pytest.raises(programs.splice_codec.ChannelError):
+        programs.splice_codec.read_frame(reads)
+    os.close(reads)
