@@ -6,6 +6,7 @@ Exit code 0 where the bar is met, 1 where it is not, 130 after Ctrl-C; the same 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +21,8 @@ from .workers import frame_scripts, lie_scripts, lying_edits, right_answer_by_ha
 def main(argv: list[str] | None = None) -> int:
     """Reads the command line, runs the campaign, prints the summary; returns the exit code."""
     options = _parse(argv)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="assay-adversary-tasks-") as folder:
         folders = write_base_tasks(Path(folder))
         scripts = [script for script in _scripts(options) if options.only is None or options.only in script.name]

@@ -191,7 +191,7 @@ async def _beside(cited: Cited, workspace: Workspace, facts: ScriptFacts) -> Sep
 async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
     """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
     base = given.separate or given.spec if parameters.mode == "separate" else given.spec
-    if not tools_in(base):
+    if parameters.programs and not tools_in(base):
         message = "judged programs need the tool layer in the script's sandbox: run `assay setup`"
         raise TaskError(message)
     spec = own_network(verifier_spec(base, mounts, parameters.env), parameters)
