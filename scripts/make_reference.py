@@ -235,6 +235,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "attempts": "list of AttemptRow",
             "headlines": "by chain: the outcome in words, with what speaks against it",
             "outcome_classes": "by chain: `pass`, `doubt`, `fail`, `unknown`, `error` or `open`",
+            "differing": "by chain: the fields in which its summary row does not say what the chain says",
             "standing": "by chain: CurrentVerdicts",
         },
         (AttemptRow, CurrentVerdicts),

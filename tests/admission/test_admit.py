@@ -99,8 +99,9 @@ def test_the_report_is_written_for_people_and_programs(done: Done) -> None:
     assert msgspec.convert(done.told["report"], SetReport).run == "first"
     assert json.loads((done.folder / "out" / "report.json").read_text()) == done.told["report"]
     text = (done.folder / "out" / "report.md").read_text()
-    assert "| admission/careless | **no** |" in text
+    assert "| admission/careless | **not admitted** |" in text
     assert "null-passed `null.empty` (default)" in text
+    assert text.count("Not tested:") == 1
 
 
 def test_what_was_found_can_be_asked_in_sql(done: Done) -> None:

@@ -10,7 +10,7 @@ import pytest
 from assay.admission.config import AdmitConfig
 from assay.admission.findings import Finding
 from assay.admission.observed import Observed
-from assay.admission.probes import Group, Untried
+from assay.admission.probes import LEFT_OUT, Group, Untried
 from assay.admission.report import SetReport, markdown, summarise_set, write_report
 from assay.admission.rewrites import Rewrite
 from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants
@@ -86,3 +86,22 @@ def test_severities_are_ordered_by_gravity() -> None:
     tried = Tried("t", "blake3:00", ("default",), True, (), (), more=tuple(given))
     found = [f.severity for f in judge_task(tried).findings]
     assert found == ["hole", "broken", "broken", "weak", "note"]
+
+
+def test_a_task_that_accepts_a_wrong_solution_is_never_called_admitted() -> None:
+    rewrite = Rewrite("mutant.001", "sensitivity", {}, "-a\n+b\n", "boundary")
+    survivor = judge_mutants([MutantRow(rewrite, "pass", "a4", Comparison("changed", "calls", "f(1) gives 2", 7))])
+    tried = Tried("t", "blake3:00", ("default",), True, (paid("oracle.1", "completeness"),), (), survivor)
+    report = summarise_set("admit-1", AdmitConfig(tasks=("t",)), [judge_task(tried)])
+    assert report.tasks[0].conclusion == "weak, accepts 1 wrong solution"
+    assert (report.summary.admitted, report.summary.accept_wrong) == (0, 1)
+    assert "default: admitted" not in markdown(report)
+    assert "| admitted |" not in markdown(report)
+
+
+def test_what_was_not_tested_is_one_line_with_the_number_of_tasks() -> None:
+    ran = paid("oracle.1", "completeness")
+    untried = (Untried("oracle.clock", "completeness", "not installed"), Untried("cheat.os-exit", "cheat", LEFT_OUT))
+    tasks = [judge_task(Tried(name, "blake3:00", ("default",), True, (ran,), untried)) for name in ("a", "b")]
+    summary = summarise_set("admit-1", AdmitConfig(tasks=("t",)), tasks).summary
+    assert summary.not_tested == f"clock (2 of 2 tasks: not installed); 1 probes (2 of 2 tasks: {LEFT_OUT})"

@@ -133,3 +133,22 @@ def test_a_task_that_all_pass_is_too_easy_and_one_that_nobody_passes_impossible(
     assert [f.kind for f in difficulty_findings("t", [rate(40, 40)])] == ["too-easy"]
     assert [f.kind for f in difficulty_findings("t", [rate(0, 12), rate(0, 20, "b")])] == ["impossible"]
     assert difficulty_findings("t", [rate(3, 12)]) == difficulty_findings("t", [rate(4, 4)]) == []
+
+
+def test_a_finding_names_what_the_verifier_printed_last() -> None:
+    failed = seen("oracle.1", "completeness", "fail", reason="reward 0", output="AssertionError: 41 != 42")
+    (found,) = judged(failed).findings
+    assert "reward 0; the verifier's last line: AssertionError: 41 != 42" in found.text
+
+
+def test_the_weakest_separation_of_the_passing_solution_is_reported() -> None:
+    again = seen("oracle.2", "completeness", "pass", separation="separate")
+    first = seen("oracle.1", "completeness", "pass", separation="same-user")
+    failed = seen("oracle.3", "completeness", "fail", separation="same-process")
+    assert judged(first, again, failed).separation == "same-user"
+
+
+def test_attempts_that_broke_are_told_by_their_cause() -> None:
+    broke = [seen(f"cheat.{n}", "cheat", None, broke="environment", error=n) for n in ("gone", "full")]
+    texts = [found.text for found in judged(ORACLE, *broke).findings]
+    assert ["environment: gone" in texts[0], "environment: full" in texts[1]] == [True, True]

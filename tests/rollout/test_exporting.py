@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.errors import UserError
@@ -37,9 +38,9 @@ def store(tmp_path: Path) -> Path:
     return root
 
 
-def exported(store: Path, to: str, out: Path, *attempts: str) -> tuple[ExportReport, dict[str, Any]]:
+def exported(store: Path, to: str, out: Path, *attempts: str, **how: Any) -> tuple[ExportReport, dict[str, Any]]:
     settings = Settings(cache=store / "cache", store=store)
-    report = export_run("r", ExportConfig(to, str(out), attempts), settings)
+    report = export_run("r", ExportConfig(to, str(out), attempts, **how), settings)
     return report, json.loads(sidecar_of(out).read_bytes())
 
 
@@ -54,6 +55,22 @@ def test_the_last_try_of_each_attempt_is_written_and_losses_are_listed(store: Pa
         ("a", "pass", None), ("b", "pass", None)
     ]  # fmt: skip
     assert report.unaudited == 2
+
+
+def test_pass_below_the_required_separation_is_left_out_with_the_reason(store: Path, tmp_path: Path) -> None:
+    with RunStore.open(store, "r", write=True) as made:
+        graded = VerdictGiven(msgspec.structs.replace(PASS.verdict, separation="separate"))
+        made.append("c.0", [start("c", 2), step(), graded, AttemptEnded("done")])
+    out = tmp_path / "rows.jsonl"
+    config = ExportConfig("chat", str(out), require="separate")
+    report = export_run("r", config, Settings(cache=store / "cache", store=store))
+    assert report.written == len(out.read_text().splitlines()) == 1
+    sidecar = json.loads(sidecar_of(out).read_bytes())
+    assert [(one["attempt"], one["outcome_class"]) for one in sidecar["attempts"]] == [
+        ("a", "doubt"), ("b", "doubt"), ("c", "pass")
+    ]  # fmt: skip
+    said = [loss["why"] for loss in sidecar["losses"] if loss["attempt"] == "b" and loss["field"] == "trajectory"]
+    assert said == ["left out: it passed, and its separation is unknown, and separate is required"]
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -71,7 +88,7 @@ def test_a_pass_that_something_speaks_against_is_marked(
     if sealed:
         seal(store, "r")
     annotate(store, "r", "b.0", [VerdictGiven(finding)])
-    report, sidecar = exported(store, "chat", tmp_path / "rows.jsonl")
+    report, sidecar = exported(store, "chat", tmp_path / "rows.jsonl", failed_integrity=True)
     plain, doubted = (json.loads(line)["metadata"] for line in (tmp_path / "rows.jsonl").read_text().splitlines())
     assert report.doubted == ("b",)
     assert plain["outcome"] == doubted["claimed_outcome"] == "pass"
@@ -81,10 +98,18 @@ def test_a_pass_that_something_speaks_against_is_marked(
 
 def test_atif_says_in_its_notes_what_speaks_against_a_trajectory(store: Path, tmp_path: Path) -> None:
     annotate(store, "r", "b.0", [VerdictGiven(Verdict("audit", "integrity", "fail", None, "it read the tests"))])
-    exported(store, "atif", tmp_path / "out")
+    exported(store, "atif", tmp_path / "out", failed_integrity=True)
     notes = {p.stem: json.loads(p.read_bytes()).get("notes") for p in (tmp_path / "out").iterdir()}
     assert notes["a"] is None
     assert "its integrity is fail" in notes["b"]
+
+
+def test_failed_integrity_is_left_out_unless_it_is_asked_for(store: Path, tmp_path: Path) -> None:
+    annotate(store, "r", "b.0", [VerdictGiven(Verdict("audit", "integrity", "fail", None, "it read the tests"))])
+    report, sidecar = exported(store, "atif", tmp_path / "out")
+    assert [p.stem for p in (tmp_path / "out").iterdir()] == ["a"]
+    assert report.written == 1
+    assert "its integrity is fail" in next(loss["why"] for loss in sidecar["losses"] if loss["attempt"] == "b")
 
 
 @pytest.mark.parametrize("to", ["atif", "harbor"])

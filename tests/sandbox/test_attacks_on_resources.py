@@ -7,8 +7,12 @@ import os
 import resource
 import time
 
+import pytest
+
 from assay.environments.interface import ResourceLimits, Workspace, WorkspaceSpec
+from assay.environments.workspace import _bounds
 from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.errors import StateLimitError
 
 SMALL = ResourceLimits(memory_mib=128, processes=48, disk_mib=32, tmp_mib=16, file_mib=24, output_mib=4, open_files=64)
 EAT = "a = []\nwhile True: a.append(bytearray(b'x') * 5_000_000)"
@@ -198,3 +202,28 @@ async def test_deep_folders_do_not_break_the_state(box: Workspace) -> None:
     changes = await box.diff()
     assert 100 < len(changes) <= 3000
     assert (await box.snapshot()).digest == await box.digest()
+
+
+HOSTILE_TREES = {
+    "many files": "import os\nfor n in range(120000): os.mknod('/workspace/%d' % n)",
+    "long names in deep folders": (
+        "import os\nos.chdir('/workspace')\nfor _ in range(14): os.mkdir('d' * 250); os.chdir('d' * 250)\n"
+        "for n in range(20000): os.mknod('%0250d' % n)"
+    ),
+}
+
+
+@pytest.mark.parametrize("tree", HOSTILE_TREES.values(), ids=HOSTILE_TREES)
+async def test_a_hostile_tree_is_refused_in_bounded_time_and_memory(
+    backend: NamespacesBackend, tree: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_bounds, "MOST_CHANGES", 100_000)
+    box = await backend.open(WorkspaceSpec())
+    made = await box.exec(["python3", "-c", tree], timeout_s=120)
+    assert made.exit_code == 0, made.stderr
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(StateLimitError):
+        await box.snapshot()
+    assert time.process_time() - started < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1024
+    await box.close()

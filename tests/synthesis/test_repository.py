@@ -13,6 +13,7 @@ from assay.environments.interface import Backend
 from assay.errors import UserError
 from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
 from assay.tasks import load_task
+from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan, load_plan
 
 pytestmark = pytest.mark.slow
 TWO = """from shapes import area, perimeter
@@ -40,7 +41,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 async def make(source: Path, out: Path, backend: Backend, cache: Path, **more: object) -> SynthesisReport:
-    config = SynthesisConfig(source=str(source), out=str(out), **{"count": 4, **more})
+    config = SynthesisConfig(source=str(source), out=str(out), **{"count": 4, "separation": "off", **more})
     return await synthesise(config, backend=backend, cache=cache)
 
 
@@ -89,7 +90,7 @@ async def test_stopped_run_goes_on_from_its_journal(sdist: Path, tmp_path: Path,
         if what == "judging candidates":
             raise KeyboardInterrupt
 
-    config = SynthesisConfig(source=str(sdist), out=str(tmp_path / "out"), count=2)
+    config = SynthesisConfig(source=str(sdist), out=str(tmp_path / "out"), count=2, separation="off")
     with pytest.raises(KeyboardInterrupt):
         await synthesise(config, backend=backend, cache=mine, progress=stop)
     (journal,) = mine.rglob("journal.jsonl")
@@ -188,3 +189,19 @@ async def test_package_that_its_requirements_bring_is_masked(
     parameters = load_task(tmp_path / "out" / report.tasks[0].id).task.environment.parameters
     assert parameters["masked_packages"] == ["six"]
     assert "/usr/lib/python3/dist-packages/shapes" in parameters["masks"]
+
+
+async def test_a_kept_task_says_how_it_is_judged_apart(
+    sdist: Path, tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    kinds = {"kinds": ("operator",), "count": 1, "candidates": 4, "separation_mutants": 2}
+    report = await make(sdist, tmp_path / "out", backend, cache, separation="required", **kinds)
+    (entry,) = report.tasks
+    plan = load_plan(tmp_path / "out" / entry.id)
+    assert plan is not None
+    carried = {test.id for test in plan.of_method("splice")}
+    loaded = load_task(tmp_path / "out" / entry.id).task
+    assert set(loaded.checks[0].parameters["expected"]) <= carried
+    assert entry.separation["splice"] == len(carried)
+    (tmp_path / "out" / entry.id / PLAN_PATH).write_bytes(encode_plan(SeparationPlan("shapes")))
+    assert load_task(tmp_path / "out" / entry.id).task.digest != entry.digest

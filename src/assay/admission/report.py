@@ -139,7 +139,7 @@ def _not_tested(reports: Sequence[TaskReport]) -> str:
 
 def summary_line(summary: Summary) -> str:
     """Returns how many tasks are admitted, in a sentence."""
-    more = f"; {summary.accept_wrong} more accept solutions that are shown to be wrong" if summary.accept_wrong else ""
+    more = f"; {summary.accept_wrong} more: weak, accepting wrong solutions" if summary.accept_wrong else ""
     return f"{summary.admitted} of {summary.tasks} tasks are admitted{more}"
 
 
@@ -291,7 +291,7 @@ def _share(value: float | None, interval: Interval | None) -> str:
 
 def _median_share(summary: Summary, interval: Interval | None, *, worst: bool = False) -> str:
     if interval is None:
-        return f"not given: {summary.sensitivity_tasks} tasks are too few for an interval"
+        return f"not given: too few tasks for an interval ({summary.sensitivity_tasks})"
     value = summary.sensitivity_worst if worst else summary.sensitivity_best
     return f"{_share(value, interval)}, median of {summary.sensitivity_tasks} tasks"
 

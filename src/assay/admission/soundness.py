@@ -103,7 +103,9 @@ def conclude(*, admitted: bool, accepted_wrongly: int) -> str:
     """Returns the result of an admission in words."""
     if not admitted:
         return "not admitted"
-    return f"weak, accepts {accepted_wrongly} wrong solutions" if accepted_wrongly else "admitted"
+    if not accepted_wrongly:
+        return "admitted"
+    return f"weak, accepts {accepted_wrongly} wrong solution{'s' if accepted_wrongly > 1 else ''}"
 
 
 class TaskReport(msgspec.Struct, frozen=True):

@@ -19,6 +19,8 @@ __all__ = ["demo"]
 
 FILE_CALLS = 60_000
 """Function calls of a test file at the most: the demo runs its tests some thousand times in all."""
+SEPARATION_MUTANTS = 8
+"""Mutants that each plan of judging apart is proven on: fewer than `assay synth` takes, for the time of the demo."""
 BUDGET = 24
 """Evaluations that each attempt of the repair policy has."""
 
@@ -98,6 +100,7 @@ async def _make(given: _Demo) -> SynthesisReport:
         concurrency=given.concurrency,
         kinds=("operator", "combination", "feature"),
         file_calls=FILE_CALLS,
+        separation_mutants=SEPARATION_MUTANTS,
     )
     return await make_tasks(config)
 

@@ -57,4 +57,6 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
         console().print(report.table)
         if report.separation:
             counted = ", ".join(f"{count} {method}" for method, count in report.separation.items())
-            console().print(f"failing tests of the {len(report.tasks)} tasks, by the method that judges them: {counted}")
+            console().print(
+                f"failing tests of the {len(report.tasks)} tasks, by the method that judges them: {counted}"
+            )

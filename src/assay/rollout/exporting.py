@@ -25,6 +25,9 @@ from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
 __all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "stands_of", "whole"]
 
 
+FAILED_INTEGRITY = "left out: its integrity is fail (--failed-integrity writes such attempts too)"
+
+
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to export, and as what."""
 
@@ -36,6 +39,8 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Only these attempts, by id or the beginning of one; default: all."""
     require: Separation = "unknown"
     """Weakest grade of separation at which a pass is exported; passes below it are left out and listed."""
+    failed_integrity: bool = False
+    """Also write attempts whose integrity failed; else they are left out, whatever their outcome."""
 
 
 class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -112,7 +117,7 @@ def export_run(
         format.name,
         str(out),
         str(sidecar_of(out)),
-        len(exporting.stands),
+        exporting.written,
         dict(losses.counts),
         tuple(stands.attempt for stands in passes if stands.doubt is not None),
         sum(stands.integrity is None for stands in passes),
@@ -138,8 +143,10 @@ class _Export:
         self._store = store
         self._progress = progress
         self.stands: list[Stands] = []
+        self.written = 0
         self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
         self._require = config.require
+        self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
         if not self._rows:
             message = f"run {store.run!r} has no attempt" + (f" {' or '.join(wanted)}" if wanted else "")
@@ -157,6 +164,10 @@ class _Export:
             if stands.outcome == "pass" and not meets(stands.separation, self._require):
                 lost(Loss(row.attempt, "trajectory", f"left out: it passed, and {stands.doubt}"))
                 continue
+            if stands.integrity == "fail" and not self._failed_integrity:
+                lost(Loss(row.attempt, "trajectory", FAILED_INTEGRITY))
+                continue
+            self.written += 1
             if self._progress is not None:
                 self._progress(len(self.stands))
             yield trajectory

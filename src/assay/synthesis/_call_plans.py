@@ -1,109 +1,141 @@
-"""Plans judging by calls on fresh inputs for tests that splicing does not carry.
+"""Finds which deciding tests of a candidate calls on fresh inputs can judge, where splicing does not carry them.
 
-The tests' calls are recorded with the reference in place, and their power is measured by `verify.calls` on an image of
-the unrepaired tree and on mutants that the tests fail.
+The tests' public calls are recorded on the reference; the plan is kept where a draw of fresh inputs fails the
+unrepaired state and mutants that the tests fail.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from assay.code.batches import Job
-from assay.code.function_changes import FunctionChanges
-from assay.environments.interface import WorkspaceSpec
-from assay.errors import EnvironmentFailure, TaskError
+from assay.environments.interface import Snapshot
 from assay.verify.calls import (
     CallPlan,
-    CallRefusal,
     PowerQuestion,
     RecordRequest,
+    ReferenceFix,
     measure_power,
     programs_of,
     record_calls,
 )
+from assay.verify.separation_plan import SeparationPlan
 
+from ._entry_trace import changes_of
+from ._gates import all_pass
 from ._laboratory import WORKSPACE, Laboratory
+from ._separation import Deciding
 from ._splice_proof import mutants_of
-from ._task_folder import spans_to_fix
 from ._tree import SourceTree
 
-__all__ = ["CallQuestion", "plan_calls"]
+__all__ = ["plan_calls"]
 
-
-class CallQuestion(msgspec.Struct, frozen=True):
-    """The tests of one candidate; files are named as in the tree."""
-
-    id: str
-    right: Mapping[str, str]
-    broken: Mapping[str, str]
-    base: Mapping[str, str | None]
-    changes: Mapping[str, FunctionChanges]
-    cases: tuple[str, ...]
-    cpu_s: float
+APPROXIMATE = re.compile(r"\bapprox\b|almost|\ballclose\b|\bisclose\b")
+TOLERANCE = 1e-6
+"""That of `pytest.approx`, where the tests compare approximately."""
 
 
 async def plan_calls(
-    laboratory: Laboratory, tree: SourceTree, question: CallQuestion, mutants: int
-) -> CallPlan | CallRefusal:
-    """Returns the plan by which some tests are judged by calls, or why there is none."""
-    texts = {**question.base, **question.broken}
-    present = {path: text for path, text in texts.items() if text is not None}
-    if len(present) < len(texts):
-        return CallRefusal("the reference's tree lacks files of the newest one")
-    failed = await _failed_mutants(laboratory, question, mutants)
-    async with laboratory.image_of(present) as image:
-        spec = msgspec.structs.replace(laboratory.spec, image=image)
-        try:
-            draft = await _record(laboratory, tree, spec, question)
-            asked = PowerQuestion(draft, spans_to_fix(question.right, question.broken), failed)
-            return await measure_power(laboratory.backend, spec, asked, seed=question.id.encode())
-        except (TaskError, EnvironmentFailure):
-            return CallRefusal("the tests' calls cannot be recorded")
+    laboratory: Laboratory, tree: SourceTree, one: Deciding, plan: SeparationPlan, mutants: int
+) -> SeparationPlan:
+    """Returns the separation plan with the tests that calls carry, of those that are left in process.
+
+    Args:
+        laboratory: Where everything runs.
+        tree: The unbroken tree.
+        one: The candidate's deciding tests.
+        plan: The plan so far.
+        mutants: How many mutants of the reference a draw is measured on.
+    """
+    left = tuple(test.id for test in plan.tests if test.method == "in-process")
+    changes = changes_of(one.right, one.broken)
+    if not left or not changes:
+        return plan
+    draft = await _draft(laboratory, tree, one, left)
+    if not draft.programs:
+        return plan
+    failing = await _failing_mutants(laboratory, one, mutants_of(one.right, changes, one.id, mutants), left)
+    fixes = tuple(ReferenceFix(path, 0, text, one.right[path]) for path, text in sorted(one.broken.items()))
+    state = await _unrepaired(laboratory, one)
+    try:
+        question = PowerQuestion(draft, fixes, tuple(_placed(texts) for texts in failing), state)
+        made = await measure_power(laboratory.backend, laboratory.spec, question, seed=one.id.encode())
+    finally:
+        await laboratory.backend.release(state)
+    return _with_calls(plan, made) if isinstance(made, CallPlan) else plan
 
 
-async def _failed_mutants(
-    laboratory: Laboratory, question: CallQuestion, mutants: int
-) -> tuple[Mapping[str, bytes], ...]:
-    """Returns mutants of the reference that the tests fail."""
-    drawn = mutants_of(question.right, question.changes, question.id, mutants)
-    jobs = [
-        Job(f"{question.id} {number}", question.cases, write={**question.base, **mutant}, cpu_s=question.cpu_s)
-        for number, mutant in enumerate(drawn)
-    ]
-    done = await laboratory.run(jobs, repetition=0, warm=True)
-    return tuple(
-        {f"{WORKSPACE}/{path}": text.encode() for path, text in mutant.items()}
-        for mutant, job in zip(drawn, jobs, strict=True)
-        if any(result.outcome in ("failed", "error") for result in done[job.id].tests.values())
+def _with_calls(plan: SeparationPlan, calls: CallPlan) -> SeparationPlan:
+    carried = {test.id for test in plan.tests if test.method == "in-process"} & set(calls.tests)
+    if not carried:
+        return plan
+    tests = tuple(
+        msgspec.structs.replace(test, method="calls", reasons=()) if test.id in carried else test for test in plan.tests
     )
+    return msgspec.structs.replace(plan, tests=tests, calls=(msgspec.to_builtins(calls),))
 
 
-async def _record(laboratory: Laboratory, tree: SourceTree, spec: WorkspaceSpec, question: CallQuestion) -> CallPlan:
-    tests: dict[str, tuple[str, ...]] = {}
-    for case in question.cases:
-        path = f"{WORKSPACE}/{case.partition('::')[0]}"
-        tests[path] = (*tests.get(path, ()), f"{WORKSPACE}/{case}")
+async def _draft(laboratory: Laboratory, tree: SourceTree, one: Deciding, cases: Sequence[str]) -> CallPlan:
+    """Records the tests on the reference; the state of the laboratory is the unbroken tree."""
     roots = tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in tree.roots)
+    tests: dict[str, list[str]] = {}
+    for case in cases:
+        tests.setdefault(f"{WORKSPACE}/{case.partition('::')[0]}", []).append(f"{WORKSPACE}/{case}")
+    changes = changes_of(one.right, one.broken) or {}
     request = RecordRequest(
-        tests=tests,
+        tests={path: tuple(names) for path, names in tests.items()},
         targets={
-            f"{WORKSPACE}/{path}": tuple(one.name for one in changes.functions)
-            for path, changes in question.changes.items()
+            f"{WORKSPACE}/{path}": tuple(function.name.partition("#")[0] for function in changed.functions)
+            for path, changed in changes.items()
         },
-        packages=tuple(f"{name}." for name in tree.import_names),
+        packages=tuple(f"{name.partition('.')[0]}." for name in tree.import_names),
         imports=tree.import_names,
         paths=roots,
         root=WORKSPACE,
     )
-    right = {f"{WORKSPACE}/{path}": text.encode() for path, text in question.right.items()}
-    recordings = await record_calls(laboratory.backend, spec, right, request)
-    programs = tuple(one for one in programs_of(recordings) if _is_asked(one.test, question.cases))
-    raised = {one.of for recording in recordings for one in recording.operations if one.result == "raised"}
-    recorded = tuple(sorted({one.test for one in programs}))
-    return CallPlan(programs, tree.import_names, roots, 0, exceptions=tuple(sorted(raised)), tests=recorded)
+    texts = _placed({path: text for path, text in {**one.base, **one.right}.items() if text is not None})
+    recordings = await record_calls(laboratory.backend, laboratory.spec, texts, request, laboratory.state)
+    expected = {operation.of for one in recordings for operation in one.operations if operation.result == "raised"}
+    files = {case.partition("::")[0] for case in cases}
+    sources = [one.base.get(path) or tree.files.get(path, b"").decode("utf-8", "replace") for path in files]
+    return CallPlan(
+        programs=programs_of(recordings),
+        imports=tree.import_names,
+        roots=roots,
+        inputs=0,
+        exceptions=tuple(sorted(expected)),
+        tolerance=TOLERANCE if any(APPROXIMATE.search(source) for source in sources) else 0.0,
+    )
 
 
-def _is_asked(test: str, cases: Sequence[str]) -> bool:
-    return test.removeprefix(f"{WORKSPACE}/") in cases
+def _placed(texts: Mapping[str, str]) -> dict[str, bytes]:
+    return {f"{WORKSPACE}/{path}": text.encode() for path, text in texts.items()}
+
+
+async def _failing_mutants(
+    laboratory: Laboratory, one: Deciding, drawn: Sequence[Mapping[str, str]], cases: Sequence[str]
+) -> list[Mapping[str, str]]:
+    """Returns the mutants that the tests fail: the others may be equivalent, and nothing is owed for them."""
+    jobs = [
+        Job(f"{one.id} calls {number}", tuple(cases), write={**one.base, **mutant}, cpu_s=one.cpu_s)
+        for number, mutant in enumerate(drawn)
+    ]
+    done = await laboratory.run(jobs, repetition=0)
+    names = tuple({case.partition("[")[0] for case in cases})
+    return [mutant for job, mutant in zip(jobs, drawn, strict=True) if not all_pass(names, done[job.id])]
+
+
+async def _unrepaired(laboratory: Laboratory, one: Deciding) -> Snapshot:
+    workspace = await laboratory.backend.open(laboratory.spec, state=laboratory.state)
+    try:
+        for path, text in sorted({**one.base, **one.broken}.items()):
+            if text is None:
+                await workspace.exec(["rm", "-f", "--", f"{WORKSPACE}/{path}"])
+            else:
+                await workspace.write(f"{WORKSPACE}/{path}", text.encode())
+        return await workspace.snapshot()
+    finally:
+        await workspace.close()

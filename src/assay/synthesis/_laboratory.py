@@ -98,6 +98,11 @@ class Laboratory:
         self._host.cleanup()
 
     @property
+    def backend(self) -> Backend:
+        """Where the sandboxes are opened."""
+        return self._backend
+
+    @property
     def state(self) -> Snapshot:
         """The sealed state with the unbroken tree."""
         assert self._state is not None, "the laboratory is open"
@@ -112,11 +117,6 @@ class Laboratory:
             limits=ResourceLimits(memory_mib=2048, disk_mib=2048, tmp_mib=1024),
             mounts=(self._layer.mount(),),
         )
-
-    @property
-    def backend(self) -> Backend:
-        """What opens the sandboxes."""
-        return self._backend
 
     @contextlib.asynccontextmanager
     async def image_of(self, texts: Mapping[str, str]) -> AsyncIterator[Image]:
@@ -147,7 +147,7 @@ class Laboratory:
         """
         found: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
-            for chunk in _chunks(jobs, self._places):
+            for chunk in [jobs] if warm and jobs else _chunks(jobs, self._places):
                 group.create_task(self._run_chunk(chunk, repetition, found, warm=warm))
         return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
 

@@ -12,12 +12,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from assay.code.batches import Job
-from assay.verify.calls import CallRefusal
-from assay.verify.separation_plan import SeparationPlan
 
-from ._call_plans import CallQuestion, plan_calls
+from ._call_plans import plan_calls
 from ._candidates import Candidate
-from ._entry_trace import changes_of
 from ._gates import Given, Outcome, all_pass, cpu_limit, unbroken
 from ._laboratory import Laboratory
 from ._parts import single_hunks
@@ -70,28 +67,13 @@ class SeparationGate:
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
         plan = plans[one.digest]
         if given.config.separation_calls and not set(carried_tests(plan, cases, split.hidden)):
-            plan = await self._with_calls(deciding, plan)
+            plan = await plan_calls(self._laboratory, self._tree, deciding, plan, self._mutants)
         carried = carried_tests(plan, cases, outcome.flipped)
         planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
         if given.config.separation != "required":
             return planned
         objection = await self._objection(given, one, planned, split)
         return msgspec.structs.replace(planned, gate="separate", reason=objection) if objection else planned
-
-    async def _with_calls(self, deciding: Deciding, plan: SeparationPlan) -> SeparationPlan:
-        """Returns the plan with the tests that calls on fresh inputs carry; the plan itself where there are none."""
-        changes = changes_of(deciding.right, deciding.broken) or {}
-        cases = tuple(test.id for test in plan.of_method("in-process"))
-        question = CallQuestion(
-            deciding.id, deciding.right, deciding.broken, deciding.base, changes, cases, deciding.cpu_s
-        )
-        found = await plan_calls(self._laboratory, self._tree, question, self._mutants)
-        if isinstance(found, CallRefusal):
-            return plan
-        tests = tuple(
-            msgspec.structs.replace(test, method="calls") if test.id in found.tests else test for test in plan.tests
-        )
-        return msgspec.structs.replace(plan, tests=tests, calls=(msgspec.to_builtins(found),))
 
     async def _objection(self, given: Given, one: Candidate, outcome: Outcome, split: Split) -> str:
         if not set(outcome.apart) & set(split.hidden):

@@ -26,7 +26,7 @@ from ._entry_trace import MAX_REPLY_BYTES, PAYLOAD, TRACER, batch_of
 from ._laboratory import WORKSPACE, Laboratory
 from ._tree import SourceTree
 
-__all__ = ["ProofJob", "ProofResult", "mutants_of", "prove_splices"]
+__all__ = ["ProofJob", "ProofResult", "VersionResult", "compare_versions", "mutants_of", "prove_splices"]
 
 _SPLICE = ("splice_plugin", "splice_client", "splice_codec", "splice_decoder", "splice_import", "splice_worker")
 _VERIFIER = Path(assay.verify.payload.__file__).parent
@@ -109,7 +109,7 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     found = {}
     for job in jobs:
         plain = await _run_plain(laboratory, job)
-        found[job.id] = _compare(job, known.get(job.id) or ProofResult(job.id), plain)
+        found[job.id] = compare_versions(job, known.get(job.id) or ProofResult(job.id), plain)
     return found
 
 
@@ -153,7 +153,8 @@ async def _run_plain(laboratory: Laboratory, job: ProofJob) -> dict[str, dict[st
     }
 
 
-def _compare(job: ProofJob, result: ProofResult, plain: Mapping[str, Mapping[str, str]]) -> Proven:
+def compare_versions(job: ProofJob, result: ProofResult, plain: Mapping[str, Mapping[str, str]]) -> Proven:
+    """Compares how the tests end spliced with how they end in one process, version by version."""
     objections: dict[str, str] = {}
     killed: dict[str, tuple[str, ...]] = {}
     for name in _versions(job):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .assay_config import AssayTable, CheckTable
 from .harbor_config import AgentTable, EnvironmentTable, HarborTask, VerifierTable
 from .load import LoadedTask
 from .write import TaskDraft, write_task
@@ -23,6 +24,8 @@ COPY numbers.txt /workspace/numbers.txt
     "tests/test.sh": """\
 #!/bin/sh
 # Judges the final state. The reward goes to /logs/verifier/reward.txt; the exit code says the same.
+# This sandbox holds nothing that the agent wrote but the check's `outputs`, as data. To start one of its programs:
+#     assay-judge run -- python3 /workspace/program.py ARGUMENTS
 reward=0
 if [ "$(cat /workspace/sum.txt)" = 32 ]; then
     reward=1
@@ -54,4 +57,5 @@ def init_task(folder: Path) -> LoadedTask:
         environment=EnvironmentTable(network_mode="no-network", workdir="/workspace"),
         artifacts=("/workspace/sum.txt",),
     )
-    return write_task(folder, TaskDraft(files=_FILES, config=config))
+    check = CheckTable("tests", "script", {"outputs": ["/workspace/sum.txt"]})
+    return write_task(folder, TaskDraft(files=_FILES, config=config, assay=AssayTable(checks=(check,))))

@@ -1,13 +1,17 @@
-"""The check `pytest`: named tests of the task must pass, run by the recorded runner in a fresh fork of the final state.
+"""The check `pytest`: named tests of the task must pass, each judged as far from the agent's code as the task allows.
 
-Test files are mounted read-only from the task's folder over whatever stands at their place. A trusted parent starts
-pytest with the tool layer's own interpreter, the standard library before any import root, and keeps each result as it
-is told (`guard.runner`). What passed without being whole, seen once and free of doubt does not pass.
+Where the task has a separation plan (`tests/separation.json`), the tests that it carries run with the original package
+in a sandbox that holds nothing of the agent's; the entry points that the plan names are called in a second sandbox with
+the final state, across two pipes (`verify.splice`), or are asked fresh inputs (`verify.calls`). All other tests run in
+process, apart and after, in a fork of the final state: test files are mounted read-only over whatever stands at their
+place, and a trusted parent starts pytest with the tool layer's own interpreter, the standard library before any import
+root, and records each result as it comes (`guard.runner`). A pass needs all tests, a run that reached its end, and no
+doubt. The verdict's `separation` is the grade of the tests that must flip.
 
-Covered: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results; stand-ins for
-modules; a patched runner (canaries); values that equal anything (probes). Not covered: code under test that knows this
-runner, finds its recorder in memory and tells a consistent lie, or that reads the answers out of the test files while
-they run; the suspicions in `code.suspicion` are for that.
+Covered in process: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results;
+stand-ins for modules; a patched runner (canaries); values that equal anything (probes). Not covered in process: code
+under test that knows this runner, finds its recorder in memory and tells a consistent lie, or that reads the answers
+out of the test files while they run; the suspicions in `code.suspicion` are for that, and the grade `same-process`.
 """
 
 from __future__ import annotations

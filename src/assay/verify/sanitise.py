@@ -32,6 +32,7 @@ __all__ = [
     "SuspectFile",
     "Undoing",
     "clean",
+    "inspect_changes",
     "left_running",
     "opened",
     "planted_in",
@@ -178,9 +179,23 @@ class Undoing(NamedTuple):
 
 async def clean(workspace: Workspace, undoing: Undoing) -> Findings:
     """Undoes what was planted and reads what changed files reach for. Call it before anything else runs."""
+    async with _opened_image(undoing) as pristine:
+        findings = await _find(workspace, pristine, undoing)
+        await _undo(workspace, pristine, undoing, findings.planted)
+    return findings
+
+
+async def inspect_changes(workspace: Workspace, undoing: Undoing) -> Findings:
+    """Returns the same findings and leaves everything as it is: for a sandbox in which nothing decides."""
+    async with _opened_image(undoing) as pristine:
+        return await _find(workspace, pristine, undoing)
+
+
+@asynccontextmanager
+async def _opened_image(undoing: Undoing) -> AsyncIterator[_Pristine]:
     pristine = _Pristine(undoing.backend, undoing.base)
     try:
-        return await _clean(workspace, pristine, undoing.changes, undoing.planned)
+        yield pristine
     finally:
         await pristine.close()
 
@@ -210,24 +225,27 @@ async def _read(workspace: Workspace, path: str, limit: int = MOST_RESTORED) -> 
         return None
 
 
-async def _clean(
-    workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...], planned: tuple[Planted, ...]
-) -> Findings:
+async def _find(workspace: Workspace, pristine: _Pristine, undoing: Undoing) -> Findings:
+    planned = undoing.planned
     done = [p for p in planned if p.action == "note"]
     for planted in [p for p in planned if p.action == "compare"]:
         if await _tables_changed(workspace, pristine, planted.path):
             done.append(planted._replace(action="restore"))
     done += [p for p in planned if p.action in ("remove", "restore")]
-    done += await _included_by_git(workspace, pristine, changes)
+    done += await _included_by_git(workspace, pristine, undoing.changes)
     done += await _leading_here(workspace, [p for p in planned if p.action == "follow"])
     gone = [p.path for p in done if p.action != "note"]
-    suspects = await _suspects(workspace, pristine, changes, frozenset(gone))
-    await _remove(workspace, [*gone, *_caches(changes)])
+    suspects = await _suspects(workspace, pristine, undoing.changes, frozenset(gone))
+    return Findings(tuple(done), suspects)
+
+
+async def _undo(workspace: Workspace, pristine: _Pristine, undoing: Undoing, done: tuple[Planted, ...]) -> None:
+    gone = [p.path for p in done if p.action != "note"]
+    await _remove(workspace, [*gone, *_caches(undoing.changes)])
     for planted in done:
         original = await pristine.read(planted.path) if planted.action == "restore" else None
         if original is not None:
             await workspace.write(planted.path, original, mode=0o755)
-    return Findings(tuple(done), suspects)
 
 
 async def _leading_here(workspace: Workspace, links: list[Planted]) -> list[Planted]:

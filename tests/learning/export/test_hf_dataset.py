@@ -23,7 +23,7 @@ pytestmark = pytest.mark.quick
 
 def made(store: Path, tmp_path: Path, **how: Any) -> Path:
     out = tmp_path / "set"
-    config = WriteConfig(to="hf-dataset", out=str(out), **how)
+    config = WriteConfig(to="hf-dataset", out=str(out), failed_integrity=True, **how)
     export_for_training("r", config, Settings(cache=tmp_path, store=store))
     return out
 

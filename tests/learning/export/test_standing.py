@@ -52,7 +52,13 @@ def rewards(to: str, attempts: list[list[Body]], tmp_path: Path, **how: Any) -> 
 @pytest.mark.parametrize("to", ["verl", "skyrl"])
 def test_a_dishonest_failure_is_paid_nothing(attempt: Make, tmp_path: Path, to: str) -> None:
     honest, cheat = attempt("a0", "up", outcome="fail"), attempt("a1", "up", outcome="fail", integrity="fail", number=1)
-    assert rewards(to, [scored(honest, 0.25), scored(cheat, 0.75)], tmp_path) == [0.25, 0.0]
+    assert rewards(to, [scored(honest, 0.25), scored(cheat, 0.75)], tmp_path, failed_integrity=True) == [0.25, 0.0]
+
+
+@pytest.mark.parametrize("to", ["verl", "skyrl"])
+def test_a_dishonest_attempt_is_left_out_unless_it_is_asked_for(attempt: Make, tmp_path: Path, to: str) -> None:
+    honest, cheat = attempt("a0", "up", outcome="fail"), attempt("a1", "up", outcome="fail", integrity="fail", number=1)
+    assert rewards(to, [scored(honest, 0.25), scored(cheat, 0.75)], tmp_path) == [0.25]
 
 
 @pytest.mark.parametrize("to", ["verl", "skyrl"])

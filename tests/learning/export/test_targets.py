@@ -59,7 +59,7 @@ def by_attempt(store: Path) -> dict[str, TrainingRow]:
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("rows", "hf-dataset")])
 def test_a_doubted_pass_is_a_plain_pass_for_no_trainer(export: Export, name: str) -> None:
     target = target_named(name)
-    out = export(name, include="all")
+    out = export(name, include="all", failed_integrity=True)
     if target.credit:
         assert "a2" not in left_out(out)  # it is there, and gains nothing: see the tests of credit
     else:
@@ -69,7 +69,7 @@ def test_a_doubted_pass_is_a_plain_pass_for_no_trainer(export: Export, name: str
 
 @pytest.mark.parametrize("name", ["trl-grpo", "tinker"])
 def test_a_doubted_pass_gains_no_credit(export: Export, small_run: Path, name: str) -> None:
-    out = export(name)
+    out = export(name, failed_integrity=True)
     if name == "tinker":
         datums = [json.loads(line)["loss_fn_inputs"]["advantages"]["data"] for line in out.read_text().splitlines()]
         assert len(datums) == 5
@@ -147,7 +147,7 @@ def test_verl_rows_have_the_fields_of_an_agent_loop(export: Export, small_run: P
 def test_prime_rl_batches_hold_every_row_once(export: Export, small_run: Path) -> None:
     known = by_attempt(small_run)
     longest = max(map(len, known.values()))
-    out = export("prime-rl", length=2 * longest)
+    out = export("prime-rl", length=2 * longest, failed_integrity=True)
     batches = msgspec.msgpack.decode((out / "rollouts" / "step_0" / "rank_0.bin").read_bytes())
     assert sum(len(batch[5]) for batch in batches) == 5
     for batch in batches:
@@ -213,7 +213,7 @@ def test_openai_preferences_are_one_message_each(export: Export) -> None:
 
 
 def test_our_own_rows_hold_all(export: Export, small_run: Path) -> None:
-    out = export("rows")
+    out = export("rows", failed_integrity=True)
     assert [row.attempt for row in read_rows(out)] == list(by_attempt(small_run))
     assert sidecar(out)["losses"] == []
 

@@ -153,3 +153,18 @@ def test_payload_programs_need_no_package_of_ours() -> None:
     texts = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in names]
     assert not any("assay." in line for text in texts for line in text.splitlines() if "import" in line.split("#")[0])
     assert sys.version_info >= (3, 8)
+
+
+def test_what_comes_after_too_many_nodes_is_no_answer() -> None:
+    wide = "[" + ",".join(['"l"', *["1"] * 30_000]) + "]"
+    lines = "".join(f'[{n},[[0,"ok",{wide}]]]\n' for n in range(80))
+    found = read_answers(lines.encode())
+    assert 0 < len(found) < 80
+    assert 79 not in found
+
+
+def test_sets_of_sets_that_differ_are_compared_in_time() -> None:
+    one = {frozenset(range(n, n + 60)) for n in range(60)}
+    two = {frozenset((*range(n, n + 59), 10_000)) for n in range(60)}
+    assert not same_answer(read(one), read(two))
+    assert same_answer(read(one), read(set(sorted(one, key=min, reverse=True))))

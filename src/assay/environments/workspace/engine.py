@@ -163,9 +163,11 @@ class _EngineBackend(FolderBackend):
 
     def _mounts(self, spec: WorkspaceSpec, folder: Path, template: Template) -> list[str]:
         pairs: list[tuple[str, str, str]] = []
+        covered = {*spec.tmpfs, *(mount.target for mount in spec.mounts)}
         for entry in sorted(folder.iterdir()):
             shown = spec.image.root or entry.name not in SYSTEM
-            if entry.is_dir() and not entry.is_symlink() and shown and entry.name not in _MADE_ANEW:
+            shown = shown and f"/{entry.name}" not in covered and entry.name not in _MADE_ANEW
+            if entry.is_dir() and not entry.is_symlink() and shown:
                 pairs.append((str(entry), f"/{entry.name}", "rw"))
         if not spec.image.root:
             pairs.append((str(etc_of(template.folder)), "/etc", "ro"))

@@ -30,7 +30,7 @@ TARGETS = {
 }
 """Name to module and class; loaded when one is asked for."""
 Include = Literal["default", "passes", "judged", "all"]
-_OF_FORMATS = ("to", "out", "attempts", "require")
+_OF_FORMATS = ("to", "out", "attempts", "require", "failed_integrity")
 
 
 class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -44,6 +44,8 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
     include: Include = "default"
     """Which attempts: `passes` that nothing speaks against, `judged` ones (plain passes and failures), or `all`;
     `default` is what the target is for."""
+    failed_integrity: bool = False
+    """Also write attempts whose integrity failed; else they are left out, whatever their outcome."""
     credit: str | None = None
     """How turns are credited, for targets that take advantages: a method out of `assay plugins`; default: grpo."""
     credit_options: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -71,4 +73,4 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
                 f"--{unknown[0].replace('_', '-')} is for trainers' targets, and {self.to} is a format: leave it out"
             )
             raise UserError(message)
-        return ExportConfig(to=self.to, out=self.out, attempts=self.attempts, require=self.require)
+        return ExportConfig(self.to, self.out, self.attempts, self.require, self.failed_integrity)

@@ -23,7 +23,7 @@ from assay.learning.credit import CreditConfig, credited
 from assay.learning.reading import Reader
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
-from assay.rollout.exporting import ExportReport, LossFile, Stands, sidecar_of, stands_of
+from assay.rollout.exporting import FAILED_INTEGRITY, ExportReport, LossFile, Stands, sidecar_of, stands_of
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig
@@ -177,7 +177,7 @@ class _Source:
         for trajectory in self._reader.trajectories():
             attempt, stands = trajectory.attempt, stands_of(trajectory, self.config.require)
             self.stands[attempt] = stands
-            reason = self._refused(trajectory, stands.doubt)
+            reason = self._refused(trajectory, stands)
             if reason is not None:
                 self.lost(attempt, "attempt", f"left out: {reason}")
                 continue
@@ -185,11 +185,13 @@ class _Source:
                 self._progress(len(self.stands))
             yield trajectory
 
-    def _refused(self, trajectory: Trajectory, doubted: str | None) -> str | None:
+    def _refused(self, trajectory: Trajectory, stands: Stands) -> str | None:
         """Why an attempt is not written; None where it is."""
         says_so = self._target.credit or "doubt" in self._target.holds
-        if doubted is not None and not (says_so and self._include == "all"):
-            return f"it passed, and {doubted}"
+        if stands.doubt is not None and not (says_so and self._include == "all"):
+            return f"it passed, and {stands.doubt}"
+        if stands.integrity == "fail" and not self.config.failed_integrity:
+            return FAILED_INTEGRITY.removeprefix("left out: ")
         if self._include == "all":
             return None
         outcome = "broken" if trajectory.finished is not None and trajectory.finished.broke else trajectory.outcome

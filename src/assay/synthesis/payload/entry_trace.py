@@ -192,7 +192,8 @@ def main(request: str, reply: str) -> None:
     """Runs the jobs; each result is one line of the reply."""
     batch = json.loads(Path(request).read_bytes())
     aside = Path(reply + ".child")
-    forked_tests.preload(batch, aside)
+    if len(batch["jobs"]) > 1:
+        forked_tests.preload(batch, aside)
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
             with forked_tests.written(job.get("write", {}), serial):

@@ -64,9 +64,9 @@ def fingerprint(value: Any) -> str:
         if kind in PLAIN:
             hasher.update(repr(part).encode("utf-8", "backslashreplace"))
             continue
-        known = numbers.setdefault(id(part), len(numbers))
-        hasher.update(str(known).encode())
-        if known == len(numbers) - 1:
+        is_new = id(part) not in numbers
+        hasher.update(str(numbers.setdefault(id(part), len(numbers))).encode())
+        if is_new:
             pending += [(depth + 1, inner) for inner in reversed(list(inner_parts(part)))]
     return hasher.hexdigest()
 

@@ -18,12 +18,14 @@ __all__ = ["Answer", "describe_answer", "read_answers", "same_answer"]
 
 Answer = tuple[Any, ...] | str
 """One outcome for each observed operation; or `time`, `died`, or `stopped` after too many of those."""
-MAX_REPLY_BYTES = 48 * 1024 * 1024
+MAX_REPLY_BYTES = 32 * 1024 * 1024
 MAX_LINE_BYTES = 512 * 1024
 MAX_DEPTH = 64
 MAX_NODES = 40_000
+MAX_TOTAL_NODES = 2_000_000
+"""Nodes of all answers of one worker; what comes later is not read."""
 MAX_INTEGER = 1 << 53
-MAX_UNORDERED = 250
+MAX_UNORDERED = 60
 """Items of a set whose floats are matched one by one, where their order by rounded value does not match."""
 ULPS = 4
 _FLOAT = re.compile(r"-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}|-?0x0\.0p\+0|-?inf|nan")
@@ -36,19 +38,22 @@ def read_answers(data: bytes) -> dict[int, Answer]:
     """Returns the answers by input. An input with a malformed answer, or with two, has none."""
     found: dict[int, Answer] = {}
     refused: set[int] = set()
+    left = MAX_TOTAL_NODES
     for line in data[:MAX_REPLY_BYTES].splitlines():
         entry = _parse(line)
         if entry is None:
             continue
-        number, answer = entry
-        if number in found or answer is None:
+        number, answer, nodes = entry
+        left -= nodes
+        if number in found or answer is None or left < 0:
             refused.add(number)
         else:
             found[number] = answer
     return {number: answer for number, answer in found.items() if number not in refused}
 
 
-def _parse(line: bytes) -> tuple[int, Answer | None] | None:
+def _parse(line: bytes) -> tuple[int, Answer | None, int] | None:
+    """Returns the input's number, its answer (None: malformed) and the answer's nodes; None for another line."""
     if len(line) > MAX_LINE_BYTES:
         return None
     try:
@@ -59,28 +64,25 @@ def _parse(line: bytes) -> tuple[int, Answer | None] | None:
         return None
     number, answer = tree
     if answer in ("time", "died", "stopped"):
-        return number, str(answer)
-    return number, _outcomes(answer)
+        return number, str(answer), 1
+    nodes = _count_nodes(answer)
+    right = isinstance(answer, list) and nodes is not None and all(_is_outcome(one) for one in answer)
+    return number, tuple(answer) if right else None, nodes or MAX_NODES
 
 
-def _outcomes(answer: Any) -> Answer | None:
-    if not isinstance(answer, list) or not _is_bounded(answer):
-        return None
-    return tuple(answer) if all(_is_outcome(one) for one in answer) else None
-
-
-def _is_bounded(tree: Any) -> bool:
+def _count_nodes(tree: Any) -> int | None:
+    """Returns the number of nodes; None where a bound is exceeded or something is no part of an answer."""
     todo, nodes = [(tree, 0)], 0
     while todo:
         part, depth = todo.pop()
         nodes += 1
         if nodes > MAX_NODES or depth > MAX_DEPTH:
-            return False
+            return None
         if isinstance(part, list):
             todo += [(inner, depth + 1) for inner in part]
         elif isinstance(part, dict | float) or (type(part) is int and abs(part) > MAX_INTEGER):
-            return False
-    return True
+            return None
+    return nodes
 
 
 def _is_outcome(one: Any) -> bool:
@@ -228,8 +230,8 @@ def _same_items(one: list[list[Any]], two: list[list[Any]], slack: float) -> boo
     first, second = sorted(one, key=_sort_key), sorted(two, key=_sort_key)
     if all(_same_parts(a, b, slack) for a, b in zip(first, second, strict=True)):
         return True
-    if len(one) > MAX_UNORDERED:
-        return False
+    if len(one) > MAX_UNORDERED or next(_floats(one), None) is None:
+        return False  # without floats the order by value is the same on both sides
     left = list(second)
     for item in first:
         match = next((n for n, candidate in enumerate(left) if _same_parts(item, candidate, slack)), None)
@@ -246,7 +248,8 @@ def _same_parts(one: list[Any], two: list[Any], slack: float) -> bool:
 def _sort_key(tree: Any) -> str:
     if _is_number(tree):
         number = _number(tree)
-        return f"{number:.6e}" if abs(number) < 1e300 else str(number)[:40]
+        exact = isinstance(number, int) or number.is_integer()
+        return str(int(number)) if exact else f"{number:.6e}"
     if isinstance(tree, list):
         parts = [_sort_key(part) for part in tree]
         if tree and tree[0] in (*_UNORDERED, "d"):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.environments.interface import Backend, WorkspaceSpec
+from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
 from assay.verify.sanitise import opened
 
 from .answers import Answer, same_answer
@@ -53,6 +53,8 @@ class PowerQuestion(NamedTuple):
     fixes: tuple[ReferenceFix, ...]
     mutants: tuple[Mapping[str, bytes], ...]
     """Files of wrong solutions by absolute path, over the task's image; the deciding tests fail each."""
+    state: Snapshot | None = None
+    """The unrepaired state, where it is not the image."""
 
 
 class _Measured(NamedTuple):
@@ -111,7 +113,7 @@ async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestio
     asked = [(n, inputs[n]) for n in chosen]
     request = CallRequest((), draft.imports, draft.roots, program_s=REFERENCE_S)
     wrong = []
-    async with opened(backend, calls_spec(spec)) as workspace:
+    async with opened(backend, calls_spec(spec), question.state) as workspace:
         for texts in ({}, *question.mutants):
             await put_texts(workspace, texts)
             found = await answer_calls(workspace, asked, request)
@@ -128,7 +130,7 @@ class _Drawn(NamedTuple):
 
 async def _draw_fair(backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, count: int, seed: bytes) -> _Drawn:
     inputs, source = _inputs_of_each(question.draft.programs, count, seed)
-    async with opened(backend, calls_spec(spec)) as reference:
+    async with opened(backend, calls_spec(spec), question.state) as reference:
         fair = await answer_by_reference(reference, question.draft, list(enumerate(inputs)), question.fixes)
     return _Drawn(inputs, source, fair)
 
@@ -157,15 +159,16 @@ def _plan(draft: CallPlan, measured: _Measured) -> CallPlan | CallRefusal:
     counts = [wrong.counts_among(asked) for wrong in measured.mutants]
     shares = [differing / max(1, count) for differing, count in counts]
     needed = max(MIN_INPUTS, _enough(1 - base, BASE_PASS), _enough(guessed, BASE_PASS), _for_mutants(shares))
-    inputs = min(needed, MAX_INPUTS)
+    inputs = min(math.ceil(needed / 10) * 10, MAX_INPUTS)  # rounded: a plan hangs on no time that a call took
     killed = sum(share > 0 and (1 - share) ** inputs <= MUTANT_PASS for share in shares)
     plan = msgspec.structs.replace(
         draft,
         programs=tuple(draft.programs[n] for n in sorted(chosen)),
         inputs=inputs,
-        fair_share=round(len(fair) / drawn, 4),
-        base_share=round(base, 4),
+        fair_share=max(0.04, math.floor(20 * len(fair) / drawn) / 20),
+        base_share=math.floor(20 * base) / 20,
         mutants=(killed, len(shares)),
+        tests=tuple(sorted({draft.programs[measured.source[n]].test for n in measured.base.differing & asked})),
     )
     if max(_enough(1 - base, BASE_PASS), _enough(guessed, BASE_PASS)) > MAX_INPUTS:
         return CallRefusal(f"more than {MAX_INPUTS} inputs would be needed to fail the unrepaired state", plan)

@@ -62,9 +62,10 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: int
     """Fresh inputs that must be compared for a pass."""
     fair_share: float = 1.0
-    """Share of drawn inputs that were fair when the plan was made."""
+    """Share of drawn inputs that were fair when the plan was made, rounded down."""
     base_share: float = 0.0
-    """Share of fair inputs on which the unrepaired state answers otherwise; a lower confidence bound."""
+    """Share of fair inputs on which the unrepaired state answers otherwise; a lower confidence bound,
+    rounded down."""
     mutants: tuple[int, int] = (0, 0)
     """How many mutants failed a draw of `inputs`, and how many there were."""
     tolerance: float = 0.0
@@ -72,7 +73,7 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     exceptions: tuple[str, ...] = ()
     """Types of exceptions that the tests expect; inputs on which the reference raises another one are not compared."""
     tests: tuple[str, ...] = ()
-    """The deciding tests whose calls are in the programs."""
+    """The deciding tests whose calls tell the unrepaired state from the reference."""
 
 
 def handles(tree: Any) -> Iterator[int]:

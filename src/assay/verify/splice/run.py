@@ -22,7 +22,17 @@ from assay.records import Separation
 from assay.verify._evidence import Cited
 from assay.verify._staging import stage
 from assay.verify.interface import CheckInput
-from assay.verify.sanitise import GUARD, HOME, PYTHON, Findings, Undoing, clean, left_running, opened, verifier_spec
+from assay.verify.sanitise import (
+    GUARD,
+    HOME,
+    PYTHON,
+    Findings,
+    Undoing,
+    inspect_changes,
+    left_running,
+    opened,
+    verifier_spec,
+)
 from assay.verify.separation import graded
 from assay.verify.separation_plan import SeparationPlan, TestPlan
 
@@ -40,6 +50,7 @@ PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
 GRACE_S = 20.0
 MAX_REPORT = 60 << 20
+MAX_WORKER_TEXT = 16 << 10
 WORKER_GRACE_S = 5.0
 
 
@@ -58,7 +69,7 @@ class SplicedRun(NamedTuple):
     alive: tuple[ProcessInfo, ...]
     """Left running in the judge's sandbox."""
     findings: Findings
-    """What was undone in the worker's sandbox, and what looks wrong there."""
+    """What the agent planted, and what looks wrong; nothing of it is where the tests are."""
     grade: Separation
 
     @property
@@ -124,7 +135,7 @@ class SpliceRequest(NamedTuple):
     configuration: dict[str, Any]
     """The runner's, with `splice` from `configure_splice`."""
     undoing: Undoing
-    """What the agent planted, undone in the worker's sandbox before anything runs there."""
+    """What the agent planted. It is noted, and left where it is: nothing decides in the worker's sandbox."""
 
 
 async def run_spliced(given: CheckInput, request: SpliceRequest, cited: Cited) -> SplicedRun:
@@ -146,7 +157,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: Cited) -
         opened(given.backend, judge_spec) as judge,
         opened(given.backend, worker_spec, given.state) as worker,
     ):
-        findings = await clean(worker, request.undoing)
+        findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
         await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())
         judged, answered = await _run_joined(judge, worker, request.configuration)
@@ -178,8 +189,9 @@ async def _run_joined(
     limit = float(configuration["timeout_s"]) + GRACE_S
     try:
         async with asyncio.TaskGroup() as group:
-            background = group.create_task(_run_piped(worker, answering, calls_out, answers_in, limit + WORKER_GRACE_S))
-            judged = await _run_piped(judge, asking, answers_out, calls_in, limit)
+            answers = _run_piped(worker, answering, (calls_out, answers_in), limit + WORKER_GRACE_S, MAX_WORKER_TEXT)
+            background = group.create_task(answers)
+            judged = await _run_piped(judge, asking, (answers_out, calls_in), limit, MAX_REPORT)
             done, _ = await asyncio.wait([background], timeout=WORKER_GRACE_S)
             if not done:
                 await worker.kill_all()
@@ -188,13 +200,15 @@ async def _run_joined(
     return judged, background.result() if done else None
 
 
-async def _run_piped(workspace: PipedExec, argv: Sequence[str], stdin: int, stdout: int, limit: float) -> ExecResult:
+async def _run_piped(
+    workspace: PipedExec, argv: Sequence[str], pipes: tuple[int, int], limit: float, show_bytes: int
+) -> ExecResult:
     """Runs one end, and closes its descriptors here, so that the other end sees that it is over."""
     try:
-        return await workspace.exec_piped(argv, stdin, stdout, timeout_s=limit, show_bytes=MAX_REPORT)
+        return await workspace.exec_piped(argv, *pipes, timeout_s=limit, show_bytes=show_bytes)
     finally:
-        os.close(stdin)
-        os.close(stdout)
+        for fd in pipes:
+            os.close(fd)
 
 
 def _report(judged: ExecResult) -> dict[str, Any] | None:

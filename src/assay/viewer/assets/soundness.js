@@ -56,7 +56,7 @@
   function admittedBadge(task) {
     const names = Object.entries(task.admitted), wrong = task.accepted_wrongly;
     if (!names.length) return Assay.status("unknown", "not known");
-    const result = (good) => (good ? (wrong ? ["doubt", `weak, accepts ${format.count(wrong)} wrong solutions`] : ["pass", "admitted"]) : ["fail", "not admitted"]);
+    const result = (good) => (good ? (wrong ? ["doubt", `weak, accepts ${format.count(wrong)} wrong solution${wrong > 1 ? "s" : ""}`] : ["pass", "admitted"]) : ["fail", "not admitted"]);
     return names.map(([name, good]) => [Assay.status(result(good)[0], result(good)[1] + (name === "default" ? "" : ` ${name}`)), " "]);
   }
 

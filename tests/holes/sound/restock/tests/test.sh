@@ -1,12 +1,3 @@
 #!/bin/bash
-# The reward is written last, when nothing of the agent's runs any more.
-judge() {
-    verdict=0
-    python3 -I /tests/check.py && verdict=1
-    kill -9 -1 2> /dev/null
-    rm -rf /logs/verifier/reward.json /logs/verifier/reward.txt
-    mkdir -p /logs/verifier
-    echo $verdict > /logs/verifier/reward.txt
-    exit 0
-}
-judge
+mkdir -p /logs/verifier
+if python3 -I /tests/check.py; then echo 1; else echo 0; fi > /logs/verifier/reward.txt

@@ -1,0 +1,83 @@
+"""What a proof of a plan compares, without a sandbox."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.code.function_changes import compare_functions
+from assay.synthesis._entry_trace import EntryCalls, TracedTest, ValueKinds
+from assay.synthesis._false_answers import EDIT_ANSWERS, MOST_EDITS, LieJob, LieResult, lies_of
+from assay.synthesis._splice_proof import ProofJob, ProofResult, VersionResult, compare_versions, mutants_of
+from assay.verify.separation_plan import EntryPoint, EntryUse, SeparationPlan, TestPlan
+
+RIGHT = "def area(width, height=2):\n    if width < 0:\n        raise ValueError\n    return width * height\n"
+BROKEN = RIGHT.replace("*", "+")
+CHANGES = {"a.py": compare_functions(RIGHT, BROKEN)}
+
+
+def test_mutants_change_bodies_and_no_signatures() -> None:
+    mutants = mutants_of({"a.py": RIGHT}, CHANGES, "seed", 50)
+    assert len(mutants) > 3
+    assert all(mutant["a.py"].startswith("def area(width, height=2):\n") for mutant in mutants)
+
+
+def test_mutants_are_the_same_for_one_seed() -> None:
+    drawn = [mutants_of({"a.py": RIGHT}, CHANGES, seed, 3) for seed in ("one", "one", "two")]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def job() -> ProofJob:
+    plan = SeparationPlan("a", (EntryPoint("a", "area"),), (TestPlan("t", "splice", uses=(EntryUse("a:area"),)),))
+    return ProofJob("one", plan, {}, {"a.py": BROKEN}, ({"a.py": RIGHT.replace("<", ">")},), 5.0)
+
+
+def result(
+    reference: str = "passed", unrepaired: str = "failed", mutant: str = "failed", **more: object
+) -> ProofResult:
+    first = VersionResult({"t": reference}, **{"calls": {"t": 1}, **more})  # type: ignore[arg-type]
+    others = {"unrepaired": VersionResult({"t": unrepaired}), "mutant 1": VersionResult({"t": mutant})}
+    return ProofResult("one", "done", versions={"reference": first, **others})
+
+
+PLAIN = {"reference": {"t": "passed"}, "unrepaired": {"t": "failed"}, "mutant 1": {"t": "failed"}}
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (result(), None),
+        (result(reference="failed"), "spliced and plain outcomes differ on the reference"),
+        (result(unrepaired="passed"), "spliced and plain outcomes differ on the unrepaired"),
+        (result(mutant="passed"), "spliced and plain outcomes differ on the mutant"),
+        (result(calls={}), "its entry points are not called where they are spliced"),
+        (result(refused=(("t", "refused"),)), "an answer of the reference cannot be taken (refused)"),
+        (ProofResult("one"), "the spliced tests do not run"),
+    ],
+)
+def test_a_test_is_carried_only_where_both_ways_agree(found: ProofResult, reason: str | None) -> None:
+    assert compare_versions(job(), found, PLAIN).objections.get("t") == reason
+
+
+def test_what_the_spliced_tests_kill_is_counted() -> None:
+    assert compare_versions(job(), result(), PLAIN).killed["mutant 1"] == ("t",)
+
+
+def traced(*places: tuple[str, str, int]) -> TracedTest:
+    calls = EntryCalls(1, 1, 0, {"raise KeyError": 1}, (), (3,), ValueKinds(), ValueKinds())
+    return TracedTest(("a:area",), uses={"a:area": calls}, outside=places[:1], inside=places)
+
+
+def test_a_lie_whose_run_has_no_end_counts_as_passing() -> None:
+    told = LieResult("one", "done", {"None": None, "True": ("t",), "0": ()})
+    assert told.passing_lies("t") == ("None", "True")
+    assert told.passing_lies("u") == ("None",)
+
+
+def test_functions_that_the_judge_runs_are_edited_first_and_changed_ones_never() -> None:
+    places = tuple((f"/workspace/{n:02d}.py", "f", n) for n in range(30))
+    lies = lies_of(LieJob("one", {}, {"t": traced(*places)}, frozenset({("05.py", "f")}), 5.0))
+    assert len(lies["edits"]) == MOST_EDITS
+    assert list(places[0]) in lies["edits"]
+    assert list(places[5]) not in lies["edits"]
+    assert "raise KeyError" in lies["answers"]
+    assert lies["edit_answers"] == list(EDIT_ANSWERS)
