@@ -15,7 +15,7 @@ from assay.settings import Settings
 from assay.synthesis._laboratory import Laboratory
 from assay.synthesis._separation import Deciding, carried_tests, plan_separation
 from assay.synthesis._tree import SourceTree, load_source
-from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan
+from assay.verify.separation_plan import EntryPoint, SeparationPlan, TestPlan, encode_plan
 
 pytestmark = pytest.mark.slow
 BOX = '''"""Boxes."""
@@ -236,6 +236,14 @@ async def test_a_plan_is_the_same_again(tree: SourceTree, plan: SeparationPlan, 
 async def test_a_change_that_no_test_reaches_carries_nothing(tree: SourceTree, backend: Backend) -> None:
     plan = await make_plan(tree, backend, BOX.replace("import functools", "import functools\nLIMIT = 3"))
     assert {test.method for test in plan.tests} == {"in-process"}
+
+
+def test_equal_plans_have_equal_bytes_however_their_texts_were_made() -> None:
+    plans = [
+        SeparationPlan("p", (EntryPoint("p", "f", kind),), (TestPlan("t", method),))  # type: ignore[arg-type]
+        for kind, method in (("function", "in-process"), ("".join(["func", "tion"]), "-".join(["in", "process"])))
+    ]
+    assert encode_plan(plans[0]) == encode_plan(plans[1])
 
 
 def test_a_test_is_carried_with_all_its_cases_or_not_at_all() -> None:

@@ -126,6 +126,8 @@ class SeparationPlan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
 
 def encode_plan(plan: SeparationPlan) -> bytes:
     """Returns the bytes to be stored: the same for equal plans."""
+    # Decoded once, because a default is left out by identity: a text that is merely equal to it would be written.
+    plan = msgspec.json.decode(msgspec.json.encode(plan), type=SeparationPlan)
     return msgspec.json.format(msgspec.json.encode(plan, order="deterministic"), indent=1) + b"\n"
 
 
