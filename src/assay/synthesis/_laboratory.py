@@ -7,10 +7,8 @@ tree, at `/workspace`, as the agent will run them and, with the hidden ones put 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -18,10 +16,9 @@ from typing import NamedTuple, Self
 import msgspec
 
 from assay.code.batches import Batch, Job, JobResult, read_reply, write_request
-from assay.environments.interface import Backend, Image, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
+from assay.environments.interface import Backend, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
 from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
-from assay.records import digest_record
 
 from ._tree import SourceTree
 
@@ -118,25 +115,6 @@ class Laboratory:
             mounts=(self._layer.mount(),),
         )
 
-    @contextlib.asynccontextmanager
-    async def image_of(self, texts: Mapping[str, str]) -> AsyncIterator[Image]:
-        """Makes an image of the tree with some other texts, as a task's own: nothing has run in it.
-
-        Args:
-            texts: By path in the tree. A file of the tree cannot be left out.
-        """
-        source, top = Path(self._host.name) / "source", Path(tempfile.mkdtemp(dir=self._host.name))
-        layers = (top / "tree" / WORKSPACE.strip("/"), top / "other" / WORKSPACE.strip("/"))
-        files = {path: text.encode() for path, text in texts.items()}
-        try:
-            await asyncio.to_thread(shutil.copytree, source, layers[0])
-            await asyncio.to_thread(write_tree, files, layers[1])
-            await asyncio.to_thread(_open_folders, top)
-            digest = digest_record(["tree", self._tree.digest, dict(sorted(texts.items()))])
-            yield Image(layers=tuple(str(layer.parent) for layer in layers), digest=digest)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, top, ignore_errors=True)
-
     async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool = False) -> dict[str, JobResult]:
         """Runs jobs, spread over the sandboxes; a job whose runner broke comes back as `died`.
 
@@ -226,12 +204,6 @@ class Laboratory:
             return _Done(read_reply(await workspace.read("/tmp/reply.json")), f"{_NO_REPLY} {result.exit_code}")
         except (OSError, ValueError) as exc:
             return _Done((), f"{_NO_REPLY} {result.exit_code}: {exc}; {result.stderr[-300:]}")
-
-
-def _open_folders(top: Path) -> None:
-    """Makes folders readable for the sandbox's user, whatever the host's mask."""
-    for folder in (top, *(path for path in top.rglob("*") if path.is_dir())):
-        folder.chmod(0o755)
 
 
 def _chunks(jobs: Sequence[Job], places: int) -> Iterable[Sequence[Job]]:

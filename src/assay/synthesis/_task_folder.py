@@ -16,14 +16,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import msgspec
-
 from assay.code.batches import RunOutcome
 from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
 from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft, write_task
-from assay.verify.calls import ReferenceFix
 from assay.verify.separation_plan import PLAN_PATH, encode_plan
 
 from ._candidates import Candidate
@@ -31,7 +28,7 @@ from ._gates import Outcome, plain
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["Shared", "TaskParts", "check_of", "pack", "spans_to_fix", "task_id", "write_folder"]
+__all__ = ["Shared", "TaskParts", "check_of", "pack", "task_id", "write_folder"]
 
 TIMEOUT_S = 600.0
 # The host tools are every task's base: what the host's own Python has installed may be the package under task. Always
@@ -164,23 +161,17 @@ def _broken(tree: SourceTree, parts: TaskParts, path: str) -> str | bytes | None
 
 
 def _fixes(tree: SourceTree, one: Candidate) -> list[dict[str, object]]:
-    known = {path: _right(tree, one, path) for path in one.changes}
-    right = {path: text if isinstance(text, str) else text.decode() for path, text in known.items()}
-    return [msgspec.to_builtins(fix) for fix in spans_to_fix(right, one.changes)]
-
-
-def spans_to_fix(right_texts: Mapping[str, str], broken_texts: Mapping[str, str]) -> tuple[ReferenceFix, ...]:
-    """Returns the one span of each broken file that the reference replaces, by path."""
-    fixes = []
-    for path, broken in sorted(broken_texts.items()):
-        right = right_texts[path]
+    fixes: list[dict[str, object]] = []
+    for path, broken in sorted(one.changes.items()):
+        known = _right(tree, one, path)
+        right = known if isinstance(known, str) else known.decode()
         start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
         tail = 0
         while tail < min(len(broken), len(right)) - start and broken[-1 - tail] == right[-1 - tail]:
             tail += 1
         cut = slice(start, len(broken) - tail), slice(start, len(right) - tail)
-        fixes.append(ReferenceFix(path, start, broken[cut[0]], right[cut[1]]))
-    return tuple(fixes)
+        fixes.append({"path": path, "start": start, "broken": broken[cut[0]], "right": right[cut[1]]})
+    return fixes
 
 
 def _config(tree: SourceTree, identity: str) -> HarborTask:
