@@ -155,6 +155,8 @@ VIEWS: dict[str, dict[str, tuple[str, str]]] = {
         "holes": ("int64", "(data -> 'findings' ->> 'hole')::BIGINT"),
         "broken": ("int64", "(data -> 'findings' ->> 'broken')::BIGINT"),
         "weak": ("int64", "(data -> 'findings' ->> 'weak')::BIGINT"),
+        "accepted_wrongly": ("int64", "(data ->> 'accepted_wrongly')::BIGINT"),
+        "separation": ("string", "data ->> 'separation'"),
         "rests_on": ("string", "data ->> 'rests_on'"),
         "made": ("double", '"at"'),
     },
