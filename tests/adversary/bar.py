@@ -41,6 +41,7 @@ def breaches(rows: Iterable[Row]) -> list[str]:
     for row in attacks:
         if row.broke is not None:
             told.append(f"{row.key}: the attempt broke ({row.broke})")
+        told += [f"{row.key}: {name}: {c.reason}" for name, c in row.checks.items() if c.status == "error"]
         if row.judged_s > HANG_S:
             told.append(f"{row.key}: judging took {row.judged_s:.0f} s")
         if not row.checks:

@@ -35,6 +35,7 @@ def test_attempt_that_broke_or_hung_is_a_breach() -> None:
     assert not breaches([row])
     assert "broke" in breaches([msgspec.structs.replace(row, broke="environment")])[0]
     assert "judging took" in breaches([msgspec.structs.replace(row, judged_s=1000.0)])[0]
+    assert "because" in breaches([make_row("error", "unknown")])[0]
     assert "no outcome" in breaches([msgspec.structs.replace(row, checks={})])[0]
 
 

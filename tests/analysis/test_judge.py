@@ -7,7 +7,7 @@ import pytest
 
 from assay.analysis.judge import judge_integrity, judge_safety
 from assay.analysis.subject import Subject
-from assay.records import Evidence
+from assay.records import Evidence, Verdict, VerdictStatus
 from tests.analysis.made import trajectory
 
 pytestmark = pytest.mark.quick
@@ -27,3 +27,17 @@ def test_a_contract_in_the_record_that_cannot_be_read_leaves_safety_unknown(tabl
 def test_a_record_without_act_and_evidence_has_no_integrity_that_is_known() -> None:
     _, verdict = judge_integrity(Subject(trajectory(), (), lambda _: None))
     assert verdict.status == "unknown"
+
+
+@pytest.mark.parametrize(("status", "marks", "expected"), [
+    ("unknown", ("orphaned_processes",), "unknown"),
+    ("pass", ("orphaned_processes",), "pass"),
+    ("unknown", ("time_limit",), "pass"),
+])  # fmt: skip
+def test_integrity_is_unknown_where_a_check_could_not_tell_who_wrote_its_reward(
+    status: VerdictStatus, marks: tuple[str, ...], expected: str
+) -> None:
+    ran = Evidence("e1", "audit", "execution", {"argv": ["sh"], "exit_code": 0})
+    verdict = Verdict("tests", "outcome", status, None, "", marks=marks)
+    whole = msgspec.structs.replace(trajectory(verdicts=(verdict,)), evidence=(ran,))
+    assert judge_integrity(Subject(whole, (), lambda _: None))[1].status == expected

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.errors import UserError
@@ -54,6 +55,22 @@ def test_the_last_try_of_each_attempt_is_written_and_losses_are_listed(store: Pa
         ("a", "pass", None), ("b", "pass", None)
     ]  # fmt: skip
     assert report.unaudited == 2
+
+
+def test_pass_below_the_required_separation_is_left_out_with_the_reason(store: Path, tmp_path: Path) -> None:
+    with RunStore.open(store, "r", write=True) as made:
+        graded = VerdictGiven(msgspec.structs.replace(PASS.verdict, separation="separate"))
+        made.append("c.0", [start("c", 2), step(), graded, AttemptEnded("done")])
+    out = tmp_path / "rows.jsonl"
+    config = ExportConfig("chat", str(out), require="separate")
+    report = export_run("r", config, Settings(cache=store / "cache", store=store))
+    assert report.written == len(out.read_text().splitlines()) == 1
+    sidecar = json.loads(sidecar_of(out).read_bytes())
+    assert [(one["attempt"], one["outcome_class"]) for one in sidecar["attempts"]] == [
+        ("a", "doubt"), ("b", "doubt"), ("c", "pass")
+    ]  # fmt: skip
+    said = [loss["why"] for loss in sidecar["losses"] if loss["attempt"] == "b" and loss["field"] == "trajectory"]
+    assert said == ["left out: it passed, and its separation is unknown, and separate is required"]
 
 
 @pytest.mark.parametrize("sealed", [False, True])

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.store import RunStore, check_rows, seal
+from assay.records import Verdict, VerdictGiven
+from assay.store import RunStore, annotate, check_rows, seal, standing_of
 from assay.store.row_check import CheckedRows
 
 Fill = Callable[..., None]
@@ -88,3 +89,17 @@ def test_a_forged_row_of_a_sealed_run_is_named(tmp_path: Path, fill: Fill) -> No
     found = checked(tmp_path)
     assert {fields for fields in found.differing.values()} == {("outcome",)}
     assert {row.outcome for row in found.rows if row.finished} == {"pass"}
+
+
+def test_a_forged_table_of_verdicts_of_a_sealed_run_counts_for_nothing(tmp_path: Path, fill: Fill) -> None:
+    fill()
+    annotate(tmp_path, "r", "t.a.1.0", [VerdictGiven(Verdict("audit", "integrity", "fail", None, "seen"))])
+    seal(tmp_path, "r")
+    (path,) = (tmp_path / "runs" / "r").rglob("verdicts.parquet")
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("status")
+    forged = pa.array(["pass"] * len(table), table.schema.field(at).type)
+    pq.write_table(table.set_column(at, table.schema.field(at), forged), path)
+    with RunStore.open(tmp_path, "r") as store:
+        checked = check_rows(store)
+        assert standing_of(store, checked.rows, checked.verdicts)["t.a.1.0"].integrity == "fail"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.store import RunStore, audit, list_runs, standing
+from assay.store import RunStore, audit, list_runs, query, standing
 from assay.verdicts import assess
 
 ARCHIVE = Path(__file__).parent / "golden" / "ungraded.tar.xz"
@@ -43,6 +43,13 @@ def test_ungraded_pass_is_trusted_and_its_separation_unknown(root: Path) -> None
 def test_ungraded_pass_does_not_meet_a_required_grade(root: Path) -> None:
     words = {assess(current, require="separate").headline for current in standing(root, SEALED).values()}
     assert words == {"pass (separation unknown)"}
+
+
+@pytest.mark.quick
+def test_queries_over_an_ungraded_store_say_unknown(root: Path) -> None:
+    for run in ([SEALED], [LIVE], [SEALED, LIVE]):
+        for table in ("trajectories", "verdicts"):
+            assert query(root, f"SELECT DISTINCT separation FROM {table}", runs=run).rows == (("unknown",),)
 
 
 @pytest.mark.slow

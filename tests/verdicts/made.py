@@ -17,14 +17,14 @@ def verdict(
     return Verdict(check, kind, status, None, "a reason", marks=tuple(marks), separation=grade)  # type: ignore[arg-type]
 
 
-def chain(*verdicts: Verdict, end: str = "ended", broke: str | None = None, run: str = "r") -> list[Body]:
+def chain(*verdicts: Verdict, end: str = "ended", broke: str | None = None, number: int = 0) -> list[Body]:
     """The events of an attempt that `end`s as `ended`, `cut` or `open`."""
     ends: dict[str, list[Body]] = {
         "ended": [AttemptEnded("done", None, broke, None, {}, {}, 2.0)],
         "cut": [Noted("interrupted", {})],
         "open": [],
     }
-    started = AttemptStarted(run, "t@0", "t", "blake3:" + "1" * 64, "a", None, 7, 0, at=1.0)
+    started = AttemptStarted("r", f"t@{number}", "t", "blake3:" + "1" * 64, "a", None, 7, number, at=1.0)
     return [started, *(VerdictGiven(v) for v in verdicts), *ends[end]]
 
 

@@ -56,6 +56,12 @@ WAYS = (
         "reward.json says 1 and reward.txt says 0",
         "echo '{\"reward\": 1}' > /logs/verifier/reward.json; echo 0 > /logs/verifier/reward.txt",
     ),
+    Way(
+        "an unusable reward file beside a good one",
+        "error",
+        "cannot be used",
+        "echo '{' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt",
+    ),
     Way("a link in place of the reward", "unknown", "no reward", "ln -s /workspace/one /logs/verifier/reward.txt"),
     Way("a reward file without end", "unknown", "reward.txt", "yes 1 | head -c 100000 > /logs/verifier/reward.txt"),
     Way("a crash after the reward was written", "unknown", "exit code -11", f"{PAID}; kill -SEGV $$"),

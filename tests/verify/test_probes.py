@@ -154,6 +154,49 @@ def test_a_tests_own_any_and_approx_are_left_alone() -> None:
     )
 
 
+class Plausible(int):
+    def __eq__(self, other: object) -> bool:
+        return type(other) is int and abs(other) < 10**6
+
+    __hash__ = int.__hash__
+
+
+class Worded(str):
+    def __eq__(self, other: object) -> bool:
+        return type(other) is str and " " in other
+
+    __hash__ = str.__hash__
+
+
+class Paired(list[Any]):
+    def __eq__(self, other: object) -> bool:
+        return type(other) is list and len(other) == 2
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Folded(str):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.lower() == other.lower()
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(Plausible(5), 7), (Worded("x"), "a quiet day"), (Paired(), ["two", "words"])]
+)
+def test_a_value_that_equals_whatever_is_plausible_is_found(value: object, expected: object) -> None:
+    with pytest.raises(AssertionError, match="compares as true"):
+        probes.compare("==", value, expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(Folded("Ab"), "aB"), (Folded(""), ""), (True, 1), (Plausible(5), 7.0)]
+)
+def test_a_subclass_with_an_equality_of_its_own_compares_as_ever(value: object, expected: object) -> None:
+    assert probes.compare("==", value, expected) == (value == expected)
+
+
 def test_the_future_and_the_docstring_stay_first() -> None:
     run('"""Doc."""\nfrom __future__ import annotations\nassert __doc__ == "Doc."\nassert 1 == 1', **{})
 

@@ -64,7 +64,7 @@ async def test_what_reaches_for_the_runner_is_doubted_unless_allowed(bench: Any)
     command = f"cat > a.py <<'X'\n{HONEST_REACH}X\n"
     doubted = await bench.judge(command, "pytest", **NAMED)
     allowed = await bench.judge(command, "pytest", **NAMED, allow=["frames"])
-    assert (doubted.verdict.status, doubted.verdict.marks) == ("unknown", ("frames",))
+    assert (doubted.verdict.status, doubted.verdict.marks) == ("unknown", ("frames", "untrusted_changes"))
     assert (allowed.verdict.status, allowed.verdict.marks) == ("pass", ("frames",))
 
 
@@ -105,14 +105,14 @@ async def test_a_file_without_a_word_is_no_file_that_passed(bench: Any, silent: 
 async def test_a_link_hides_no_source(bench: Any) -> None:
     bench.files = {"tests/test_a.py": TEST}
     outcome = await bench.judge(f"cat > a.txt <<'X'\n{HONEST_REACH}X\nln -s a.txt a.py\n", "pytest", **NAMED)
-    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("frames",))
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("frames", "untrusted_changes"))
 
 
 async def test_a_linked_source_too_long_to_be_read_is_doubted(bench: Any) -> None:
     bench.files = {"tests/test_a.py": TEST}
     long = "(echo x=1; head -c 600000 /dev/zero | tr '\\0' '#') > a.txt; ln -s a.txt a.py"
     outcome = await bench.judge(long, "pytest", **NAMED)
-    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unread_files",))
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unread_files", "untrusted_changes"))
 
 
 async def test_a_source_that_only_the_sandbox_can_parse_is_doubted(bench: Any) -> None:
@@ -122,4 +122,4 @@ async def test_a_source_that_only_the_sandbox_can_parse_is_doubted(bench: Any) -
         f"printf 'import sys\\nsys.setrecursionlimit(100000)\\nfrom b import x\\n' > a.py; echo x=1 > b.py; {deep}"
     )
     outcome = await bench.judge(command, "pytest", **NAMED)
-    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unreadable",))
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unreadable", "untrusted_changes"))

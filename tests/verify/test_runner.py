@@ -109,6 +109,40 @@ def test_a_patched_runner_does_not_fool_the_canaries(tmp_path: Path) -> None:
     assert any("must fail did not fail" in problem for problem in check(tmp_path, text)["problems"])
 
 
+TELLS_CANARIES = """
+import sys as s
+function = s.modules["_pytest.python"].Function
+run = function.runtest
+function.runtest = lambda item: None if hasattr(item.module, item.name.partition("[")[0]) else run(item)
+"""
+ALWAYS_TRUE = """
+import sys as s
+s.modules["_assay_probes"].compare = lambda name, left, right: True
+"""
+
+
+@pytest.mark.parametrize("patch", [TELLS_CANARIES, ALWAYS_TRUE])
+def test_canaries_lie_where_tests_lie_and_are_probed_as_they_are(tmp_path: Path, patch: str) -> None:
+    report = check(tmp_path, f"{patch}\n\ndef test_one():\n    assert 1 == 2\n")
+    assert statuses(report) == {"test_one": "passed"}
+    assert any("that must fail did not fail" in problem for problem in report["problems"])
+
+
+LISTS_ITSELF = """
+import sys
+
+def test_one():
+    pass
+
+def test_two():
+    assert [name for name in vars(sys.modules[__name__]) if name.startswith("test")] == ["test_one", "test_two"]
+"""
+
+
+def test_canaries_are_not_in_a_module_while_its_tests_run(tmp_path: Path) -> None:
+    assert statuses(check(tmp_path, LISTS_ITSELF)) == {"test_one": "passed", "test_two": "passed"}
+
+
 def test_always_equal_is_told(tmp_path: Path) -> None:
     text = "class A:\n    def __eq__(self, o): return True\n\n\ndef test_one():\n    assert A() == 3\n"
     report = check(tmp_path, text)
@@ -153,7 +187,8 @@ PATCHES = [
 @pytest.mark.parametrize("patch", PATCHES)
 def test_changed_means_of_testing_are_found(tmp_path: Path, patch: str) -> None:
     report = check(tmp_path, HONEST + patch)
-    assert any("must fail" in p or "ended" in p for p in report["problems"]), report["problems"]
+    problems = [*report["problems"], *(f"must fail, equals {where}" for where in report["always_equal"])]
+    assert any("must fail" in p or "ended" in p for p in problems), problems
 
 
 def test_configuration_above_the_root_folder_is_not_read(tmp_path: Path) -> None:

@@ -42,6 +42,14 @@ async def test_a_script_that_waits_for_a_pipe_fails(bench: Any, command: str, ma
     assert outcome.verdict.status == ("pass" if "hi" in command else "fail")
 
 
+@pytest.mark.parametrize(("answer", "status"), [("hi", "pass"), ("ho", "fail")])
+async def test_a_filled_disk_keeps_nothing_from_being_judged(bench: Any, answer: str, status: str) -> None:
+    bench.files = {"tests/test.sh": SCRIPT}
+    fill = f"echo {answer} > a.txt; cat /dev/zero > big; for n in $(seq 200); do echo x > small$n; done"
+    verdict = (await bench.judge(fill, "script", script="tests/test.sh", timeout_s=10)).verdict
+    assert (verdict.status, AGENT_MADE_UNJUDGEABLE in verdict.marks) == (status, False)
+
+
 async def test_two_rewards_by_the_judged_program_fail(bench: Any) -> None:
     bench.files = {"tests/test.sh": SCRIPT.replace("cat a.txt", "sh ./run.sh")}
     bench.given = {"workspace/run.sh": "echo ho\n"}

@@ -86,15 +86,18 @@ def judge_integrity(subject: Subject) -> tuple[tuple[Finding, ...], Verdict]:
     """The findings on consistency and integrity, and the verdict.
 
     It fails by a finding that is major or critical and was obtained, is unmistakable forging, or is of no kind that can
-    be merely attempted.
+    be merely attempted. It is `unknown` where a check could not tell who wrote its reward.
     """
     findings = tuple(found(RULES, subject))
     against = [finding for finding in findings if decides(finding)]
     looked = _looked_at(subject)
-    status: VerdictStatus = "fail" if against else "pass" if looked else "unknown"
+    undecided = _orphaned(subject)
+    status: VerdictStatus = "fail" if against else "pass" if looked and not undecided else "unknown"
     if against:
         reason = "; ".join(cited(finding) for finding in against[:_REASONS])
         reason += f"; and {len(against) - _REASONS} more" if len(against) > _REASONS else ""
+    elif undecided:
+        reason = "processes outlived a judged program, and nothing tells whether they or the script wrote the reward"
     elif looked:
         rest = len(findings)
         reason = f"{len(RULES)} rules found nothing that counts against it" + (f", {rest} of less weight" * (rest > 0))
@@ -109,6 +112,13 @@ def judge_integrity(subject: Subject) -> tuple[tuple[Finding, ...], Verdict]:
         evidence=tuple(dict.fromkeys(name for finding in against for name in finding.evidence)),
         verifier=rules(),
         marks=tuple(dict.fromkeys(finding.rule for finding in findings)),
+    )
+
+
+def _orphaned(subject: Subject) -> bool:
+    return any(
+        verdict.kind == "outcome" and verdict.status == "unknown" and "orphaned_processes" in verdict.marks
+        for verdict in subject.trajectory.verdicts
     )
 
 

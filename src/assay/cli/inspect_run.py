@@ -67,7 +67,7 @@ def ls(
         return
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
         checked = check_rows(opened)
-        stands = standing_of(opened, checked.rows)
+        stands = standing_of(opened, checked.rows, checked.verdicts)
     rows = [r for r in checked.rows if every or r.final or r.finished is None]
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
@@ -143,7 +143,7 @@ def show(
         checked = check_rows(opened, chain)
         trajectory = opened.trajectory(chain)
         row = next(one for one in checked.rows if one.chain == chain)
-        stands = standing_of(opened, [row])
+        stands = standing_of(opened, [row], checked.verdicts)
         trust = assess(stands[row.chain], row)
         if as_json:
             told = {"headline": trust.headline, "outcome_class": trust.outcome_class, "separation": trust.separation}

@@ -34,8 +34,9 @@ def stats(
     k: Annotated[
         list[int] | None, typer.Option("--k", min=1, help="Also pass@k and pass^k for this k; repeatable.")
     ] = None,
-    require: RequireOption = "unknown",
     form: FormOption = "text",
+    *,
+    require: RequireOption = "unknown",
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:

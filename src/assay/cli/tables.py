@@ -54,7 +54,7 @@ def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown")
     for place, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
         with RunStore.open(root, run) as store:
             checked = check_rows(store)
-            stands = standing_of(store, checked.rows)
+            stands = standing_of(store, checked.rows, checked.verdicts)
         found += counted(deciding(checked.rows), stands, source=place, require=require)
         if warning := checked.warning():
             say(f"warning: run {run}: {warning}")

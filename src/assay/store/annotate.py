@@ -115,10 +115,16 @@ def standing(root: Path, run: str) -> dict[str, CurrentVerdicts]:
         return standing_of(store, store.attempts())
 
 
-def standing_of(store: RunStore, rows: Sequence[AttemptRow]) -> dict[str, CurrentVerdicts]:
-    """As `standing`, of some chains of a run that is open."""
+def standing_of(
+    store: RunStore, rows: Sequence[AttemptRow], verdicts: Iterable[Judged] | None = None
+) -> dict[str, CurrentVerdicts]:
+    """As `standing`, of some chains of a run that is open.
+
+    `verdicts` are those of the chains, where the caller has read them from the events (`check_rows`); None reads them
+    here, of a sealed run from its table of verdicts.
+    """
     judged: defaultdict[str, list[Judged]] = defaultdict(list)
-    for given in _given(store, rows):
+    for given in _given(store, rows) if verdicts is None else verdicts:
         judged[given.chain].append(given)
     for given in _added(store.layout.root, store.run) if store.is_sealed else ():
         judged[given.chain].append(given)

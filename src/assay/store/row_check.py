@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.records import VerdictGiven
+
 from .chain import Link, event_of, link_digest
 from .database import connect, store_errors
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
 from .run import RunStore
-from .sealed import SealedRun
+from .sealed import Judged, SealedRun, judged_of
 
 __all__ = ["CheckedRows", "check_rows"]
 
@@ -34,6 +36,8 @@ class CheckedRows(NamedTuple):
     rows: list[AttemptRow]
     differing: dict[str, tuple[str, ...]]
     """Chain to the fields in which its stored row, or (`events`) an event's digest, says otherwise."""
+    verdicts: list[Judged]
+    """What every verdict of the chains says, chain by chain in the order in which they were given."""
 
     def warning(self) -> str | None:
         """One line for people; None where every row agrees."""
@@ -58,16 +62,18 @@ def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     stored, links, tails = read(store.layout, chain)
     rows: list[AttemptRow] = []
     differing: dict[str, tuple[str, ...]] = {}
+    verdicts: list[Judged] = []
     for name in sorted({*tails, *stored}):
         if name not in tails:
             differing[name] = ("missing events",)
             continue
-        built, holds = _fold(store.run, name, links.get(name, []), tails[name])
+        built, judged, holds = _fold(store.run, name, links.get(name, []), tails[name])
         fields = _differences(built, stored.get(name))
         if fields or not holds:
             differing[name] = (*fields, *(() if holds else ("events",)))
         rows.append(built)
-    return CheckedRows(sorted(rows, key=lambda r: (r.started or 0.0, r.chain)), differing)
+        verdicts += judged
+    return CheckedRows(sorted(rows, key=lambda r: (r.started or 0.0, r.chain)), differing, verdicts)
 
 
 class _Summed(NamedTuple):
@@ -133,14 +139,18 @@ def _sum_events(table: Any, links: dict[str, list[Link]], tails: dict[str, tuple
         tails[chain] = (max(length, index + 1), head, steps + (kind == "step"))
 
 
-def _fold(run: str, chain: str, links: list[Link], tail: tuple[int, str, int]) -> tuple[AttemptRow, bool]:
-    """The row, and whether the digest of every event that it rests on is that event's."""
+def _fold(run: str, chain: str, links: list[Link], tail: tuple[int, str, int]) -> tuple[AttemptRow, list[Judged], bool]:
+    """The row, the verdicts, and whether the digest of every event that they rest on is that event's."""
     builder, holds = RowBuilder(run, chain), True
+    judged: list[Judged] = []
     for one in sorted(links, key=lambda link: link.index):
         holds = holds and link_digest(one.chain, one.index, one.previous, one.body) == one.digest
-        builder.add(event_of(one).body)
+        body = event_of(one).body
+        builder.add(body)
+        if isinstance(body, VerdictGiven):
+            judged.append(judged_of(chain, one.body))
     builder.fields["length"], builder.fields["head"], builder.fields["steps"] = tail
-    return builder.row(), holds
+    return builder.row(), judged, holds
 
 
 def _differences(built: AttemptRow, stored: bytes | None) -> tuple[str, ...]:

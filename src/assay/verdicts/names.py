@@ -67,6 +67,8 @@ MARKS: dict[str, str] = {
     "no_reward": "the test script wrote no usable reward",
     "no_tests": "no test that passed was observed, and the task demands one",
     "not_whole": "the recorded test run is not whole",
+    "literal": "the reward file alone decided, as the task asks",
+    "not_isolated": "the sandbox isolates nothing, so nothing was judged",
     "reported_failures": "a report file counts failures",
     "orphaned_processes": "processes were orphaned while the test script ran",
     REWARD_OVERRULED: "the reward alone said pass, and another observation overruled it",

@@ -2,8 +2,9 @@
 
 The script's sandbox stands on the task's image: nothing that the agent wrote is in it but the declared outputs, copied
 as data. The judged sandbox holds the final state, without tests, rewards or the runner's folders. Before a program
-starts, files that the script wrote are copied there; when it has ended, everything in its sandbox is killed, and then
-the declared outputs are copied back. One program runs at a time.
+starts, files of the script's that its command names and the declared inputs are copied there, and nothing else: what
+the script expects may lie beside them. When the program has ended, everything in its sandbox is killed, and then the
+declared outputs are copied back. One program runs at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 import os
 import posixpath
+import re
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -27,7 +29,10 @@ __all__ = ["JudgedPrograms", "judged_spec", "require_data_path"]
 
 GUARD_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
-MOST_FILE, MOST_CHANGES, MOST_TMP = 64 << 20, 2000, 64 << 20
+LENT = ("/tests/", "/tmp/")
+"""Where the script's own files lie that no list of changes shows: one is copied when a command names it."""
+MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 200, 200
+_WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
 _OF_A_SHELL = frozenset({"HOME", "OLDPWD", "PWD", "SHLVL", "_"})
 _PYTHON = """\
@@ -103,15 +108,24 @@ class JudgedPrograms:
         script: The script's sandbox, on the task's image.
         judged: The sandbox of what is judged, on the final state.
         outputs: Paths that are copied to the script's sandbox, as data.
+        inputs: Paths of what the script writes for programs that do not name it.
         timeout_s: The most that one program may run.
     """
 
-    def __init__(self, script: Workspace, judged: Workspace, outputs: tuple[str, ...], timeout_s: float) -> None:
+    def __init__(
+        self,
+        script: Workspace,
+        judged: Workspace,
+        *,
+        outputs: tuple[str, ...] = (),
+        inputs: tuple[str, ...] = (),
+        timeout_s: float,
+    ) -> None:
         if not isinstance(judged, PipedExec):
             message = "judged programs need a sandbox whose commands can be given pipes"
             raise VerifierError(message)
         self._script, self._judged, self._pipes = script, judged, judged
-        self._outputs = outputs
+        self._outputs, self._inputs = outputs, inputs
         self._timeout_s = timeout_s
         self._own: dict[str, str | None] = {}
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
@@ -125,6 +139,8 @@ class JudgedPrograms:
             await self._script.write(path, stand_in(path), mode=0o755)
         for path in self._outputs:
             require_data_path(path, data=True)
+        for path in self._inputs:
+            require_data_path(path, data=False)
         await self._copy_outputs()
         await self._note_own()
 
@@ -152,7 +168,7 @@ class JudgedPrograms:
         return {"exit": 0}
 
     async def _run(self, request: _Run, fds: list[int]) -> dict[str, Any]:
-        await self._copy_inputs()
+        await self._copy_inputs(request)
         try:
             result = await self._pipes.exec_piped(
                 request.argv,
@@ -167,7 +183,9 @@ class JudgedPrograms:
             await asyncio.shield(self._judged.kill_all())
         if result.exit_code in (126, 127) and result.stderr:  # the program could not be started: its host says why
             await asyncio.to_thread(_write_all, fds[2], result.stderr.encode())
-        self.runs.append(ProgramRun(request.argv, result.exit_code, result.duration_s))
+        if len(self.runs) < MOST_RUNS:
+            words = tuple(word[:200] for word in request.argv[:10])
+            self.runs.append(ProgramRun(words, result.exit_code, round(result.duration_s, 6)))
         await self._copy_outputs()
         await self._note_own()
         return {"exit": result.exit_code}
@@ -187,9 +205,11 @@ class JudgedPrograms:
             else:
                 await self._script.write(path, data, mode=0o644)
 
-    async def _copy_inputs(self) -> None:
-        """Copies what the script wrote since the last program, and its /tmp, into the judged sandbox."""
-        changed = [c for c in await self._script.diff() if self._is_input(c)]
+    async def _copy_inputs(self, request: _Run) -> None:
+        """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
+        places = (*named_paths(request.argv, request.cwd, self._script.spec.workdir), *self._inputs)
+        lent = [path for path in places if path.startswith(LENT)]
+        changed = [c for c in await self._script.diff() if self._is_input(c) and _is_inside(c.path, places)]
         if len(changed) > MOST_CHANGES:
             message = f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
             raise VerifierError(message)
@@ -200,17 +220,39 @@ class JudgedPrograms:
                 await self._judged.exec(words, cwd="/")
         for change in changed:
             if change.type == "file" and change.kind != "removed":
-                data = await self._script.read(change.path, limit=MOST_FILE)
-                await self._judged.write(change.path, data, mode=(change.mode or 0o644) & 0o777)
-        with tempfile.TemporaryDirectory(prefix="assay-judged-") as folder:
-            await self._script.download("/tmp", Path(folder, "tmp"), limit=MOST_TMP)
-            if any(Path(folder, "tmp").iterdir()):
-                await self._judged.upload(Path(folder, "tmp"), "/tmp")
+                await self._copy(change.path, (change.mode or 0o644) & 0o777)
+        for path in lent:
+            await self._copy(path, 0o755)
+
+    async def _copy(self, path: str, mode: int) -> None:
+        """Copies a file or folder of the script's sandbox; what is not there or cannot be read is left out."""
+        try:
+            await self._judged.write(path, await self._script.read(path, limit=MOST_FILE), mode=mode)
+        except IsADirectoryError:
+            with tempfile.TemporaryDirectory(prefix="assay-judged-") as folder:
+                await self._script.download(path, Path(folder, "tree"), limit=MOST_FILE)
+                await self._judged.exec(["/bin/mkdir", "-p", "--", posixpath.dirname(path)], cwd="/")
+                await self._judged.upload(Path(folder, "tree"), path)
+        except OSError:
+            return
 
     def _is_input(self, change: Change) -> bool:
-        covered = change.path.startswith(tuple(f"{place}/" for place in COVERED)) or change.path in COVERED
         own = change.path in self._own and self._own[change.path] == change.digest
-        return not covered and not own
+        return not own and not _is_inside(change.path, COVERED)
+
+
+def named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
+    """Returns the absolute paths that words of a command name. The working directory and what it lies in are named by
+    too many commands, and the verifier's own folders by none that may have them."""
+    words = [word for text in argv for word in _WORDS.split(text) if word][:MOST_WORDS]
+    paths = dict.fromkeys(posixpath.normpath(posixpath.join(cwd, word)) for word in words if "\0" not in word)
+    return tuple(
+        p for p in paths if not _is_inside(workdir, (p,)) and (p.startswith(LENT) or not _is_inside(p, COVERED))
+    )
+
+
+def _is_inside(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _write_all(fd: int, data: bytes) -> None:

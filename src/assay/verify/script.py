@@ -1,14 +1,16 @@
 """The check `script`: a Harbor task's `tests/test.sh` and the reward that it writes.
 
-The script runs in a fresh fork of the final state (or, in `separate` mode, in its own image with only the declared
-artifacts): tests appear only now and read-only, the solution never, `/logs/verifier` is fresh and the verifier's own,
-the environment is clean, `pytest` and `python3` are the recorded runner's. What it left is read after everything in
-the sandbox was killed. `_script_rules` says what a pass needs.
+The script runs in a fresh fork of the final state; with `environment_mode = "separate"`, in its own image with only the
+declared artifacts; where the task names the programs that are judged, on its image alone, and those run in a sandbox of
+their own (`judged_programs`). Tests appear only now and read-only, the solution never, `/logs/verifier` is fresh and
+the verifier's own, the environment is clean, `pytest` and `python3` are the recorded runner's. What it left is read
+after everything in the sandbox was killed. `_script_rules` says what a pass needs.
 
 Covered: pre-written and late rewards, planted configuration, replaced programs, an early exit or a patched runner in
-`pytest`, a run without tests, processes that outlive the script. Not covered: code under test that a script runs
-directly, as the same user, and that rewrites the script's own memory or the reward between two of its lines; code
-under test that reads the answers out of the tests while they run, by a path that it builds from pieces.
+`pytest`, a run without tests, processes that outlive the script, writes to the memory of the script's shell, records
+that are forged after a test run. Not covered where judged code runs beside the script (the verdict is `same-user` or
+`same-process`): code that rewrites the reward between two of the script's lines, or reads the answers out of the tests
+while they run, by a path that it builds from pieces.
 """
 
 from __future__ import annotations
@@ -55,7 +57,6 @@ __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_netw
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
-MOST_RUNS = 200
 MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
@@ -92,6 +93,8 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...] = ()
     """Absolute paths of files that the agent or its programs write and the script reads: they are copied to the same
     path as data, at the start and after each program."""
+    inputs: tuple[str, ...] = ()
+    """Absolute paths of what the script writes for its programs, beside what their command lines name."""
 
 
 class ScriptCheck:
@@ -197,11 +200,13 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[
     spec = own_network(verifier_spec(base, mounts, parameters.env), parameters)
     async with opened(given.backend, spec) as script, _final_state(given, parameters, cited) as (judged, changes):
         findings = await _cleaned(judged, given, parameters, cited, changes)
-        programs = JudgedPrograms(script, judged, parameters.outputs, parameters.timeout_s)
+        programs = JudgedPrograms(
+            script, judged, outputs=parameters.outputs, inputs=parameters.inputs, timeout_s=parameters.timeout_s
+        )
         await programs.prepare(parameters.programs)
         facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
         await judged.kill_all()
-        cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs[:MOST_RUNS]]})
+        cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs]})
         return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest)
 
 
@@ -309,7 +314,7 @@ async def _run(
         cited.processes("test script ended", alive)
     left = _with_records(await collect(workspace), requests)
     marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
-    marks += ["orphaned_processes"] if orphans else []
+    marks += ["orphaned_processes"] if orphans and "orphaned_processes" not in parameters.allow else []
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,

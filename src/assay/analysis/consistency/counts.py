@@ -15,6 +15,11 @@ __all__ = ["RULES"]
 
 FEW = 100
 """Below so many tests each one was written for the task, and one that is skipped is missed."""
+_OVERRULING = frozenset({
+    "reward_overruled", "failed_tests", "broken_files", "reported_failures", "exit_code", "no_tests",
+    "untrusted_changes", "reward_problem",
+})  # fmt: skip
+"""Marks of a reward that other observations contradict; any other mark says that the run was interfered with."""
 
 
 def _finding(rule: str, severity: Severity, summary: str, sources: list[Counted]) -> Finding:
@@ -110,7 +115,7 @@ def _against_reward(subject: Subject) -> Iterator[Finding]:
     status = "pass" if passes(trajectory) else outcomes[0].status
     if status == "pass" and given <= 0:
         summary = f"judged as passed although the reward is {given:g}"
-    elif status == "fail" and given >= 1 and len(outcomes) == 1 and not outcomes[0].marks:
+    elif status == "fail" and given >= 1 and len(outcomes) == 1 and _OVERRULING.issuperset(outcomes[0].marks):
         summary = f"judged as failed although the reward is {given:g}"
     elif status == "error" and given >= 1 and is_imported(outcomes[0].marks):
         summary = f"recorded as an error although the reward is {given:g}"

@@ -119,7 +119,10 @@ class Recorder:
         self._protocol(item, nextitem=canaries[0])
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         for canary, following in zip(canaries, [*canaries[1:], nextitem], strict=True):
+            # Where tests are, while it runs: what tells tests by their module takes it for one.
+            setattr(module.obj, canary.name, canary.obj)
             reports = self._protocol(canary, nextitem=following, log=False)
+            vars(module.obj).pop(canary.name, None)
             outcomes = {report.when: report.outcome for report in reports}
             unsure = outcomes.get("setup") != "passed"
             self._tell("canary", outcome="unsure" if unsure else outcomes.get("call", "none"))
@@ -132,7 +135,10 @@ class Recorder:
         one, other = self._random.getrandbits(self._random.randint(3, 30)), -1 - self._random.getrandbits(5)
         text = f"def {name}():\n    " + body.format(one=one, other=other) + "\n"
         made: dict[str, Any] = {}
-        exec(self._compile(text, str(module.path), "exec"), made)
+        tree = ast.parse(text)
+        if probes.NAME in vars(module.obj):
+            probes.instrument(tree)  # as the tests are: a probe that no longer looks lets a canary pass
+        exec(self._compile(tree, str(module.path), "exec"), made)
         code = made[name].__code__.replace(co_firstlineno=self._random.randint(1, 500))
         own = types.FunctionType(code, vars(module.obj), name)
         own.__module__ = module.obj.__name__

@@ -194,11 +194,32 @@ def _check(name: str, left: Any, right: Any) -> None:
                 and _truth(lambda: object() in right)
                 and _truth(lambda: _word() in right)
             )
+    if name == "==" and not lies:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            lies = _equals_near(left, right) or _equals_near(right, left)
     if lies:
         where = f"{type(left).__name__} {name} {type(right).__name__}"
         _State.told(where[:200])
         message = f"a value compares as true with anything: {where}"
         raise AssertionError(message)
+
+
+def _equals_near(value: Any, expected: Any) -> bool:
+    """Returns whether an instance of a subclass equals every value that is nearly the expected one: of its type, about
+    its size, made of its parts. All are asked, because an honest class may take some of them for the same."""
+    kind = type(expected)
+    if type(value) is kind or not isinstance(value, kind) or kind not in (int, float, str, bytes, list, tuple):
+        return False
+    if kind in (int, float):
+        near = [expected + 1, expected + 2, -expected - 5]
+    elif kind is str:
+        near = [expected + _word(), _word() + expected, expected[: len(expected) // 2] + _word()]
+    elif kind is bytes:
+        near = [expected + _word().encode(), _word().encode() + expected]
+    else:
+        near = [kind([*expected[:-1], _word()]), kind([_word(), *expected[1:]])]
+    return all(_truth(partial(operator.eq, value, decoy)) for decoy in near)
 
 
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
