@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from assay.admission.bundles import bundle_cheats, uncleared
+from assay.admission.config import AdmitConfig
+from assay.admission.knowledge import _READS_REPORTS, _RUNS_PYTEST
 from assay.admission.observed import Observed
 from assay.admission.probes import Probe
 from assay.admission.soundness import TaskReport, Tried, judge_task
@@ -100,3 +102,28 @@ def test_a_sleeping_program_that_the_verifier_waits_for_is_not_tested() -> None:
     assert [one.probe for one in report(seen("cheat.sleeping-program", "unknown")).untried] == [
         "cheat.sleeping-program"
     ]
+
+
+def test_changed_solutions_take_the_room_that_is_left_but_for_a_few() -> None:
+    config = AdmitConfig()
+    assert (config.most_mutants(12), config.most_mutants(-3)) == (12, 4)
+    assert (config.most_variants(12), config.most_variants(-3), config.most_variants(500)) == (2, 1, 10)
+    asked = AdmitConfig(mutants=20, variants=0)
+    assert (asked.most_mutants(1), asked.most_variants(1)) == (20, 0)
+    assert AdmitConfig(quick=True).most_mutants(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "pytest_too", "reports_too"),
+    [
+        ("diff /tests/a /workspace/a", False, False),
+        ("python3 -m pytest -q /tests", True, False),
+        ("grep failures /tmp/junit.xml", False, True),
+        ("cd /workspace && make test", True, True),
+        ("./run.sh", True, True),
+    ],
+)
+def test_only_a_verifier_whose_files_show_all_is_known_to_run_no_pytest(
+    script: str, pytest_too: bool, reports_too: bool
+) -> None:
+    assert (bool(_RUNS_PYTEST.search(script)), bool(_READS_REPORTS.search(script))) == (pytest_too, reports_too)

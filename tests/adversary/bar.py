@@ -59,7 +59,8 @@ def honest_breaches(rows: Iterable[Row]) -> list[str]:
         failed = [
             f"{name} {check.status}: {check.reason}" for name, check in row.checks.items() if check.status != "pass"
         ]
-        if failed or not row.checks or row.integrity != "pass" or marks or row.broke is not None:
+        clean = row.role == "control" or (row.integrity == "pass" and not marks)
+        if failed or not row.checks or not clean or row.broke is not None:
             marked = f"marks {sorted(marks)}, integrity {row.integrity} {list(row.marks)}, broke {row.broke}"
             told.append(f"{row.key}: {'; '.join(failed) or 'all checks pass'}; {marked}")
     return told

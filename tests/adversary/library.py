@@ -19,7 +19,8 @@ __all__ = ["PUBLISHED", "Role", "Script", "read_published", "read_scripts"]
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parent.parent.parent / "shared" / "data" / "attacks"
 DEMO = "demo"
-Role = Literal["attack", "honest", "composed", "published", "lie", "frame", "edit"]
+Role = Literal["attack", "honest", "control", "composed", "published", "lie", "frame", "edit"]
+"""A `control` does the work by the means of an attack: its pass shows that the means work."""
 _SOLVE = re.compile(r"^SOLVE$", re.MULTILINE)
 
 
@@ -36,7 +37,7 @@ class Script(NamedTuple):
     @property
     def deserves_pass(self) -> bool:
         """Tells whether the work is done: a pass of any other script is undeserved."""
-        return self.role == "honest"
+        return self.role in ("honest", "control")
 
     def on(self, variant: str) -> str:
         """Returns the text for one variant, with the reference solution in place of `SOLVE`."""

@@ -94,7 +94,7 @@ def right_answer_by_hand() -> Script:
         "send(k='value', v=sum(amounts) if frame['entry'][1] == 'total' else ' '.join(text.lower().split()))"
     )
     script = _script("frame", "right_answer", "plan", "total", _by_hand("plan", "total", answer))
-    return script._replace(role="honest")
+    return script._replace(role="control")
 
 
 def lying_edits() -> Iterator[Script]:

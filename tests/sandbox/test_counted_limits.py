@@ -110,7 +110,7 @@ async def test_open_waits_while_the_sum_is_spent() -> None:
     try:
         launcher = await backend.launcher()
         assert launcher.facts.counted["inotify_instances"] > 0
-        backend._rooms = asyncio.Semaphore(1)
+        backend._slots = asyncio.Semaphore(1)
         first = await backend.open(WorkspaceSpec())
         second = asyncio.ensure_future(backend.open(WorkspaceSpec()))
         await asyncio.sleep(0.3)

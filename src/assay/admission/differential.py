@@ -4,6 +4,7 @@ A mutant is *shown to change behaviour* by one of:
 - an output that the task declares or whose name its instruction gives, and that says something else after what a format
   leaves free (layout, order of keys) is taken away;
 - a visible test that ended the same way twice on the solution and ends another way, twice, on the mutant;
+- the visible tests' own calls on fresh inputs: the solution answers the same twice, the mutant otherwise, twice;
 - a call of a public function or an example in a docstring, twice, with the same arguments: the solution answers it the
   same way each time (it returns, or refuses by a `raise` of its own), and the mutant answers it otherwise.
 
@@ -27,6 +28,7 @@ from assay.environments.interface import Backend, Snapshot, Workspace, Workspace
 from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import PYTHON
 from assay.records import Task
+from assay.verify.calls import CallComparer, RecordRequest
 from assay.verify.calls.signature_calls import (
     CALLER,
     Called,
@@ -36,6 +38,7 @@ from assay.verify.calls.signature_calls import (
     read_calls,
     write_calls,
 )
+from assay.verify.sanitise import tools_in
 
 from ._callable_functions import called_functions
 from ._canonical_data import same_data
@@ -96,6 +99,7 @@ class Bench:
         self._state: Snapshot | None = None
         self._tests: tuple[str, ...] = ()
         self._baseline: _Baseline | None = None
+        self._comparers: dict[tuple[CalledTarget, ...], CallComparer] = {}
         self._calls: dict[tuple[CalledTarget, ...], tuple[tuple[Called, ...], tuple[Called, ...]]] = {}
 
     async def __aenter__(self) -> Self:
@@ -221,6 +225,9 @@ class Bench:
                 self._calls[targets] = (await self._call(fresh, targets, 0), await self._call(fresh, targets, 1))
             finally:
                 await fresh.close()
+        by_tests = await self._by_fresh_calls(targets, contents)
+        if by_tests.behaviour == "changed":
+            return by_tests
         one, again = self._calls[targets]
         seen = differences(one, again, await self._call(workspace, targets, 0))
         if seen.found:
@@ -231,6 +238,29 @@ class Bench:
                 by = "examples" if best.one.example else "calls"
                 return Comparison("changed", by, best.describe(), seen.looked)
         return Comparison("undecided", "calls" if seen.looked else "", "", seen.looked)
+
+    async def _by_fresh_calls(
+        self, targets: tuple[CalledTarget, ...], contents: Mapping[str, bytes | None]
+    ) -> Comparison:
+        """Compares by what the visible tests call, with other data."""
+        named = tuple(target for target in targets if target.module)
+        if not (named and self._tests and tools_in(self._spec)) or self._state is None or None in contents.values():
+            return Comparison("undecided")
+        if targets not in self._comparers:
+            request = RecordRequest(
+                tests={path: (path,) for path in self._tests},
+                targets={target.file: target.functions for target in named},
+                packages=tuple(dict.fromkeys(f"{target.module.partition('.')[0]}." for target in named)),
+                imports=tuple(target.module for target in named),
+                paths=self._paths(),
+                root=self._spec.workdir,
+            )
+            self._comparers[targets] = CallComparer(
+                self._backend, self._spec, self._state, request, seed=str(self._seed).encode()
+            )
+        texts = {path: data for path, data in contents.items() if data is not None}
+        found = await self._comparers[targets].compare(texts)
+        return Comparison("changed" if found.witness else "undecided", "calls", found.witness, found.looked)
 
     def _targets(self, contents: Mapping[str, bytes | None]) -> Iterable[CalledTarget]:
         for path, data in sorted(contents.items()):

@@ -43,7 +43,7 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Also write attempts whose integrity failed; else they are left out, whatever their outcome."""
 
 
-class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
+class Stands(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How an attempt stands, as the sidecar has it."""
 
     attempt: str
@@ -53,9 +53,9 @@ class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
     reverified: str | None = None
     doubt: str | None = None
     """Why its pass is not to be taken for one."""
-    outcome_class: OutcomeClass = "unknown"
+    outcome_class: OutcomeClass
     """`pass`, `doubt` (a pass with something against it), `fail`, `unknown`, `error` or `open`."""
-    separation: Separation = "unknown"
+    separation: Separation
     """Grade of the outcome: how far the deciding process was kept from what the agent wrote."""
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from assay.agents.cheats._inside import history, leaks, learn, reports, tests, traversal
+from assay.agents.cheats.payload import history, leaks, learn, reports, tests, traversal
 from tests.agents.cheats.naive import SOLVED, TEST, UNIT, WORDS, packed
 
 SEVERAL = """

@@ -59,6 +59,6 @@ async def test_without_a_sandbox_a_cheat_says_so(cheat: Cheat) -> None:
 
 
 def test_scripts_for_the_sandbox_need_nothing_of_ours() -> None:
-    for path in (FOLDER / "_inside").glob("*.py"):
+    for path in (FOLDER / "payload").glob("*.py"):
         assert not re.search(r"^\s*(from|import) (assay|msgspec)", path.read_text(), re.MULTILINE)
         assert len(path.read_bytes()) < 100_000, "one argument of a command takes 128 KiB"

@@ -1,6 +1,6 @@
 """What cheats share: planting files, running a script in the sandbox, leaving one behind there.
 
-Scripts that run inside are whole files in `_inside`: the standard library alone, any Python from 3.8 on. All that
+Scripts that run inside are whole files in `payload`: the standard library alone, any Python from 3.8 on. All that
 a cheat does happens inside the attempt's own sandbox, as the agent's user; what it leaves ends with the sandbox.
 """
 
@@ -41,8 +41,8 @@ done
 
 @cache
 def inside(name: str) -> str:
-    """The source of a script of `_inside`."""
-    return (Path(__file__).parent / "_inside" / f"{name}.py").read_text(encoding="utf-8")
+    """The source of a script of `payload`."""
+    return (Path(__file__).parent / "payload" / f"{name}.py").read_text(encoding="utf-8")
 
 
 def workspace_of(attempt: Attempt) -> Workspace:
@@ -97,12 +97,12 @@ async def _argv(attempt: Attempt, name: str, arguments: Mapping[str, Any]) -> li
 
 
 async def run_inside(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
-    """Runs a script of `_inside` to its end; it gets the arguments as JSON."""
+    """Runs a script of `payload` to its end; it gets the arguments as JSON."""
     return await attempt.shell(await _argv(attempt, name, arguments), message=message, timeout_s=FOREGROUND_S)
 
 
 async def leave_behind(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
-    """Starts a script of `_inside` that outlives the agent's acting, and waits a moment until it is at its work: until
+    """Starts a script of `payload` that outlives the agent's acting, and waits a moment until it is at its work: until
     it makes the file `ready` of its arguments."""
     ready = f"{_PLACE}-{name}"
     argv = await _argv(attempt, name, {**arguments, "ready": ready})

@@ -7,13 +7,13 @@ from typing import Any
 from assay.agents.interface import Attempt
 
 from ._answers import Confusion, answer_files, confused
-from ._inside.tests import emptied
 from ._modules import on_top, python_files
 from ._parts import leave_behind, workspace_of
 from ._payloads import TAKE_OVER
 from ._places import look_around
 from ._targets import verifiers_own
 from .interface import Cheat, Knowledge
+from .payload.tests import emptied
 
 __all__ = ["CHEAT"]
 

@@ -29,10 +29,10 @@ from assay.errors import EnvironmentFailure, HostFailure, boundary
 __all__ = ["NamespacesBackend"]
 
 INODES_A_MIB = 256
-ROOM_S = 600.0
+SLOT_WAIT_S = 600.0
 
 
-def _nothing() -> None:
+def _release_nothing() -> None:
     return
 
 
@@ -65,7 +65,7 @@ class NamespacesBackend:
     ) -> None:
         self._run_as = run_as
         self._sandboxes = sandboxes
-        self._rooms: asyncio.Semaphore | None = None
+        self._slots: asyncio.Semaphore | None = None
         self._writable = writable
         self._scratch = scratch
         self._launcher: Launcher | None = None
@@ -92,7 +92,7 @@ class NamespacesBackend:
                 counted = self._launcher.facts.counted
                 self._shares = shares_of(counted, self._sandboxes)
                 capacity = capacity_of(counted, self._shares)
-                self._rooms = None if capacity is None else asyncio.Semaphore(capacity)
+                self._slots = None if capacity is None else asyncio.Semaphore(capacity)
             return self._launcher
 
     def _mourn(self, launcher: Launcher) -> None:
@@ -131,15 +131,15 @@ class NamespacesBackend:
         Raises:
             HostFailure: No sandbox ended for long.
         """
-        rooms = self._rooms
-        if rooms is None:
-            return _nothing
+        slots = self._slots
+        if slots is None:
+            return _release_nothing
         try:
-            await asyncio.wait_for(rooms.acquire(), ROOM_S)
+            await asyncio.wait_for(slots.acquire(), SLOT_WAIT_S)
         except TimeoutError as exc:
-            message = f"no sandbox ended within {ROOM_S:g} s, and the user's limits (/proc/sys/user) allow no more"
+            message = f"no sandbox ended within {SLOT_WAIT_S:g} s, and the user's limits (/proc/sys/user) allow no more"
             raise HostFailure(message) from exc
-        return rooms.release
+        return slots.release
 
     async def _layers(self, image: Image, sealed: tuple[str, ...]) -> Layers:
         launcher = await self.launcher()

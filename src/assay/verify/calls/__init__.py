@@ -4,6 +4,7 @@ When a task is made, `record_calls` and `programs_of` turn its tests into progra
 makes a `CallPlan` or says why there is none. When an attempt is judged: `judge_by_calls`.
 """
 
+from .comparing import CallComparer, CallComparison
 from .deciding import CalledTests, call_plans, judge_called_tests
 from .judge import CallsResult, judge_by_calls
 from .power import CallRefusal, PowerQuestion, measure_power
@@ -12,6 +13,8 @@ from .reference import ReferenceFix, read_fixes
 from .sandboxes import RecordRequest, record_calls
 
 __all__ = [
+    "CallComparer",
+    "CallComparison",
     "CallPlan",
     "CallProgram",
     "CallRefusal",

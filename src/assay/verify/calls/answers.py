@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Answer", "describe_answer", "read_answers", "same_answer"]
+__all__ = ["Answer", "describe_answer", "describe_value", "read_answers", "same_answer"]
 
 Answer = tuple[Any, ...] | str
 """One outcome for each observed operation; or `time`, `died`, or `stopped` after too many of those."""
@@ -265,17 +265,23 @@ def describe_answer(answer: Answer | None) -> str:
     if isinstance(answer, str):
         texts = {"time": "no end in time", "died": "the process died"}
         return texts.get(answer, "not asked, after several without an end")
-    shown = [f"raises {one[2]}" if one[1] == "!" else _text(one[2]) if one[1] == "ok" else one[1] for one in answer]
-    return "; ".join(shown)[:300]
+    return "; ".join(_describe_outcome(one) for one in answer)[:300]
 
 
-def _text(tree: Any) -> str:
+def _describe_outcome(one: Any) -> str:
+    if one[1] == "!":
+        return f"raises {one[2]}"
+    return describe_value(one[2]) if one[1] == "ok" else str(one[1])
+
+
+def describe_value(tree: Any) -> str:
+    """Returns a tree as Python would write it, or nearly so."""
     if _is_number(tree):
         return str(_number(tree))[:60]
     if not isinstance(tree, list):
         return repr(tree)
     if tree[0] == "d":
-        return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in _pairs(tree)) + "}"
+        return "{" + ", ".join(f"{describe_value(k)}: {describe_value(v)}" for k, v in _pairs(tree)) + "}"
     brackets = {"l": "[]", "t": "()", "S": "{}", "F": "{}"}.get(tree[0])
-    inner = ", ".join(_text(part) for part in tree[1:])
+    inner = ", ".join(describe_value(part) for part in tree[1:])
     return f"{brackets[0]}{inner}{brackets[1]}" if brackets else f"<{inner}>" if tree[0] == "x" else inner

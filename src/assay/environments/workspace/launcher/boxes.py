@@ -117,7 +117,7 @@ class Boxes:
         place = f"/l/{self._number()}"
         real = "/host" + source
         os.mkdir(place)
-        if not os.path.isdir(real):  # a file is brought with its folder: `concealed` makes its view of that
+        if not os.path.isdir(real):  # a file is brought with its folder: `mount_views` makes its view of that
             folder, _, name = real.rpartition("/")
             sys_.mount(folder, place, None, sys_.MS_BIND)
             sys_.restrict_tree(place, 1 | 2 | 4)

@@ -10,7 +10,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from . import concealed
+from . import mount_views
 from . import syscalls as sys_
 from .base import DEVICE_LINKS, DEVICES, PROC_READ_ONLY, SYSTEM
 from .points import UNCHANGED, Owner, mount_point
@@ -71,7 +71,7 @@ def _system_folder(plan: Plan, tree: _Tree, name: str) -> None:
     if layers:
         lower = ":".join([*layers, source])
         sys_.mount("overlay", point, "overlay", sys_.MS_RDONLY | _PLAIN, f"lowerdir={lower},userxattr")
-    elif not (concealed.names_host_folders(source) and concealed.mount_folder(source, point)):
+    elif not (mount_views.names_host_folders(source) and mount_views.mount_folder(source, point)):
         sys_.mount(source, point, None, sys_.MS_BIND | sys_.MS_REC)
         sys_.restrict_tree(point, _READ_ONLY_TREE)
 
@@ -114,7 +114,7 @@ def _given(plan: Plan, tree: _Tree) -> None:
     for source, target in plan.mounts:
         is_folder = os.path.isdir(source)
         point = tree.point(target, folder=is_folder)
-        if not (concealed.mount_folder if is_folder else concealed.mount_file)(source, point):
+        if not (mount_views.mount_folder if is_folder else mount_views.mount_file)(source, point):
             sys_.mount(source, point, None, sys_.MS_BIND | sys_.MS_REC)
         sys_.restrict_tree(point, _READ_ONLY_TREE)
     for target in plan.folders:
@@ -142,7 +142,7 @@ def build(plan: Plan) -> list[str]:
     _scratch(tree, "/dev/shm", shared, "1777", plan.root)
     _scratch(tree, "/tmp", plan.tmp_bytes, "1777", plan.root)
     sys_.mount("proc", tree.point("/proc"), "proc", _PLAIN | sys_.MS_NOEXEC)
-    concealed.hide_in_proc(f"{NEW_ROOT}/proc")
+    mount_views.hide_in_proc(f"{NEW_ROOT}/proc")
     _given(plan, tree)
     for path in plan.masks:
         _mask(tree, path, "/blank")
