@@ -1,7 +1,8 @@
 """The gate `separate`: enough of a candidate's deciding tests can be judged apart from what an agent writes.
 
 The tests that are carried become those that must flip; other failing tests must pass, too, and count for no grade. At
-least one carried test is hidden from the agent, and of several changes each alone makes a carried test fail.
+least one carried test is hidden from the agent, of several changes each alone makes a carried test fail, and no drawn
+mutant of the reference is noticed by the other failing tests alone: forging those gains nothing that was measured.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from assay.code.batches import Job
+from assay.code.batches import Job, JobResult
 
 from ._call_plans import plan_calls
 from ._candidates import Candidate
+from ._entry_trace import changes_of
 from ._gates import Given, Outcome, all_pass, cpu_limit, unbroken
 from ._laboratory import Laboratory
 from ._parts import single_hunks
 from ._separation import Deciding, carried_tests, plan_separation
+from ._splice_proof import mutants_of
 from ._split import Split
 from ._tree import SourceTree
 
@@ -81,11 +84,37 @@ class SeparationGate:
             reasons = sorted({reason for test in outcome.plan.tests for reason in test.reasons})
             return f"no hidden test is judged apart: {reasons[0] if reasons else 'all that are, are shown'}"
         right = {path: unbroken(given, one, path) for path in one.changes}
+        return await self._unnoticed_part(given, one, outcome, right) or await self._unnoticed_mutant(
+            given, one, outcome, right
+        )
+
+    async def _unnoticed_part(self, given: Given, one: Candidate, outcome: Outcome, right: Mapping[str, str]) -> str:
+        """Returns why a carried test must notice more of a combination's changes; empty where each is noticed."""
         parts = list(single_hunks(right, one.changes)) if one.kind == "combination" else []
+        if len(parts) < 2:
+            return ""
+        done = await self._run_versions(given, one, parts, outcome.apart)
+        unnoticed = [number for number, result in enumerate(done, 1) if all_pass(outcome.apart, result)]
+        return f"change {unnoticed[0]} of {len(parts)} is noticed by no test that is judged apart" if unnoticed else ""
+
+    async def _unnoticed_mutant(self, given: Given, one: Candidate, outcome: Outcome, right: Mapping[str, str]) -> str:
+        """Returns why forging the tests that are not carried could pay; empty where the carried ones notice as much."""
+        rest = tuple(sorted(set(outcome.flipped) - set(outcome.apart)))
+        mutants = mutants_of(right, changes_of(right, one.changes) or {}, f"{one.digest} rest", self._mutants)
+        if not rest or not mutants:
+            return ""
+        done = await self._run_versions(given, one, mutants, tuple(sorted(outcome.flipped)))
+        escaped = sum(all_pass(outcome.apart, result) and not all_pass(rest, result) for result in done)
+        return (
+            f"mutants are noticed only by tests that are not judged apart: {escaped} of {len(done)}" if escaped else ""
+        )
+
+    async def _run_versions(
+        self, given: Given, one: Candidate, versions: Sequence[Mapping[str, str]], tests: tuple[str, ...]
+    ) -> list[JobResult]:
         jobs = [
-            Job(f"{one.digest} {number}", outcome.apart, write={**one.base, **part}, cpu_s=cpu_limit(given, one))
-            for number, part in enumerate(parts, 1)
+            Job(f"{one.digest} {number}", tests, write={**one.base, **version}, cpu_s=cpu_limit(given, one))
+            for number, version in enumerate(versions, 1)
         ]
-        done = await self._laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
-        unnoticed = [number for number, job in enumerate(jobs, 1) if done and all_pass(outcome.apart, done[job.id])]
-        return f"change {unnoticed[0]} of {len(jobs)} is noticed by no test that is judged apart" if unnoticed else ""
+        done = await self._laboratory.run(jobs, repetition=0)
+        return [done[job.id] for job in jobs]

@@ -1,0 +1,56 @@
+"""Mutants that only tests judged in process notice keep a candidate from being kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from assay.code.batches import Job, JobResult, RunOutcome
+from assay.synthesis._candidates import Candidate
+from assay.synthesis._gates import Given, Outcome
+from assay.synthesis._separation_gate import SeparationGate
+from assay.synthesis.config import SynthesisConfig
+
+pytestmark = pytest.mark.quick
+RIGHT = "def total(items):\n    if len(items) > 3:\n        return sum(items) + 1\n    return sum(items) - 2\n"
+BROKEN = RIGHT.replace("sum(items) + 1", "0")
+ONE = Candidate("one", "operator", {"m.py": BROKEN}, ("x",), ("m.py::total",), (("m.py", 3),), ("apart", "beside"))
+FAILED, PASSED = RunOutcome("failed"), RunOutcome("passed")
+
+
+class Laboratory:
+    """Answers every run of a mutant with the same outcomes."""
+
+    def __init__(self, **outcomes: RunOutcome) -> None:
+        self.outcomes = outcomes
+
+    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+        return {job.id: JobResult(job.id, "done", tests=self.outcomes) for job in jobs}
+
+
+async def objection(apart: RunOutcome, beside: RunOutcome, carried: tuple[str, ...] = ("apart",)) -> str:
+    async def content(*_: Any) -> str:
+        return ""
+
+    given = Given({"m.py": RIGHT.encode()}, {}, SynthesisConfig(source="m", out="out"), content)
+    gate = SeparationGate(None, {}, Laboratory(apart=apart, beside=beside), 4)  # type: ignore[arg-type]
+    outcome = Outcome("one", "kept", flipped={"apart": FAILED, "beside": FAILED}, apart=carried)
+    return await gate._unnoticed_mutant(given, ONE, outcome, {"m.py": RIGHT})
+
+
+async def test_mutant_that_only_a_test_in_process_notices_is_an_objection() -> None:
+    assert "noticed only by tests that are not judged apart" in await objection(PASSED, FAILED)
+
+
+async def test_mutant_that_a_carried_test_notices_is_no_objection() -> None:
+    assert await objection(FAILED, FAILED) == await objection(FAILED, PASSED) == ""
+
+
+async def test_equivalent_mutant_is_no_objection() -> None:
+    assert await objection(PASSED, PASSED) == ""
+
+
+async def test_candidate_whose_failing_tests_are_all_carried_is_not_run_again() -> None:
+    assert await objection(PASSED, FAILED, carried=("apart", "beside")) == ""
