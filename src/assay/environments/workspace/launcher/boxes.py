@@ -117,11 +117,8 @@ class Boxes:
         place = f"/l/{self._number()}"
         real = "/host" + source
         os.mkdir(place)
-        if not os.path.isdir(real):  # a file is brought with its folder: `mount_views` makes its view of that
-            folder, _, name = real.rpartition("/")
-            sys_.mount(folder, place, None, sys_.MS_BIND)
-            sys_.restrict_tree(place, 1 | 2 | 4)
-            return f"{place}/{name}"
+        if not os.path.isdir(real):
+            return self._bring_file(real, place)
         if kind == "layer" and self.separate:
             self._bring_layer(real, place)
         else:
@@ -132,12 +129,30 @@ class Boxes:
 
     def forget(self, place: str) -> None:
         """Lets go of a layer or mount; sandboxes that have it keep it."""
-        place = "/".join(place.split("/")[:3])  # of a file its folder's
-        sys_.unmount(place)
+        file, place = place, "/".join(place.split("/")[:3])
+        if file == place or os.path.ismount(place):
+            sys_.unmount(place)
+        else:
+            sys_.unmount(file)
+            os.unlink(file)
         os.rmdir(place)
         copy = self._copies.pop(place, None)
         if copy is not None:
             shutil.rmtree(copy)
+
+    def _bring_file(self, real: str, place: str) -> str:
+        """Brings a file with its folder, of which `mount_views` makes a view, or alone where the sandbox's user cannot
+        pass through that folder."""
+        folder, _, name = real.rpartition("/")
+        file = f"{place}/{name}"
+        if self.separate and not os.stat(folder).st_mode & stat.S_IXOTH:
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o644))
+            sys_.mount(real, file, None, sys_.MS_BIND)
+            sys_.restrict_tree(file, 1 | 2 | 4)
+            return file
+        sys_.mount(folder, place, None, sys_.MS_BIND)
+        sys_.restrict_tree(place, 1 | 2 | 4)
+        return file
 
     def _bring_layer(self, real: str, place: str) -> None:
         """As root: shown with the agent as the owner through an id-mapped mount, or copied where that cannot be."""

@@ -31,8 +31,11 @@ def mount_folder(source: str, point: str) -> bool:
 
 
 def mount_file(source: str, point: str) -> bool:
-    """Binds one file out of a view of its folder; False where the kernel refuses that."""
+    """Binds one file out of a view of its folder; False where the kernel refuses that, or the file was bound there
+    alone: a view would show what is below that mount."""
     folder, _, name = source.rpartition("/")
+    if _has_mounts_below(folder):
+        return False
     here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # mount points are relative to the current folder
     try:
         sys_.mount("overlay", VIEW, "overlay", _FLAGS, f"lowerdir={folder}:{BLANK},userxattr")
