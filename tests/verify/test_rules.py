@@ -114,7 +114,7 @@ def test_an_unusable_reward_beside_a_good_one_is_an_error(as_json: bytes, as_tex
     assert rewards.problem
     assert headline(rewards.values) == 1
     assert rule(GOOD._replace(rewards=rewards)).status == "error"
-    assert rule_literally(GOOD._replace(rewards=rewards)).status == "error"
+    assert rule_literally(GOOD._replace(rewards=rewards)).status == "pass"  # as other readers of the format take it
     assert rule(GOOD._replace(rewards=rewards, **FAILURES["tests failed"])).status == "fail"
 
 

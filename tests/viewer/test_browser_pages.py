@@ -203,7 +203,8 @@ def test_a_figure_fits_a_phone(looking: Callable[..., Any]) -> None:
 
 def test_soundness_shows_what_was_found_against_a_verifier(look: Look) -> None:
     page = look.go("#/run/sound/soundness")
-    expect(page.get_by_text("1 of 2 tasks are admitted.")).to_be_visible()
+    expect(page.get_by_text("0 of 2 tasks are admitted.")).to_be_visible()
+    expect(page.get_by_text("weak, accepts 1 wrong solution")).to_be_visible()
     page.get_by_label("Which tasks").select_option("not admitted")
     look.follow(page.get_by_role("link", name="made/bad"))
     for words in ("an empty answer is paid", "95% (76% to 99%)", "no faketime here"):

@@ -57,7 +57,7 @@ class _Objection(NamedTuple):
 
 def rule_literally(facts: ScriptFacts) -> Ruling:
     """Harbor's own meaning: the reward file alone decides."""
-    if not facts.rewards.values or facts.rewards.unusable:
+    if not facts.rewards.values:
         return Ruling("error", None, facts.rewards.problem or "no reward was written", ("no_reward",))
     value = headline(facts.rewards.values)
     status: VerdictStatus = "pass" if value >= 1 else "fail"
