@@ -71,6 +71,7 @@ print(json.dumps(made))
 async def spend(box: Workspace) -> list[int]:
     """Leaves a process behind in a sandbox that holds all that it could get; returns how much that is."""
     await box.write("/workspace/spend.py", SPEND.encode())
+    await box.write("/workspace/spent", b"")  # on a busy machine the shell makes it later than it is read
     await box.exec("setsid python3 spend.py > spent 2>&1 < /dev/null &")
     for _ in range(600):
         text = (await box.read("/workspace/spent")).decode()

@@ -71,15 +71,15 @@ def rule(facts: ScriptFacts) -> Ruling:
     if facts.timed_out:
         return Ruling("unknown", None, "the test script met its time limit", ("time_limit", *marks))
     against = failures[0].text if failures else None
+    if facts.rewards.unusable and not against:
+        reason = f"one of two reward files cannot be used: {facts.rewards.problem}"
+        return Ruling("error", None, reason, ("reward_problem", *marks))
     if not facts.rewards.values:
         problem = facts.rewards.problem or "no reward was written"
         if against:
             return Ruling("fail", 0.0, f"{against}; {problem}", ("no_reward", *marks))
         ended = f"the test script ended with exit code {facts.exit_code}{_by(facts)}"
         return Ruling("unknown", None, f"{problem}; {ended}", ("no_reward", *marks))
-    if facts.rewards.unusable and not against:
-        reason = f"one of two reward files cannot be used: {facts.rewards.problem}"
-        return Ruling("error", None, reason, ("reward_problem", *marks))
     value = headline(facts.rewards.values)
     if value < 1:
         return Ruling("fail", _score(value), f"reward {value:g}" + (f"; {against}" if against else ""), marks)

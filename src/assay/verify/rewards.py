@@ -66,7 +66,7 @@ def parse_rewards(as_json: bytes | None, as_text: bytes | None) -> Rewards:
     try:
         values = _object(as_json)
     except ValueError as exc:
-        return Rewards(text or {}, str(exc), "reward.json", unusable=text is not None)
+        return Rewards({}, str(exc), "reward.json", unusable=text is not None)
     if text is not None and headline(values) != headline(text):
         told = f"reward.json says {headline(values):g} and reward.txt says {headline(text):g}"
         return Rewards(values, told, "reward.json")
