@@ -31,7 +31,7 @@ class FunctionChanges(NamedTuple):
     """How one version differs from another."""
 
     functions: tuple[ChangedFunction, ...]
-    """What differs inside; a function that the second version lacks is one, too."""
+    """Differences inside functions; a function that the second version lacks is one, too."""
     outside: bool
     """Something differs outside of function bodies: a signature, a decorator, a class, a constant, a new function."""
 

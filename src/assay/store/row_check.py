@@ -37,7 +37,7 @@ class CheckedRows(NamedTuple):
     differing: dict[str, tuple[str, ...]]
     """Chain to the fields in which its stored row, or (`events`) an event's digest, says otherwise."""
     verdicts: list[Judged]
-    """What every verdict of the chains says, chain by chain in the order in which they were given."""
+    """Every verdict of the chains in short, chain by chain in the order in which they were given."""
 
     def warning(self) -> str | None:
         """One line for people; None where every row agrees."""

@@ -84,7 +84,7 @@ class TraceResult(msgspec.Struct, frozen=True):
 
 
 class TraceJob(NamedTuple):
-    """What is to be traced; names are relative to the tree."""
+    """Tests to be traced; names are relative to the tree."""
 
     id: str
     tests: tuple[str, ...]

@@ -168,10 +168,10 @@ async def _refute(laboratory: Laboratory, tree: SourceTree, subjects: Sequence[_
             if result.ended != "done":
                 subject.reasons[case] = "the run of lies has no end"
             elif lies:
-                subject.reasons[case] = f"it passes unrepaired where {_shown(lies[0])}"
+                subject.reasons[case] = f"it passes unrepaired where {_describe_lie(lies[0])}"
 
 
-def _shown(lie: str) -> str:
+def _describe_lie(lie: str) -> str:
     return lie if " edited: " in lie else f"entry points answer: {lie}"
 
 

@@ -57,7 +57,7 @@ class VersionResult(msgspec.Struct, frozen=True):
 
 
 class ProofResult(msgspec.Struct, frozen=True):
-    """What the program told."""
+    """Reply of the program."""
 
     id: str
     ended: str = "died"
@@ -67,7 +67,7 @@ class ProofResult(msgspec.Struct, frozen=True):
 
 
 class Proven(NamedTuple):
-    """What is shown of a plan."""
+    """Proof of a plan."""
 
     objections: dict[str, str]
     """Test to why it is not carried."""

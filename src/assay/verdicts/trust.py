@@ -84,12 +84,12 @@ def assess(current: CurrentVerdicts, progress: Progress = _ENDED, require: Separ
     against = _against(current, progress, require)
     doubt = against[0][1] if against and current.outcome == "pass" else None
     kind = outcome_class_of(current.outcome, progress, doubted=doubt is not None)
-    shown = _shown(current, progress, [short for short, _ in against])
+    shown = _notes_of(current, progress, [short for short, _ in against])
     said = "pass" if kind == "doubt" else kind
     return Trust(kind, doubt, f"{said} ({', '.join(shown)})" if shown else said, current.separation)
 
 
-def _shown(current: CurrentVerdicts, progress: Progress, against: list[str]) -> list[str]:
+def _notes_of(current: CurrentVerdicts, progress: Progress, against: list[str]) -> list[str]:
     """Everything that the headline adds to the outcome."""
     if progress.finished is None:
         judged = [] if current.outcome is None else [f"judged {current.outcome}"]

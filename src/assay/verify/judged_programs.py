@@ -80,7 +80,7 @@ def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> Workspa
 
 
 class _Request(msgspec.Struct, frozen=True, tag_field="op"):
-    """What `assay-judge` asks."""
+    """A request of `assay-judge`."""
 
 
 class _Run(_Request, frozen=True, tag="run"):

@@ -190,7 +190,7 @@ async def _judge_called(
 
 
 class Spliced(NamedTuple):
-    """What is judged from outside."""
+    """Tests that are judged from outside."""
 
     separation: SeparationPlan
     tests: tuple[TestPlan, ...]

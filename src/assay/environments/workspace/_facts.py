@@ -22,7 +22,7 @@ _LAYERS = re.compile(r"(?:^|,)(lowerdir|upperdir)\+?=([^,]*)")
 
 
 class FactsFromHost(NamedTuple):
-    """What the host knows of a sandbox that it asked for."""
+    """Facts of a sandbox that its host knows because it asked for them."""
 
     tier: IsolationName
     image: str

@@ -161,7 +161,7 @@ def _none_works(name: str | None, reports: list[BackendReport]) -> str:
 
 
 async def _opened(name: str, cache: Path | None, sandboxes: int = 16) -> tuple[Backend, BackendReport]:
-    backend = _made(name, cache or Settings.from_environment().cache, sandboxes)
+    backend = _open_backend(name, cache or Settings.from_environment().cache, sandboxes)
     trial = await try_backend(backend, isolated=name != "process")
     works = trial.problem is None and (name == "process" or all(trial.held.values()))
     report = BackendReport(
@@ -176,7 +176,7 @@ async def _opened(name: str, cache: Path | None, sandboxes: int = 16) -> tuple[B
     return backend, report
 
 
-def _made(name: str, cache: Path, sandboxes: int) -> Backend:
+def _open_backend(name: str, cache: Path, sandboxes: int) -> Backend:
     from assay.environments.workspace.bubblewrap import BubblewrapBackend
     from assay.environments.workspace.engine import DockerBackend, PodmanBackend
     from assay.environments.workspace.namespaces import NamespacesBackend

@@ -46,7 +46,7 @@ class CallRefusal(NamedTuple):
 
 
 class PowerQuestion(NamedTuple):
-    """What a plan is made from."""
+    """Inputs of a plan."""
 
     draft: CallPlan
     """The recorded programs with their imports, roots, exceptions and tolerance; `inputs` is found here."""

@@ -26,7 +26,7 @@ ANSWER_BYTES = 256 * 1024
 
 
 class CallRequest(msgspec.Struct, frozen=True):
-    """What a worker is to answer."""
+    """Questions to a worker."""
 
     programs: tuple[dict[str, Any], ...]
     imports: tuple[str, ...]

@@ -91,7 +91,7 @@ class Execution:
         try:
             result = perform(operation, self._results)
             self._results[number] = result
-            return ["ok", *self._shown(operation, result)] if seen else []
+            return ["ok", *self._read_back(operation, result)] if seen else []
         except value_codec.MissingResult:
             return ["skip"]
         except OutOfTime:
@@ -101,7 +101,7 @@ class Execution:
         except BaseException as exc:  # noqa: BLE001 - whatever the code under test raises is its answer
             return self._raised(exc, operation[1])
 
-    def _shown(self, operation: list[Any], result: Any) -> list[Any]:
+    def _read_back(self, operation: list[Any], result: Any) -> list[Any]:
         number = operation[0]
         encoder = value_codec.Encoder(nothing, nothing)
         if number in self._hidden or (number in self._last_use and hasattr(result, "__next__")):

@@ -35,7 +35,7 @@ _EXCEPTIONS = frozenset(
 
 
 class RefusedReply(Exception):
-    """What a worker sent is nothing that the plan lets it send."""
+    """Raised where a worker sent a value that the plan does not allow."""
 
 
 class Decoder:
