@@ -20,7 +20,8 @@ SEALED, LIVE = "20261122-231054-143806-oracle", "20261122-231059-324914-null"
 def root(tmp_path: Path) -> Path:
     """Returns the folder of the store."""
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # older releases of 3.11 have no filters
+        archive.extractall(tmp_path, **safe)
     return tmp_path / "store"
 
 
