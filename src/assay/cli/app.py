@@ -35,7 +35,7 @@ class Verb(NamedTuple):
 
 
 VERBS = (
-    Verb("demo", "demo:demo", "Shows the whole in about eight minutes, offline after set-up."),
+    Verb("demo", "demo:demo", "Shows the whole in about seven minutes, offline after set-up."),
     Verb("setup", "setup:setup", "Makes the sandbox's tool layers ready."),
     Verb("doctor", "doctor:doctor", "Tries every sandbox and says which works here, and why."),
     Verb("admit", "admit:admit", "Proves verifiers sound before their verdicts are used."),

@@ -44,7 +44,7 @@ def demo(
 ) -> None:
     """Makes tasks from a real library, runs three agents on them, shows what they did, and catches a forged reward.
 
-    Offline after `assay setup`; about eight minutes on two cores.
+    Offline after `assay setup`; about seven minutes on two cores.
 
     Examples:
 
