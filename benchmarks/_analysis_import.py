@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from assay.formats.inspect_ai import InspectFormat
+from assay.formats.inspect.format import InspectFormat
 from assay.formats.interface import Reading
 from assay.records import digest_bytes
 from benchmarks._measure import cost_of, own_process

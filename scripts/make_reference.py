@@ -178,8 +178,8 @@ WALLS = {
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.guard",
     "Source archives": "assay.synthesis._archive",
-    "Other people's files": "assay.formats._reading",
-    "Other people's archives": "assay.formats._archives",
+    "Other people's files": "assay.formats.shared.reading",
+    "Other people's archives": "assay.formats.shared.archives",
     "Git repositories": "assay.synthesis._git",
 }
 # What --json prints: the keys of the document, and the structs that it is made of.

@@ -14,7 +14,7 @@ from assay.analysis.actions import actions_of
 from assay.analysis.interface import Action
 from assay.analysis.stages import Stage
 from assay.analysis.states import State, states_of
-from assay.formats.agentlens import AgentLensFormat
+from assay.formats.benchmarks.agentlens import AgentLensFormat
 from assay.formats.interface import Reading
 from assay.records import Step, StepTaken
 from tests.analysis.made import call, step, trajectory

@@ -8,21 +8,21 @@ import random
 from pathlib import Path
 from typing import Any
 
-from assay.formats.agentlens import AgentLensFormat
-from assay.formats.agentrx import AgentRxFormat
-from assay.formats.claude_code import ClaudeCodeFormat
-from assay.formats.codex import CodexFormat
-from assay.formats.codex_exec import CodexExecFormat
+from assay.formats.benchmarks.agentlens import AgentLensFormat
+from assay.formats.benchmarks.agentrx import AgentRxFormat
+from assay.formats.benchmarks.spark import SparkFormat
+from assay.formats.benchmarks.tau2 import Tau2Format
+from assay.formats.benchmarks.tau_bench import TauBenchFormat
+from assay.formats.benchmarks.who_and_when import WhoAndWhenFormat
+from assay.formats.claude_code.format import ClaudeCodeFormat
+from assay.formats.codex.exec_events import CodexExecFormat
+from assay.formats.codex.format import CodexFormat
 from assay.formats.interface import Format, Imported, Unreadable, Writing
-from assay.formats.mini_swe_agent import MiniSweAgentFormat
-from assay.formats.openhands import OpenHandsFormat
-from assay.formats.pi import PiFormat
-from assay.formats.spark import SparkFormat
-from assay.formats.swe_agent import SweAgentFormat
-from assay.formats.swe_smith import SweSmithFormat
-from assay.formats.tau2 import Tau2Format
-from assay.formats.tau_bench import TauBenchFormat
-from assay.formats.who_and_when import WhoAndWhenFormat
+from assay.formats.openhands.format import OpenHandsFormat
+from assay.formats.pi.format import PiFormat
+from assay.formats.swe_agent.format import SweAgentFormat
+from assay.formats.swe_agent.mini import MiniSweAgentFormat
+from assay.formats.swe_agent.smith import SweSmithFormat
 from assay.records import Evidence, EvidenceAdded, Step, StepTaken, Verdict, VerdictGiven
 from tests.formats.generated import Blobs, assembled, plain, read_all
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.formats._mirror import laid_over, rest_of
 from assay.formats.interface import Format, Imported, Loss, Writing
+from assay.formats.shared.mirror import laid_over, rest_of
 from assay.records import Trajectory, Verdict, VerdictGiven, canonical_bytes
 from tests.formats.agents import ALL, READ_ONLY, SESSIONS, TWO_WAY, comes_back, imported
 from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories

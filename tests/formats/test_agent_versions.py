@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from assay.formats._losses import THROWAWAY
 from assay.formats.interface import Imported
+from assay.formats.shared.losses import THROWAWAY
 from assay.records import AttemptEnded, ModelCalled, Noted
 from tests.formats.agents import ALL, comes_back, facts_of, steps_of, verdict_of
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.formats._archives import ArchiveBounds, archive, unpacked_into
+from assay.formats.shared.archives import ArchiveBounds, archive, unpacked_into
 
 ODD_NAMES = [
     "../up",

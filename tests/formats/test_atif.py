@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.atif import Atif
-from assay.formats.harbor import HarborJob
+from assay.formats.harbor.atif import Atif
+from assay.formats.harbor.format import HarborJob
 from assay.formats.interface import Writing
 from assay.records import Trajectory
 from tests.formats.generated import BLOBS, FEATURES, Blobs, assembled, made_up, read_all, round_trip, trajectories

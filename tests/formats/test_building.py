@@ -7,8 +7,8 @@ from time import process_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.formats._building import MOST_RESULTS, Building, Origin, tool_call
 from assay.formats.interface import Reading
+from assay.formats.shared.building import MOST_RESULTS, Building, Origin, tool_call
 from assay.records import Observation, Step
 
 IDS = st.sampled_from(["a", "b", "c"])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.chat import Chat
+from assay.formats.chat.format import Chat
+from assay.formats.chat.sharegpt import ShareGpt
 from assay.formats.interface import Format, Writing
-from assay.formats.sharegpt import ShareGpt
 from assay.records import Trajectory
 from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.formats.harbor import HarborJob
+from assay.formats.harbor.format import HarborJob
 from assay.formats.interface import Writing
 from assay.records import EvidenceAdded, Trajectory, Verdict, VerdictGiven
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories

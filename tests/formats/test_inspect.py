@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from assay.errors import UserError
-from assay.formats import _inspect_samples
-from assay.formats.inspect_ai import InspectFormat
+from assay.formats.inspect import samples as _inspect_samples
+from assay.formats.inspect.format import InspectFormat
 from assay.formats.interface import Writing
 from assay.records import Evidence, StepTaken, Trajectory, Verdict
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from assay.formats.interface import Imported, Writing
-from assay.formats.nemo_gym import NemoGymFormat
+from assay.formats.verifiers.nemo_gym import NemoGymFormat
 from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
 from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
 

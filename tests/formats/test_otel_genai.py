@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from assay.formats.interface import Writing
-from assay.formats.otel_genai import OtelGenAiFormat
+from assay.formats.otel.format import OtelGenAiFormat
 from assay.records import Trajectory
 from tests.formats.generated import Blobs, plain, read_all, read_whole, round_trip, trajectories
 

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.formats import _reading
-from assay.formats._reading import document, json_fields, json_items, json_lines, loads, seconds, shown
 from assay.formats.interface import Reading
 from assay.formats.registry import formats, recognised
+from assay.formats.shared import reading as _reading
+from assay.formats.shared.reading import document, json_fields, json_items, json_lines, loads, seconds, shown
 from tests.formats.generated import Blobs
 
 TEXT = st.text(alphabet=st.sampled_from('ab"\\[]{}é\n,:\u2028'), max_size=12)
@@ -160,7 +160,7 @@ with path.open("w") as out:
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from assay.formats.chat import Chat
+from assay.formats.chat.format import Chat
 from assay.formats.interface import Reading
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, count = peak(), 0

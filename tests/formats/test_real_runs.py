@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
-from assay.formats.atif import Atif
-from assay.formats.harbor import HarborJob
+from assay.formats.harbor.atif import Atif
+from assay.formats.harbor.format import HarborJob
 from assay.formats.interface import Format, Reading
 from assay.records import Trajectory
 from assay.rollout.sources import Walk

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from assay.formats.interface import Imported, Writing
-from assay.formats.verifiers_traces import VerifiersFormat
+from assay.formats.verifiers.format import VerifiersFormat
 from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
 from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
 

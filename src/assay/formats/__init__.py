@@ -3,11 +3,22 @@
 What is named here is what a format of one's own is written with.
 """
 
-from ._archives import archive
-from ._building import Building, Origin, tool_call
-from ._reading import at_place, digest_file, document, head, json_fields, json_items, json_lines, loads, seconds
-from ._sniffing import Sniffed, sniff
-from ._writing import new_file, new_folder
+from assay.formats.shared.archives import archive
+from assay.formats.shared.building import Building, Origin, tool_call
+from assay.formats.shared.reading import (
+    at_place,
+    digest_file,
+    document,
+    head,
+    json_fields,
+    json_items,
+    json_lines,
+    loads,
+    seconds,
+)
+from assay.formats.shared.sniffing import Sniffed, sniff
+from assay.formats.shared.writing import new_file, new_folder
+
 from .interface import Format, Imported, Loss, Provenance, Reading, Unreadable, Writing
 
 __all__ = [

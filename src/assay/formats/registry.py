@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from assay import plugins
 from assay.errors import UserError
+from assay.formats.shared.sniffing import sniff
 
-from ._sniffing import sniff
 from .interface import Format, Provenance
 
 __all__ = ["Listed", "find", "formats", "listed", "named", "recognised"]

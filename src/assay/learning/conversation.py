@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assay.errors import UserError
-from assay.formats._messages import chat_item, chat_plan
+from assay.formats.shared.messages import chat_item, chat_plan
 from assay.records import ModelCall, Trajectory
 from assay.store import answer_of, messages_of, request_of
 

@@ -14,9 +14,9 @@ from typing import BinaryIO
 import msgspec
 
 from assay.errors import UserError
-from assay.formats._writing import new_file, refuse_existing
 from assay.formats.interface import Format, Loss, Writing
 from assay.formats.registry import formats, named
+from assay.formats.shared.writing import new_file, refuse_existing
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictGiven, VerdictStatus
 from assay.settings import Settings
 from assay.store import RunStore, learnt

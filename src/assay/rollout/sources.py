@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.errors import UserError
-from assay.formats._archives import unpacked_into
-from assay.formats._sniffing import sniff
 from assay.formats.interface import Format, Unreadable
 from assay.formats.registry import find, formats, named, recognised
+from assay.formats.shared.archives import unpacked_into
+from assay.formats.shared.sniffing import sniff
 
 __all__ = ["Found", "Walk", "require_paths"]
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from assay.analysis.actors import who
-from assay.formats.agentrx import AgentRxFormat
+from assay.formats.benchmarks.agentrx import AgentRxFormat
+from assay.formats.benchmarks.who_and_when import WhoAndWhenFormat
 from assay.formats.interface import Format, Imported, Reading
-from assay.formats.who_and_when import WhoAndWhenFormat
 from assay.records import AttemptEnded, EvidenceAdded, StepTaken, Trajectory, VerdictGiven, digest_bytes
 from tests.analysis.trajectories import trajectory
 

@@ -16,7 +16,7 @@ from assay.analysis.attribution import (
     random_expectation,
     score_alarms,
 )
-from assay.formats.tau_bench import TauBenchFormat
+from assay.formats.benchmarks.tau_bench import TauBenchFormat
 from tests.analysis.attribution.labelled import DATA, Run, agentrx, read, who_and_when
 
 

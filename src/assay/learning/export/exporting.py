@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats._writing import new_file, refuse_existing
 from assay.formats.interface import Loss
+from assay.formats.shared.writing import new_file, refuse_existing
 from assay.learning.conversation import conversations, spoke
 from assay.learning.credit import CreditConfig, credited
 from assay.learning.reading import Reader

@@ -1,0 +1,1 @@
+"""Records that published benchmarks and studies come with."""

@@ -1,0 +1,196 @@
+"""AgentLens-Bench: runs as chains of states, each with the tool call that led to it and the beginning of its answer.
+
+State N is step N: state 0, the initial one, holds the task's text. Only the first 500 characters of an observation were
+published, and how many there were was not: a step whose observation is cut says so (`extra["cut"]`). The published
+quality scores, in `annotations/trajectories.csv` two folders above, are kept as a label; whether the run
+passed is the source's claim.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from assay.errors import UserError
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.building import Building, tool_call
+from assay.formats.shared.labels import add_label
+from assay.formats.shared.mirrored import is_object, origin_of, sibling, text_or_none, whole_number
+from assay.formats.shared.reading import Bad, at_place, document, head, loads, seconds
+from assay.formats.shared.sniffing import sniff
+from assay.records import ModelCall, ToolCall, Trajectory, Usage, VerdictStatus
+
+__all__ = ["AgentLensFormat"]
+
+ANNOTATIONS = "trajectories.csv"
+_HEADER = b"task_id,model,trajectory_id,passed,"
+_PREVIEW = 500
+_NOT_ARGUMENTS = {"thought"}
+_STATUS: dict[str, VerdictStatus] = {"passed": "pass", "failed": "fail"}
+
+
+class AgentLensFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "agentlens"
+    title: ClassVar[str] = "AgentLens-Bench states"
+    provenance: ClassVar[Provenance] = "recorded"
+    writes: ClassVar[bool] = False
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`."""
+        seen = sniff(path)
+        if is_object(seen):
+            return seen.has("initial_state", "states") or seen.values.get("dataset_name") == "AgentLens-Bench"
+        return seen.shape == "other" and head(path, len(_HEADER)) == _HEADER
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`."""
+        bad = at_place(reading, path.name)
+        if head(path, len(_HEADER)) == _HEADER:
+            bad("", "labels, read with the trajectories that they are of: import the folder `trajectories`")
+            return
+        found = document(path)
+        told = found.get("metadata") if isinstance(found, dict) else None
+        if not isinstance(told, dict) or not isinstance(found.get("states"), dict):
+            bad("", "it is no run: it has no states" if isinstance(found, dict) else "expected an object")
+            return
+        if told.get("source") == "merger":
+            bad("", f"it is a reference merged from {told.get('num_traces')} runs and no run itself")
+            return
+        built = Building(origin_of(self.name, path, text_or_none(told.get("generator")) or ""), reading)
+        states = _ordered(found["states"], bad)
+        for state in states:
+            _turn(built, state, told)
+        yield _finished(built, told, path)
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """Does not write."""
+        message = "AgentLens-Bench is an annotated data set and is only read"
+        raise UserError(message)
+
+
+def _ordered(states: dict[str, Any], bad: Bad) -> list[dict[str, Any]]:
+    """The states by step. A step that is missing keeps its place, so that positions stay those of the source."""
+    found: dict[int, dict[str, Any]] = {}
+    for name, state in states.items():
+        step = state.get("step") if isinstance(state, dict) else None
+        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 100_000:
+            bad(f"states.{name}", "a state is an object with a step")
+        elif step in found:
+            bad(f"states.{name}.step", f"step {step} stands there twice")
+        else:
+            found[step] = state
+    if not found:
+        return []
+    if missing := sorted(set(range(max(found))) - set(found))[:5]:
+        bad("states", f"no state has the step {', '.join(map(str, missing))}")
+    if max(found) > 2 * len(found) + 10:
+        bad("states", f"the last step is {max(found)}, of {len(found)} states: the gaps are closed")
+        return [found[step] for step in sorted(found)]
+    return [found.get(step, {}) for step in range(max(found) + 1)]
+
+
+def _turn(built: Building, state: dict[str, Any], told: dict[str, Any]) -> None:
+    index = len(built.steps)
+    entry, known = state.get("log_entry"), state.get("metadata")
+    known = known if isinstance(known, dict) else {}
+    extra = {k: v for k, v in state.items() if k not in {"log_entry", "metadata", "observation", "step"}}
+    if not isinstance(entry, dict):
+        message = text_or_none(told.get("task_description")) if index == 0 else None
+        built.step("user" if index == 0 else "environment", message, extra={**extra, "metadata": known})
+        return
+    call = _call(entry)
+    preview = text_or_none(entry.get("response_preview"))
+    seen = [] if preview is None else [built.observation(preview, call.id)]
+    extra |= {"cut": True} if preview is not None and len(preview) >= _PREVIEW else {}
+    usage = Usage(
+        whole_number(known.get("input_tokens")),
+        whole_number(known.get("output_tokens")),
+        whole_number(known.get("cached_input_tokens")),
+    )
+    model = text_or_none(known.get("model"))
+    called = None
+    if usage != Usage() and model is not None:
+        called = built.call(ModelCall(f"call-{index}", "unknown", model, {}, {}, usage=usage))
+    built.step(
+        "agent",
+        text_or_none(known.get("thought")) or None,
+        tool_calls=(call,),
+        observations=tuple(seen),
+        call=called,
+        started=seconds(known.get("timestamp")),
+        extra={**extra, "observation": state.get("observation"), "entry": _rest(entry), "metadata": _unmapped(known)},
+    )
+
+
+def _call(entry: dict[str, Any]) -> ToolCall:
+    arguments = entry.get("args")
+    if isinstance(arguments, dict):
+        arguments = {k: v for k, v in arguments.items() if k not in _NOT_ARGUMENTS or entry.get("tool") == "think"}
+    return tool_call(str(entry.get("id", "")), text_or_none(entry.get("tool")) or "", arguments)
+
+
+def _rest(entry: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in entry.items() if k not in {"args", "response_preview", "tool", "id", "signature"}}
+
+
+def _unmapped(known: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in known.items() if k not in {"thought", "input_tokens", "output_tokens", "timestamp"}}
+
+
+def _finished(built: Building, told: dict[str, Any], path: Path) -> Imported:
+    built.fields = {"metadata": {k: v for k, v in told.items() if k != "task_description"}}
+    row = _row(path, path.stem)
+    evidence: tuple[str, ...] = ()
+    if row is not None:
+        evidence = (add_label(built, "agentlens", row),)
+    said = text_or_none(told.get("pass_fail_status")) or ""
+    status = _STATUS.get(said, "unknown")
+    score = {"pass": 1.0, "fail": 0.0}.get(status)
+    built.verdict(status, score, "as recorded by AgentLens-Bench", evidence)
+    return built.done(
+        path.stem,
+        task=text_or_none(told.get("task_name")),
+        agent=text_or_none(told.get("source_format")) or "unknown",
+        model=text_or_none(told.get("model_name")),
+    )
+
+
+def _row(path: Path, name: str) -> dict[str, Any] | None:
+    """The published annotations of a run."""
+    place = sibling(path.parent.parent.parent / "annotations" / ANNOTATIONS)
+    if place is None:
+        return None
+    state = place.stat()
+    return _rows(place, state.st_mtime_ns, state.st_size).get(name)
+
+
+@lru_cache(maxsize=2)
+def _rows(place: Path, _changed: int, _size: int) -> dict[str, dict[str, Any]]:
+    text = place.read_bytes().decode("utf-8", "replace")
+    try:
+        rows = [_typed(row) for row in csv.DictReader(io.StringIO(text))]
+        return {str(row["trajectory_id"]): row for row in rows if row.get("trajectory_id")}
+    except csv.Error:
+        return {}
+
+
+def _typed(row: dict[str, str]) -> dict[str, Any]:
+    """Numbers, truth values and lists of a row as what they are; the rest as text."""
+    return {str(key): _value(value) for key, value in row.items()}
+
+
+def _value(text: Any) -> Any:
+    if text in {"True", "False"}:
+        return text == "True"
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        return loads(text)
+    except ValueError:
+        return text

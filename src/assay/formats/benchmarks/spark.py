@@ -1,0 +1,143 @@
+"""SPARK: attempts of Codex at SkillsBench tasks, with what their verifiers printed and counted.
+
+Reads a task's folder, its `trajectory.jsonl` (what each attempt did and what was judged) and its `attempts.json`
+(rewards and counts; where both tell of an attempt it is read once, and numbers that differ are both kept). Counts,
+rewards, CTRF reports and the verifier's output are facts of their own, exactly as recorded, contradictions included.
+What was done between attempts (reflections, drift, distilled skills) is kept as notes of the attempt before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from assay.errors import UserError
+from assay.formats.benchmarks.spark_events import Attempt
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.building import Origin
+from assay.formats.shared.mirrored import is_object, objects_of, sibling, sibling_document, text_or_none, word
+from assay.formats.shared.reading import Bad, at_place, digest_file, json_lines
+from assay.formats.shared.sniffing import sniff
+from assay.records import Trajectory
+
+__all__ = ["SparkFormat"]
+
+LINES, ATTEMPTS, SKILL = "trajectory.jsonl", "attempts.json", "SKILL.md"
+_KINDS = {"execution_result", "reflect_call", "pdi_snapshot", "skill_gen_call", "task_summary"}
+
+
+class SparkFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "spark"
+    title: ClassVar[str] = "SPARK attempts (trajectory.jsonl, attempts.json)"
+    provenance: ClassVar[Provenance] = "recorded"
+    writes: ClassVar[bool] = False
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`."""
+        seen = sniff(path)
+        if seen.shape == "folder":
+            return _has_lines(path / LINES) or _has_attempts(path / ATTEMPTS)
+        return _has_lines(path) or _has_attempts(path)
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`."""
+        whole = path.is_dir()
+        folder = path if whole else path.parent
+        lines = path if not whole and _has_lines(path) else sibling(folder / LINES)
+        attempts = path if not whole and not _has_lines(path) else sibling(folder / ATTEMPTS)
+        known = _recorded(attempts)
+        digest = digest_file(path if not whole else lines or attempts or path)
+        source = _Source(Origin(self.name, path.name, digest), reading, _task(folder, attempts))
+        done: set[int] = set()
+        if lines is not None and (whole or lines == path):
+            yield from source.lines(lines, known, done, sibling(folder / SKILL))
+        elif lines is not None:
+            done = {n for n in _numbers(lines) if n in known}
+            if done:
+                told = ", ".join(map(str, sorted(done)))
+                problem = f"attempts {told} are read with {LINES}: import that, or the folder"
+                at_place(reading, path.name)("attempts", problem)
+        if whole or attempts == path:
+            bad = at_place(reading, path.name)
+            for number, record in known.items():
+                if number not in done:
+                    yield source.one(Attempt(number, None, record), bad)
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """Does not write."""
+        message = "SPARK's files are those of its own loop and are only read"
+        raise UserError(message)
+
+
+class _Source:
+    """What the attempts of one task share."""
+
+    def __init__(self, origin: Origin, reading: Reading, task: str) -> None:
+        self._origin, self._reading, self._task = origin, reading, task
+
+    def one(self, attempt: Attempt, bad: Bad, skill: Path | None = None) -> Imported:
+        """The trajectory of an attempt."""
+        return attempt.imported(self._origin, self._reading, bad, self._task, skill)
+
+    def lines(
+        self, path: Path, known: dict[int, dict[str, Any]], done: set[int], skill: Path | None
+    ) -> Iterator[Imported]:
+        """The attempts in `trajectory.jsonl`, each with the lines that follow it."""
+        bad = at_place(self._reading, path.name)
+        open_: Attempt | None = None
+        early: list[dict[str, Any]] = []
+        for number, line in json_lines(path, bad):
+            where = f"line {number}"
+            kind = word(line.get("type")) if isinstance(line, dict) else ""
+            if kind not in _KINDS:
+                bad(where, "it is none of SPARK's records")
+            elif kind == "execution_result":
+                if open_ is not None:
+                    yield self.one(open_, bad)
+                tried = _number(line.get("attempt"), len(done))
+                done.add(tried)
+                open_ = Attempt(tried, line, known.get(tried), where)
+                open_.notes, early = early, []
+            else:
+                (open_.notes if open_ is not None else early).append(line)
+        if open_ is not None:
+            yield self.one(open_, bad, skill)
+        elif early:
+            bad("", "it tells of no attempt")
+
+
+def _has_lines(path: Path) -> bool:
+    seen = sniff(path)
+    # A first line may be longer than what is looked at.
+    return is_object(seen) and seen.values.get("type") in _KINDS and (seen.has("attempt") or seen.has("task_name"))
+
+
+def _has_attempts(path: Path) -> bool:
+    seen = sniff(path)
+    return is_object(seen) and seen.has("task_name", "max_retries") and not seen.has("type")
+
+
+def _recorded(path: Path | None) -> dict[int, dict[str, Any]]:
+    found = sibling_document(path) if path is not None else None
+    attempts = found.get("attempts") if isinstance(found, dict) else None
+    records = objects_of(attempts)
+    return {_number(one.get("attempt"), position): one for position, one in enumerate(records)}
+
+
+def _numbers(path: Path) -> Iterator[int]:
+    lines = (line for _, line in json_lines(path, lambda *_: None))
+    tried = (line for line in lines if isinstance(line, dict) and line.get("type") == "execution_result")
+    for position, line in enumerate(tried):
+        yield _number(line.get("attempt"), position)
+
+
+def _number(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else otherwise
+
+
+def _task(folder: Path, attempts: Path | None) -> str:
+    found = sibling_document(attempts) if attempts is not None else None
+    return (text_or_none(found.get("task_name")) if isinstance(found, dict) else None) or folder.name

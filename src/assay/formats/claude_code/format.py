@@ -1,0 +1,71 @@
+"""Claude Code sessions: JSONL whose lines form a tree by `uuid` and `parentUuid`.
+
+Lines with the same `message.id` are one answer of the model, and one step; a tool's result goes to the call that it
+names. Lines of a side chain that stand in the main session are another agent's turns; a sub-agent's session in a file
+of its own is a trajectory of its own. What was said on a branch that was left (rewound) is kept and marked
+(`Step.extra["branch"] = "left"`). Exit codes are recorded only where a failed command's text begins with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from assay.formats.claude_code.sessions import Session, fresh, plan, tree_of
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.losses import THROWAWAY, tell_losses
+from assay.formats.shared.mirror import items_of
+from assay.formats.shared.mirrored import Mirrored, one_each, origin_of, own
+from assay.formats.shared.reading import at_place, json_lines, json_objects
+from assay.formats.shared.sniffing import sniff
+from assay.records import Trajectory
+
+__all__ = ["ClaudeCodeFormat"]
+
+
+class ClaudeCodeFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "claude-code"
+    title: ClassVar[str] = "Claude Code session (.jsonl)"
+    provenance: ClassVar[Provenance] = "peer"
+    writes: ClassVar[bool] = True
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`."""
+        first = sniff(path).first
+        if not isinstance(first, dict) or "payload" in first:
+            return False
+        summary = first.get("type") == "summary" and "leafUuid" in first
+        return summary or ("sessionId" in first and isinstance(first.get("type"), str))
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`. The file is gone through twice: a branch is known to be left only at its end."""
+        bad = at_place(reading, path.name)
+        tree = tree_of(line for _, line in json_lines(path, lambda *_: None))
+        session = Session(Mirrored(origin_of(self.name, path), reading, fresh), tree)
+        for line in json_objects(path, bad):
+            session.line(line)
+        yield session.finished(path.stem)
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """See `Format.write`: one file, or for several a folder of them."""
+        one_each(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
+
+    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
+        mine = own(trajectory, self.name)
+        session = f"{trajectory.attempt}.{trajectory.retry}"
+        with path.open("wb") as stream:
+            before: str | None = None
+            if not mine:
+                stream.write(msgspec.json.encode({"type": "mode", "mode": "normal", "sessionId": session}) + b"\n")
+            for position, item in enumerate(items_of(trajectory, fresh, plan, writing, own=mine)):
+                if not mine:
+                    known = {"sessionId": session, "uuid": f"{session}-{position}", "parentUuid": before}
+                    item, before = {**item, **known}, known["uuid"]
+                stream.write(msgspec.json.encode(item) + b"\n")
+        again = None if mine else next(self.read(path, THROWAWAY))
+        tell_losses(trajectory, again, writing, self.name)

@@ -1,0 +1,1 @@
+"""Sessions and event streams of Codex."""

@@ -1,0 +1,52 @@
+"""What `codex exec --json` prints: the events of one run. Its session file says more (`codex`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from assay.errors import UserError
+from assay.formats.codex.events import read_events
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.building import Building
+from assay.formats.shared.mirrored import origin_of
+from assay.formats.shared.reading import at_place, json_lines
+from assay.formats.shared.sniffing import sniff
+from assay.records import AttemptEnded, Trajectory
+
+__all__ = ["CodexExecFormat"]
+
+
+class CodexExecFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "codex-exec"
+    title: ClassVar[str] = "Codex events (codex exec --json)"
+    provenance: ClassVar[Provenance] = "recorded"
+    writes: ClassVar[bool] = False
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`."""
+        first = sniff(path).first
+        return isinstance(first, dict) and first.get("type") == "thread.started" and "thread_id" in first
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`."""
+        bad = at_place(reading, path.name)
+        built = Building(origin_of(self.name, path), reading)
+        lines = ((f"line {number}", line) for number, line in json_lines(path, bad))
+        found = read_events(built, lines, bad, "unknown")
+        error = found.errors[-1] if found.errors and found.ended is None else None
+        built.fields = {"errors": found.errors} if found.errors else {}
+        yield built.done(
+            f"thread {found.thread or path.stem}",
+            ended=AttemptEnded(ended=found.ended, error=error),
+            task=None if built.steps else path.stem,
+            agent="codex",
+        )
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """Does not write."""
+        message = "this is what a program prints as it runs: export to codex, which writes its sessions"
+        raise UserError(message)

@@ -1,0 +1,1 @@
+"""Harbor's jobs, and ATIF, its trajectory format."""

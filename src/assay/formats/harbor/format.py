@@ -1,0 +1,220 @@
+"""Job and trial folders of Harbor: what an agent did, what the verifier wrote, what was kept of the final state.
+
+A trial is one trajectory: `result.json`, `agent/trajectory.json` (ATIF; of a trial with steps, one for each), the
+verifier's `reward.json` or `.txt`, `ctrf.json` and `test-stdout.txt`, and the files below `artifacts/`. Native logs of
+agents are named and not read. Links inside a trial are not followed: their targets were not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from assay.errors import UserError
+from assay.formats.harbor.atif import Filled, Place, fill
+from assay.formats.harbor.verifier import read_artifacts, read_verifier
+from assay.formats.harbor.writer import write_job
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.building import Building, Origin
+from assay.formats.shared.mirrored import objects_of
+from assay.formats.shared.reading import Bad, at_place, digest_file, document, json_fields, json_items, seconds
+from assay.formats.shared.sniffing import sniff
+from assay.records import AttemptEnded, Trajectory, digest_bytes
+
+__all__ = ["HarborJob"]
+
+_PROVIDER = ("Api", "RateLimit", "ServiceUnavailable", "APIConnection", "APIError", "ModelNotFound", "Authentication")
+_READ = {"agent/trajectory.json", "verifier/reward.json", "verifier/reward.txt", "verifier/ctrf.json",
+         "verifier/test-stdout.txt"}  # fmt: skip
+_NAMED = 500
+
+
+class HarborJob:
+    """See the module."""
+
+    name: ClassVar[str] = "harbor"
+    title: ClassVar[str] = "Harbor job and trial folders"
+    provenance: ClassVar[Provenance] = "peer"
+    writes: ClassVar[bool] = True
+
+    def recognises(self, path: Path) -> bool:
+        """A folder whose `result.json` is that of a trial, or of a job."""
+        return _is_trial(path) or _is_job(path)
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """The trials of a job by name, or the one trial."""
+        if not path.is_dir():
+            message = "it is no folder: name the folder of a job or of a trial"
+            raise UserError(message)
+        if _is_trial(path):
+            yield _trial(path, path.name, reading)
+            return
+        for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.is_symlink()):
+            if _is_trial(folder):
+                yield _trial(folder, f"{path.name}!{folder.name}", reading)
+            elif (folder / "config.json").is_file() or (folder / "agent").is_dir():
+                at_place(reading, f"{path.name}!{folder.name}")("", "the trial has no result.json: it was cut")
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """Makes a job folder with a trial for each trajectory."""
+        write_job(trajectories, target, writing)
+
+
+def _is_trial(path: Path) -> bool:
+    return _own_file(path, "result.json") is not None and sniff(path / "result.json").has("trial_name", "task_name")
+
+
+def _is_job(path: Path) -> bool:
+    return _own_file(path, "result.json") is not None and sniff(path / "result.json").has("n_total_trials", "stats")
+
+
+def _own_file(folder: Path, name: str) -> Path | None:
+    """A file of a trial, reached through no link."""
+    path = folder / name
+    try:
+        through = [path, *list(path.parents)[: len(Path(name).parts) - 1]]
+        return path if path.is_file() and not any(p.is_symlink() for p in through) else None
+    except OSError:
+        return None
+
+
+def _trial(folder: Path, file: str, reading: Reading) -> Imported:
+    bad = at_place(reading, file)
+    result = _result(folder, bad)
+    origin = Origin("harbor", file, _digest(folder))
+    building = Building(origin, reading)
+    filled = _acts(folder, building, result, Place(origin, reading, bad, ""))
+    words: dict[str, Any] = {**building.fields.get("harbor", {}), "result": result}
+    others = {**_listed(words.get("others")), **_others(folder)}
+    words |= {"others": others} if others else {}
+    artifacts = read_artifacts(folder, building, reading, bad)
+    words["native"] = read_verifier(folder, result, building, reading, bad)
+    building.fields["harbor"] = words
+    started = _started(result, filled)
+    ended = filled.ended or _ended(result)
+    made = building.done(
+        f"trial {result.get('trial_name', folder.name)}",
+        ended=msgspec.structs.replace(ended, artifacts=artifacts),
+        **started,
+    )
+    if filled.unfinished:
+        return Imported(made.key, made.started, tuple(b for b in made.bodies if not isinstance(b, AttemptEnded)))
+    return made
+
+
+def _result(folder: Path, bad: Bad) -> dict[str, Any]:
+    try:
+        found = document(folder / "result.json")
+    except UserError as exc:
+        bad("result.json", str(exc))
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _digest(folder: Path) -> str:
+    """Of the files that say what happened, so that a trial is known by its content."""
+    paths = [_own_file(folder, name) for name in ("result.json", "agent/trajectory.json")]
+    return digest_bytes("".join(digest_file(path) for path in paths if path is not None).encode())
+
+
+def _acts(folder: Path, building: Building, result: dict[str, Any], place: Place) -> Filled:
+    """Reads what the agent did; of a trial in steps, each step's trajectory after the other."""
+    whole = _own_file(folder, "agent/trajectory.json")
+    if whole is not None:
+        return _document(whole, building, place.below("agent/trajectory.json"))
+    filled, fields = Filled({}, None, unfinished=False), dict[str, Any]()
+    for name in _step_names(folder, result):
+        path = _own_file(folder, f"steps/{name}/agent/trajectory.json")
+        if path is None:
+            continue
+        before = len(building.steps)
+        found = _document(path, building, place.below(f"steps/{name}/agent/trajectory.json"))
+        filled = found if not filled.started else filled
+        fields |= {"steps": {**fields.get("steps", {}), name: building.fields}} if building.fields else {}
+        for step in building.steps[before:]:
+            building.change(step, extra={**step.extra, "harbor_step": name})
+    building.fields = fields
+    if not building.steps and result.get("agent_info"):
+        place.bad("agent/trajectory.json", "there is none: what the agent did is not known")
+    return filled
+
+
+def _document(path: Path, building: Building, place: Place) -> Filled:
+    fields = json_fields(path, ("steps", "subagent_trajectories"), place.bad)
+    filled = fill(building, fields, json_items(path, ("steps",), place.bad), place)
+    embedded = [held for _, held in json_items(path, ("subagent_trajectories",), place.bad)]
+    if embedded:
+        building.fields["subagent_trajectories"] = embedded
+    return filled
+
+
+def _step_names(folder: Path, result: dict[str, Any]) -> list[str]:
+    told = [r["step_name"] for r in objects_of(result.get("step_results")) if isinstance(r.get("step_name"), str)]
+    names = [name for name in told if "/" not in name and "\\" not in name and name not in ("", ".", "..")]
+    steps = folder / "steps"
+    there = sorted(p.name for p in steps.iterdir() if p.is_dir()) if steps.is_dir() and not steps.is_symlink() else []
+    return [*dict.fromkeys([*names, *there])]
+
+
+def _others(folder: Path) -> dict[str, int]:
+    """Files of a trial that are not read, with their sizes."""
+    found: dict[str, int] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        part = "/".join(path.parts[-2:])
+        seen = name == "result.json" or part in _READ or name.startswith("artifacts/")
+        if not seen and len(found) < _NAMED and path.is_file() and not path.is_symlink():
+            found[name] = path.stat().st_size
+    return found
+
+
+def _listed(found: Any) -> dict[str, int]:
+    return {str(k): v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
+
+
+def _started(result: dict[str, Any], filled: Filled) -> dict[str, Any]:
+    info = result.get("agent_info")
+    info = info if isinstance(info, dict) else {}
+    model = info.get("model_info")
+    name = model.get("name") if isinstance(model, dict) else None
+    started: dict[str, Any] = {"agent": info.get("name"), "model": name, "task": result.get("task_name")}
+    known = {k: v for k, v in started.items() if isinstance(v, str) and v}
+    at = seconds(result.get("started_at"))
+    held = {k: v for k, v in filled.started.items() if v is not None}
+    return {**held, **known, **({"at": at} if at is not None and "at" not in held else {})}
+
+
+def _ended(result: dict[str, Any]) -> AttemptEnded:
+    metrics = _metrics(result.get("agent_result"))
+    at, raised = seconds(result.get("finished_at")), result.get("exception_info")
+    if not isinstance(raised, dict):
+        return AttemptEnded(metrics=metrics, at=at)
+    kind, message = str(raised.get("exception_type", "")), str(raised.get("exception_message", ""))
+    error = f"{kind}: {message}"[:4000]
+    stopped, broke = _cause(kind)
+    return AttemptEnded(None, stopped, broke, error, metrics, at=at)
+
+
+def _cause(kind: str) -> tuple[str | None, str | None]:
+    """Which limit stopped a trial, or whose boundary failed, by the name of what Harbor caught."""
+    stops = {"AgentTimeoutError": "wall_s", "CancelledError": "cancelled"}
+    stops |= dict.fromkeys(("ContextWindowExceededError", "ContextLengthExceededError"), "tokens")
+    stops |= dict.fromkeys(("OutputTokenExceededError", "OutputLengthExceededError"), "tokens")
+    if kind in stops:
+        return stops[kind], None
+    if kind.startswith(("Verifier", "RewardFile", "AddTestsDir", "DownloadVerifierDir")):
+        return None, "verifier"
+    if kind.startswith(_PROVIDER):
+        return None, "provider"
+    return None, "agent" if kind.startswith(("Agent", "NonZeroAgentExit")) and "Setup" not in kind else "environment"
+
+
+def _metrics(context: Any) -> dict[str, float]:
+    if not isinstance(context, dict):
+        return {}
+    names = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
+    known = {name: context.get(name) for name in names}
+    return {k: float(v) for k, v in known.items() if isinstance(v, int | float) and not isinstance(v, bool)}

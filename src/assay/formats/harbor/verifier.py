@@ -1,0 +1,178 @@
+"""What the verifier of a Harbor trial wrote, and the artifacts that were kept, as evidence and a claimed verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from assay.errors import UserError
+from assay.formats.interface import Reading
+from assay.formats.shared.building import Building
+from assay.formats.shared.mirrored import objects_of
+from assay.formats.shared.reading import LARGEST, Bad, document
+from assay.records import VerdictStatus
+
+__all__ = ["REASON", "claimed", "ctrf_report", "read_artifacts", "read_verifier"]
+
+REASON = "as recorded by Harbor"
+_STATUSES = {"passed": "passed", "failed": "failed", "skipped": "skipped", "pending": "pending", "other": "other"}
+_FILES = 10_000
+
+
+def read_verifier(folder: Path, result: dict[str, Any], building: Building, reading: Reading, bad: Bad) -> list[str]:
+    """Adds evidence and the claimed verdict; the ids of that evidence."""
+    told = result.get("verifier_result")
+    rewards = _numbers(told.get("rewards")) if isinstance(told, dict) else {}
+    ids: list[str] = []
+    for place in ("verifier", *_step_folders(folder)):
+        ids += _folder(folder / place, place, building, reading, bad)
+    if rewards:
+        ids.append(building.evidence("reward", {"values": rewards, "source": "result.json"}))
+    raised = result.get("exception_info")
+    if rewards:
+        status, score = claimed(rewards)
+        building.verdict(status, score, REASON, tuple(ids), rewards)
+    else:
+        kind = str(raised.get("exception_type", "")) if isinstance(raised, dict) else ""
+        building.verdict("unknown", None, f"{REASON}: no reward{f' ({kind})' if kind else ''}", tuple(ids))
+    return ids
+
+
+def claimed(rewards: dict[str, float]) -> tuple[VerdictStatus, float | None]:
+    """Status and score of Harbor's rewards: `reward` where there is one, else the lowest; 1 is a pass.
+
+    Rewards that Assay wrote itself say with `integrity` below 1 that a pass is doubted.
+    """
+    named = {k: v for k, v in rewards.items() if k != "integrity"} or rewards
+    score = named.get("reward", min(named.values()))
+    if score >= 1 and rewards.get("integrity", 1.0) < 1:
+        return "unknown", None
+    return ("pass" if score >= 1 else "fail"), score
+
+
+def _step_folders(folder: Path) -> list[str]:
+    steps = folder / "steps"
+    if not steps.is_dir() or steps.is_symlink():
+        return []
+    return [f"steps/{p.name}/verifier" for p in sorted(steps.iterdir()) if p.is_dir() and not p.is_symlink()]
+
+
+def _folder(folder: Path, place: str, building: Building, reading: Reading, bad: Bad) -> list[str]:
+    if not folder.is_dir() or folder.is_symlink():
+        return []
+    ids = []
+    for name in ("reward.json", "reward.txt"):
+        values = _reward(folder / name, f"{place}/{name}", bad)
+        if values:
+            ids.append(building.evidence("reward", {"values": values, "source": f"{place}/{name}"}))
+    raw = _bytes(folder / "ctrf.json", f"{place}/ctrf.json", bad)
+    if raw is not None:
+        report = ctrf_report(folder / "ctrf.json", f"{place}/ctrf.json", bad)
+        if report is not None:
+            data = {**report, "path": f"{place}/ctrf.json"}
+            ids.append(building.evidence("test_report", data, blobs=(reading.keep(raw),)))
+    text = _bytes(folder / "test-stdout.txt", f"{place}/test-stdout.txt", bad)
+    if text is not None:
+        path = f"{place}/test-stdout.txt"
+        ids.append(building.text_evidence("test_output", text.decode("utf-8", "replace"), path=path))
+    return ids
+
+
+def _reward(path: Path, place: str, bad: Bad) -> dict[str, float]:
+    raw = _bytes(path, place, bad)
+    if raw is None:
+        return {}
+    if path.suffix == ".json":
+        try:
+            found = document(path)
+        except UserError as exc:
+            bad(place, str(exc))
+            return {}
+        if not isinstance(found, dict) or not _numbers(found):
+            bad(place, "expected an object of finite numbers")
+            return {}
+        return _numbers(found)
+    try:
+        value = float(raw.decode("utf-8", "replace").strip())
+    except ValueError:
+        bad(place, f"expected one number, not {raw[:40]!r}")
+        return {}
+    if not abs(value) < float("inf"):
+        bad(place, f"expected a finite number, not {value}")
+        return {}
+    return {"reward": value}
+
+
+def ctrf_report(path: Path, place: str, bad: Bad) -> dict[str, Any] | None:
+    """A CTRF report as evidence of kind `test_report` has it; None where it is none, which is told."""
+    try:
+        found = document(path)
+    except UserError as exc:
+        bad(place, str(exc))
+        return None
+    results = found.get("results") if isinstance(found, dict) else None
+    summary = results.get("summary") if isinstance(results, dict) else None
+    tests = results.get("tests") if isinstance(results, dict) else None
+    if not isinstance(summary, dict) and not isinstance(tests, list):
+        bad(place, "it is no CTRF report: it has neither results.summary nor results.tests")
+        return None
+    summary = summary if isinstance(summary, dict) else {}
+    counts = {ours: summary[theirs] for theirs, ours in _STATUSES.items() if _is_count(summary.get(theirs))}
+    report: dict[str, Any] = {"source": "ctrf", "counts": counts}
+    if _is_count(summary.get("tests")):
+        report["total"] = summary["tests"]
+    if isinstance(tests, list):
+        named = objects_of(tests)
+        report["tests"] = [{"id": str(t.get("name", "")), "status": str(t.get("status", ""))} for t in named]
+    return report
+
+
+def read_artifacts(folder: Path, building: Building, reading: Reading, bad: Bad) -> dict[str, str]:
+    """Keeps the files of the final state: their path in the sandbox to their digest."""
+    root = folder / "artifacts"
+    if not root.is_dir() or root.is_symlink():
+        return {}
+    manifest = root / "manifest.json"
+    if manifest.is_file() and not manifest.is_symlink():
+        try:
+            found = document(manifest)
+            building.fields.setdefault("harbor", {})["manifest"] = found
+        except UserError as exc:
+            bad("artifacts/manifest.json", str(exc))
+    kept: dict[str, str] = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if name == "manifest.json" or path.is_dir():
+            continue
+        if len(kept) >= _FILES:
+            bad("artifacts", f"more than {_FILES:,} files: the rest is left out")
+            break
+        raw = _bytes(path, f"artifacts/{name}", bad, inside=root)
+        if raw is not None:
+            kept[f"/{name}"] = reading.keep(raw)
+    return kept
+
+
+def _bytes(path: Path, place: str, bad: Bad, inside: Path | None = None) -> bytes | None:
+    """The bytes of a file of its own; None where there is none. A link is told and not followed."""
+    through = [path, *(p for p in path.parents if inside is not None and inside in p.parents)]
+    if any(p.is_symlink() for p in through):
+        bad(place, "it is a link, which is not followed")
+        return None
+    if not path.is_file():
+        return None
+    if path.stat().st_size > LARGEST:
+        bad(place, f"it has {path.stat().st_size:,} bytes, {LARGEST:,} are read at most")
+        return None
+    return path.read_bytes()
+
+
+def _numbers(found: Any) -> dict[str, float]:
+    if not isinstance(found, dict):
+        return {}
+    known = {str(k): v for k, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    return {k: float(v) for k, v in known.items() if abs(v) < 1e300}
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

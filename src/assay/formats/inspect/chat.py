@@ -1,0 +1,177 @@
+"""Inspect's chat messages and tools, as parts of steps and in the shape of Chat Completions, and back.
+
+Each way back is *fresh*: what a record alone says. What the source says beyond is kept as a rest (`_mirror`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.formats.shared.building import text_and_rest, tool_call
+from assay.formats.shared.mirror import laid_over, rest_of
+from assay.formats.shared.mirrored import objects_of
+from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
+
+__all__ = [
+    "REST",
+    "folded",
+    "fresh_part",
+    "from_chat",
+    "from_chat_tool",
+    "observation_of",
+    "reasoning_of",
+    "to_chat",
+    "to_chat_tool",
+    "tool_calls_of",
+    "unfolded",
+]
+
+REST = "inspect"
+"""The key under which a record of ours keeps what Inspect says beyond it."""
+_ACTORS = {"agent": "assistant", "user": "user", "environment": "user", "other_agent": "user"}
+
+
+def folded(message: Any) -> Any:
+    """A message whose tool calls stand by number, so that each is compared with its own."""
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    if not isinstance(calls, list) or not calls:
+        return message
+    return {**message, "tool_calls": {str(number): call for number, call in enumerate(calls)}}
+
+
+def unfolded(message: Any) -> Any:
+    """The inverse of `folded`."""
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    if not isinstance(calls, dict) or list(calls) != [str(number) for number in range(len(calls))]:
+        return message
+    return {**message, "tool_calls": list(calls.values())}
+
+
+def tool_calls_of(message: dict[str, Any]) -> tuple[ToolCall, ...]:
+    """The calls that an assistant's message makes."""
+    calls = message.get("tool_calls")
+    return tuple(_tool_call(call) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, dict))
+
+
+def _tool_call(call: dict[str, Any]) -> ToolCall:
+    made = tool_call(str(call.get("id", "")), str(call.get("function", "")), call.get("arguments"))
+    error = call.get("parse_error")
+    return ToolCall(made.id, made.name, made.arguments, made.parsed, str(error)) if error else made
+
+
+def reasoning_of(message: dict[str, Any]) -> str | None:
+    """What the model thought, as far as the message shows it."""
+    parts = objects_of(message.get("content"))
+    texts = [str(p["reasoning"]) for p in parts if p.get("type") == "reasoning" and p.get("reasoning")]
+    return "\n".join(texts) or None
+
+
+def observation_of(message: dict[str, Any]) -> Observation:
+    """What a tool message brings back; the error's words where it has no others."""
+    text, _ = text_and_rest(message.get("content"))
+    error = message.get("error")
+    kind = error.get("type") if isinstance(error, dict) else None
+    said = str(error.get("message") or "") if isinstance(error, dict) else ""
+    call = message.get("tool_call_id")
+    return Observation(text or said, str(call) if call else None, error=bool(error), timed_out=kind == "timeout")
+
+
+def fresh_part(step: Step, part: str, _call: ModelCall | None = None) -> Any:
+    """The message that a part of a step is: the turn's own (`message`), or a tool's result (`result 0`)."""
+    if part.startswith("result "):
+        seen = step.observations[int(part.removeprefix("result "))]
+        name = next((c.name for c in step.tool_calls if c.id == seen.call_id), None)
+        fresh: dict[str, Any] = {"content": seen.content, "role": "tool"}
+        fresh |= {"tool_call_id": seen.call_id} if seen.call_id else {}
+        fresh |= {"function": name} if name else {}
+        kind = "timeout" if seen.timed_out else "unknown"
+        return fresh | ({"error": {"type": kind, "message": seen.content}} if seen.error else {})
+    fresh = {"content": step.message or "", "role": _ACTORS[step.actor]}
+    if step.reasoning:
+        said = [{"type": "text", "text": step.message}] if step.message else []
+        fresh["content"] = [{"type": "reasoning", "reasoning": step.reasoning}, *said]
+    if step.tool_calls:
+        fresh["tool_calls"] = {str(number): _fresh_call(call) for number, call in enumerate(step.tool_calls)}
+    return fresh
+
+
+def _fresh_call(call: ToolCall) -> dict[str, Any]:
+    fresh = {"id": call.id, "function": call.name, "arguments": call.parsed or {}, "type": "function"}
+    return fresh | ({"parse_error": call.error} if call.error else {})
+
+
+def to_chat(message: dict[str, Any]) -> dict[str, Any]:
+    """A message of Inspect's in the shape of Chat Completions, with what that has no place for under `inspect`."""
+    chat: dict[str, Any] = {"role": message.get("role"), "content": message.get("content")}
+    calls = [
+        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+        for c in tool_calls_of(message)
+    ]
+    chat |= {"tool_calls": calls} if calls else {}
+    chat |= {"tool_call_id": message["tool_call_id"]} if isinstance(message.get("tool_call_id"), str) else {}
+    rest = rest_of(folded(message), _fresh_message(chat))
+    return chat | ({REST: rest} if rest is not None else {})
+
+
+def from_chat(chat: dict[str, Any]) -> dict[str, Any]:
+    """A message in the shape of Chat Completions as one of Inspect's."""
+    made: dict[str, Any] = unfolded(laid_over(_fresh_message(chat), chat.get(REST)))
+    return (
+        made
+        if REST in chat or made.get("role") in ("system", "user", "assistant", "tool")
+        else {**made, "role": "user"}
+    )
+
+
+def _fresh_message(chat: dict[str, Any]) -> dict[str, Any]:
+    role = chat.get("role")
+    fresh: dict[str, Any] = {"content": chat.get("content"), "role": "system" if role == "developer" else role}
+    if REST not in chat:
+        fresh["content"] = _content(chat.get("content"))
+    calls = chat.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        fresh["tool_calls"] = {str(number): _fresh_chat_call(call) for number, call in enumerate(calls)}
+    if isinstance(chat.get("tool_call_id"), str):
+        fresh["tool_call_id"] = chat["tool_call_id"]
+    return fresh
+
+
+def _fresh_chat_call(call: Any) -> dict[str, Any]:
+    function = call.get("function") if isinstance(call, dict) else None
+    named = function if isinstance(function, dict) else {}
+    text = named.get("arguments")
+    made = tool_call(str(call.get("id", "") if isinstance(call, dict) else ""), str(named.get("name", "")), text)
+    return _fresh_call(made)
+
+
+def _content(content: Any) -> Any:
+    """Content that did not come from Inspect, with parts as Inspect has them."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = content if isinstance(content, list) else [content]
+    return [_part(part) for part in parts]
+
+
+def _part(part: Any) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if isinstance(part, dict) and isinstance(part.get("text"), str) and part.get("type") in ("text", "input_text"):
+        return {"type": "text", "text": part["text"]}
+    image = part.get("image_url") if isinstance(part, dict) else None
+    if isinstance(image, dict) and isinstance(image.get("url"), str):
+        return {"type": "image", "image": image["url"]}
+    return {"type": "text", "text": canonical_bytes(part).decode()}
+
+
+def to_chat_tool(tool: Any) -> dict[str, Any]:
+    """A tool's description in the shape of Chat Completions."""
+    return {"type": "function", "function": tool}
+
+
+def from_chat_tool(tool: Any, *, own: bool) -> Any:
+    """A tool's description as Inspect has it: as it came where it came from there, else name and description."""
+    function = tool.get("function") if isinstance(tool, dict) else None
+    if own:
+        return function
+    named = function if isinstance(function, dict) else {}
+    return {"name": str(named.get("name", "")), "description": str(named.get("description") or "")}

@@ -1,0 +1,211 @@
+"""Records of ours inside a log of Inspect's, and out of it again.
+
+A turn is written as the messages that show it, a call as a model event, anything else as an `info` event. What Inspect
+has no field for stands under `assay`: in a message's and an event's metadata, and in an info event's data. Reading such
+a log gives the records back; everything in it is a claim of the log like any other.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from assay.errors import AssayError
+from assay.formats.inspect.chat import fresh_part, observation_of, reasoning_of, tool_calls_of, unfolded
+from assay.formats.interface import Loss, Reading, Unreadable, Writing
+from assay.formats.shared.building import text_and_rest
+from assay.formats.shared.mirror import laid_over, rest_of, shortened
+from assay.formats.shared.reading import Bad
+from assay.records import (
+    Body,
+    Evidence,
+    EvidenceAdded,
+    ModelCall,
+    Noted,
+    Observation,
+    Step,
+    Verdict,
+    VerdictGiven,
+    digest_bytes,
+)
+from assay.verdicts import IMPORTED, is_imported
+
+__all__ = ["ASSAY", "call_of", "info", "own_call", "parts_of", "record_of", "shown_step", "step_of", "turn_fields"]
+
+ASSAY = "assay"
+"""The key under which a log that Assay wrote holds what Inspect has no field for."""
+MOST_EMBEDDED = 4 << 20
+"""Bytes of a blob that is written into a log."""
+_SOURCES: dict[str, type[Any]] = {"evidence": Evidence, "verdict": Verdict, "note": Noted}
+_LISTS = ("tool_calls", "observations")
+_ACTORS = {"assistant": "agent", "user": "user"}
+
+
+def turn_fields(message: dict[str, Any]) -> dict[str, Any]:
+    """What a message that is no tool's result says of a turn, as fields of `Step`."""
+    role = message.get("role")
+    return {
+        "actor": _ACTORS.get(str(role), "environment"),
+        "message": text_and_rest(message.get("content"))[0],
+        "reasoning": reasoning_of(message),
+        "tool_calls": tool_calls_of(message),
+        "extra": {} if role in _ACTORS else {"role": role},
+    }
+
+
+def shown_step(parts: list[dict[str, Any]], index: int) -> Step:
+    """The turn that a few messages show."""
+    told = [m for m in parts if m.get("role") != "tool"]
+    seen = tuple(observation_of(m) for m in parts if m.get("role") == "tool")
+    fields = turn_fields(told[0]) if told else {"actor": "environment"}
+    return Step(index, observations=seen, **fields)
+
+
+def parts_of(step: Step, index: int, writing: Writing, attempt: str) -> list[dict[str, Any]]:
+    """The messages that show a turn, the first with what they do not show."""
+    full = msgspec.structs.replace(step, observations=tuple(_whole(o, writing, attempt) for o in step.observations))
+    kept = tuple(_told(o, f) for o, f in zip(step.observations, full.observations, strict=True))
+    step = msgspec.structs.replace(step, observations=kept)
+    names = [f"result {number}" for number in range(len(step.observations))]
+    if step.actor != "environment" or step.message is not None or not names:
+        names.insert(0, "message")
+    parts = [dict(unfolded(fresh_part(full, name))) for name in names]
+    base = shortened(shown_step(parts, index), Reading(digest_bytes, _nothing))
+    rest = rest_of(_folded(step), _folded(base))
+    parts[0]["metadata"] = {ASSAY: {"parts": len(parts), **({"step": rest} if rest is not None else {})}}
+    return parts
+
+
+def _nothing(_what: Unreadable) -> None:
+    return None
+
+
+def _whole(seen: Observation, writing: Writing, attempt: str) -> Observation:
+    """An observation with all of its text; with what it shows of it where the rest is gone, which is said."""
+    texts = {"content": (seen.content, seen.truncated), "stderr": (seen.stderr, seen.stderr_truncated)}
+    found: dict[str, Any] = {}
+    for name, (text, cut) in texts.items():
+        try:
+            found[name] = text if cut is None else writing.content(cut.digest).decode("utf-8", "replace")
+        except (AssayError, KeyError, OSError):
+            writing.lost(Loss(attempt, f"steps[].observations[].{name}", "the whole text is no longer stored"))
+            found[name] = text
+    return msgspec.structs.replace(seen, **found)
+
+
+def _told(seen: Observation, full: Observation) -> Observation:
+    """An observation that names no whole that nobody has."""
+    if seen.truncated is not None and full.content == seen.content:
+        seen = msgspec.structs.replace(seen, truncated=None)
+    if seen.stderr_truncated is not None and full.stderr == seen.stderr:
+        seen = msgspec.structs.replace(seen, stderr_truncated=None)
+    return seen
+
+
+def _folded(step: Step) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(step)
+    for name in _LISTS:
+        if name in plain:
+            plain[name] = {str(number): item for number, item in enumerate(plain[name])}
+    return plain
+
+
+def step_of(parts: list[dict[str, Any]], index: int, reading: Reading, bad: Bad) -> Step | None:
+    """The turn that messages of ours show, with what the first one says beyond. None where that does not fit."""
+    own = (parts[0].get("metadata") or {}).get(ASSAY) or {}
+    base = shortened(shown_step(parts, index), reading)
+    try:
+        plain = laid_over(_folded(base), own.get("step"))
+        for name in _LISTS:
+            if name in plain:
+                plain[name] = list(plain[name].values())
+        return msgspec.convert(plain, Step)
+    except (msgspec.ValidationError, AttributeError, TypeError) as exc:
+        bad("messages: metadata.assay", f"no step: {exc}")
+        return None
+
+
+def call_of(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
+    """The call that a model event of ours holds; None where it is none, or its id is taken."""
+    metadata = event.get("metadata")
+    held = metadata.get(ASSAY) if isinstance(metadata, dict) else None
+    if not isinstance(held, dict):
+        return None
+    try:
+        call = msgspec.convert(held, ModelCall)
+    except msgspec.ValidationError:
+        return None
+    return call if call.dialect != "inspect" and call.id not in taken else None
+
+
+def own_call(call: ModelCall, attempt: str, writing: Writing) -> dict[str, Any]:
+    """A call as a model event holds it."""
+    if call.raw_request is not None or call.raw_response is not None:
+        writing.lost(Loss(attempt, "calls[].raw_request, raw_response", "Inspect has no place for exact bytes"))
+        call = msgspec.structs.replace(call, raw_request=None, raw_response=None)
+    plain: dict[str, Any] = msgspec.to_builtins(call)
+    return plain
+
+
+def info(kind: str, record: Evidence | Verdict | Noted, at: str, writing: Writing, attempt: str) -> dict[str, Any]:
+    """An info event that holds a record; the blobs of evidence are in it up to `MOST_EMBEDDED` bytes each."""
+    data: dict[str, Any] = {"record": msgspec.to_builtins(record)}
+    if isinstance(record, Evidence) and record.blobs:
+        held = dict(_embedded(record, writing, attempt))
+        data["record"] = msgspec.to_builtins(msgspec.structs.replace(record, blobs=tuple(held)))
+        data |= {"blobs": held} if held else {}
+    return {"event": "info", "source": f"{ASSAY}.{kind}", "data": data, "timestamp": at, "working_start": 0.0}
+
+
+def _embedded(fact: Evidence, writing: Writing, attempt: str) -> Iterator[tuple[str, str]]:
+    for digest in dict.fromkeys(fact.blobs):
+        try:
+            content = writing.content(digest)
+        except (AssayError, KeyError, OSError):
+            writing.lost(Loss(attempt, "evidence[].blobs", "it is no longer stored"))
+            continue
+        if len(content) > MOST_EMBEDDED:
+            writing.lost(Loss(attempt, "evidence[].blobs", f"it has more than {MOST_EMBEDDED:,} bytes"))
+            continue
+        yield digest, b64encode(content).decode()
+
+
+def record_of(event: dict[str, Any], reading: Reading) -> Body:
+    """The record that an info event of ours holds.
+
+    Raises:
+        ValueError: It holds none.
+    """
+    kind = _SOURCES.get(str(event.get("source")).removeprefix(ASSAY + "."))
+    data = event.get("data")
+    if kind is None or not isinstance(data, dict):
+        message = "it holds no record of Assay's"
+        raise ValueError(message)
+    try:
+        found = msgspec.convert(data.get("record"), kind)
+    except msgspec.ValidationError as exc:
+        raise ValueError(str(exc)) from None
+    if isinstance(found, Evidence):
+        return EvidenceAdded(_with_blobs(found, data.get("blobs"), reading))
+    if isinstance(found, Verdict):
+        marks = found.marks if is_imported(found.marks) else (*found.marks, IMPORTED)
+        return VerdictGiven(msgspec.structs.replace(found, marks=marks))
+    assert isinstance(found, Noted)
+    return found
+
+
+def _with_blobs(fact: Evidence, held: Any, reading: Reading) -> Evidence:
+    given = held if isinstance(held, dict) else {}
+    for digest in fact.blobs:
+        try:
+            content = b64decode(str(given.get(digest, "")), validate=True)
+        except (Base64Error, ValueError):
+            content = b""
+        if digest not in given or reading.keep(content) != digest:
+            message = f"evidence {fact.id} names {digest}, and the log does not hold that content"
+            raise ValueError(message)
+    return fact

@@ -1,0 +1,287 @@
+"""A sample of Inspect's as a trajectory.
+
+The conversation at the end gives the turns. What a model said in calls that the conversation does not show (sub-agents,
+what a compaction dropped) becomes turns too, where it happened, marked `beside`; what judged the agent does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.formats.inspect.chat import folded, fresh_part, observation_of, reasoning_of, tool_calls_of
+from assay.formats.inspect.events import Events, Seen
+from assay.formats.inspect.own_log import ASSAY, step_of, turn_fields
+from assay.formats.inspect.samples import Sample
+from assay.formats.inspect.scores import judge_invalidation, judge_scores
+from assay.formats.interface import Imported, Reading
+from assay.formats.shared.building import Origin, text_and_rest
+from assay.formats.shared.mirrored import Mirrored, text_or_none
+from assay.formats.shared.reading import Bad, seconds
+from assay.records import AttemptEnded, AttemptStarted, Body, Observation, ToolCall, canonical_bytes
+from assay.verdicts import IMPORTED
+
+__all__ = ["LogFacts", "imported"]
+
+_LIMITS = {
+    "time": "wall_s",
+    "working": "working_s",
+    "message": "messages",
+    "token": "tokens",
+    "turn": "turns",
+    "cost": "cost_usd",
+    "operator": "cancelled",
+}
+_BOUNDARIES = (
+    ("provider", ("inspect_ai/model/", "openai", "anthropic", "httpx", "RateLimit", "APIError", "google.genai")),
+    ("verifier", ("inspect_ai/scorer/", "/scorer")),
+    ("environment", ("inspect_ai/util/_sandbox/", "_sandbox", "docker")),
+)
+
+
+class LogFacts(NamedTuple):
+    """What all samples of a log share."""
+
+    header: dict[str, Any]
+    digest: str
+    """Of the header, which is kept whole."""
+    origin: Origin
+
+
+def imported(sample: Sample, log: LogFacts, reading: Reading, bad: Bad) -> Imported:
+    """The trajectory of a sample."""
+    built = Mirrored(log.origin, reading, fresh_part)
+    events = Events(built, sample, reading, bad)
+    events.read()
+    own = _own_facts(sample)
+    _Turns(built, events, reading, bad, own=own is not None).read(sample)
+    scores = sample.fields.pop("scores", None)
+    if scores is None and "score" in sample.fields:
+        scores = {_first_scorer(log.header): sample.fields.pop("score")}
+    if own is None:
+        judge_scores(built, scores)
+        judge_invalidation(built, sample.fields.get("invalidation"))
+    elif later := _later(scores):
+        judge_scores(built, later)
+    built.fields = {"sample": sample.fields, "header": log.digest, "eval": _eval_facts(log.header)}
+    identity, epoch = sample.fields.get("id"), sample.fields.get("epoch")
+    key = f"sample {identity} epoch {epoch}"
+    if own is not None and (found := _as_it_was(built.done(key), own, bad)) is not None:
+        return found
+    return built.done(key, ended=_ended(sample.fields), **_started(sample.fields, log.header, events.first))
+
+
+def _later(scores: Any) -> dict[str, Any]:
+    """Scores of a log that Assay wrote which others gave, or edited, since."""
+    given = scores.items() if isinstance(scores, dict) else ()
+    return {
+        name: score
+        for name, score in given
+        if isinstance(score, dict) and (score.get("history") or ASSAY not in (score.get("metadata") or {}))
+    }
+
+
+def _first_scorer(header: dict[str, Any]) -> str:
+    results = header.get("results")
+    scores = results.get("scores") if isinstance(results, dict) else None
+    first = scores[0] if isinstance(scores, list) and scores else None
+    return str(first.get("name", "score")) if isinstance(first, dict) else "score"
+
+
+def _eval_facts(header: dict[str, Any]) -> dict[str, Any]:
+    said = {key: header["eval"].get(key) for key in ("eval_id", "run_id", "task", "created")}
+    return {key: value for key, value in said.items() if value is not None} | {"status": header.get("status")}
+
+
+def _started(fields: dict[str, Any], header: dict[str, Any], first: float | None) -> dict[str, Any]:
+    told, plan = header["eval"], header.get("plan")
+    steps = plan.get("steps") if isinstance(plan, dict) else None
+    solvers = [str(s.get("solver")) for s in (steps if isinstance(steps, list) else ()) if isinstance(s, dict)]
+    epoch = fields.get("epoch")
+    at = seconds(fields.get("started_at"))
+    return {
+        "task": f"{told.get('task', 'task')}/{fields.get('id')}",
+        "agent": text_or_none(told.get("solver")) or "+".join(solvers) or "inspect",
+        "model": text_or_none(told.get("model")),
+        "number": max(epoch - 1, 0) if isinstance(epoch, int) else 0,
+        "at": first if at is None else at,
+    }
+
+
+def _ended(fields: dict[str, Any]) -> AttemptEnded:
+    error, limit, output = fields.get("error"), fields.get("limit"), fields.get("output")
+    broke = _boundary(error) if isinstance(error, dict) else None
+    kind = limit.get("type") if isinstance(limit, dict) else None
+    choices = output.get("choices") if isinstance(output, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    reason = first.get("stop_reason") if isinstance(first, dict) else None
+    usual = broke is None and kind is None and reason is not None
+    metrics = {
+        name: float(fields[key])
+        for name, key in (("wall_s", "total_time"), ("working_s", "working_time"))
+        if isinstance(fields.get(key), int | float)
+    }
+    return AttemptEnded(
+        ended=f"the model stopped: {reason}" if usual else None,
+        stopped=None if kind is None else _LIMITS.get(str(kind), str(kind)),
+        broke=broke,
+        error=str(error.get("message"))[:4000] if isinstance(error, dict) else None,
+        metrics=metrics,
+        at=seconds(fields.get("completed_at")),
+    )
+
+
+def _boundary(error: dict[str, Any]) -> str:
+    """Whose code raised, from the innermost frame that names one; the task's own where none does."""
+    lines = (str(error.get("traceback") or "") + "\n" + str(error.get("message") or "")).splitlines()
+    for line in reversed([text for text in lines if 'File "' in text] or lines):
+        for name, words in _BOUNDARIES:
+            if any(word in line for word in words):
+                return name
+    return "task"
+
+
+class _Turns:
+    """The turns of a sample, from its messages and from the calls that they do not show."""
+
+    def __init__(self, built: Mirrored, events: Events, reading: Reading, bad: Bad, *, own: bool) -> None:
+        self._built, self._events, self._reading, self._bad, self._own = built, events, reading, bad, own
+        self._free = {index: seen for index, seen in enumerate(events.calls) if seen.answer and not seen.scoring}
+        self._by_key: dict[tuple[str, Any], list[int]] = {}
+        for index, seen in self._free.items():
+            for key in _keys(seen.answer or {}):
+                self._by_key.setdefault(key, []).append(index)
+
+    def read(self, sample: Sample) -> None:
+        messages = list(sample.messages())
+        matches = self._matches(messages)
+        shown = set(matches.values())
+        beside = [index for index in self._free if index not in shown]
+        done = 0
+        for position, message in enumerate(messages):
+            if not isinstance(message, dict):
+                self._bad(f"messages[{position}]", f"expected a message, found {type(message).__name__}")
+                continue
+            done = self._own_turn(messages, position) if position >= done else done
+            if position < done:
+                continue
+            index = matches.get(position)
+            while index is not None and beside and beside[0] < index:
+                self._beside(self._events.calls[beside.pop(0)])
+            self._message(message, None if index is None else self._events.calls[index])
+        for index in beside:
+            self._beside(self._events.calls[index])
+
+    def _matches(self, messages: list[Any]) -> dict[int, int]:
+        """Position of each assistant's message to the call that it came from."""
+        found, taken = dict[int, int](), set[int]()
+        said = [(p, m) for p, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
+        for position, message in said:
+            for key in _keys(message):
+                index = next((i for i in self._by_key.get(key, ()) if i not in taken), None)
+                if index is not None:
+                    found[position] = index
+                    taken.add(index)
+                    break
+        left = [p for p, m in said if p not in found and not m.get("id")]
+        unshown = [i for i, s in self._free.items() if i not in taken and not (s.answer or {}).get("id")]
+        if len(left) == len(unshown):  # older logs have no ids, and their solvers may rewrite what the model said
+            found |= dict(zip(left, unshown, strict=True))
+        return found
+
+    def _own_turn(self, messages: list[Any], position: int) -> int:
+        """Takes a turn of a log that Assay wrote; the position after its messages, or this one where there is none."""
+        metadata = messages[position].get("metadata")
+        held = metadata.get(ASSAY) if self._own and isinstance(metadata, dict) else None
+        count = held.get("parts") if isinstance(held, dict) else None
+        parts = messages[position : position + count] if isinstance(count, int) and 0 < count < 1 << 20 else []
+        if not parts or len(parts) != count or not all(isinstance(part, dict) for part in parts):
+            return position
+        step = step_of(parts, len(self._built.steps), self._reading, self._bad)
+        if step is None:
+            return position
+        self._built.steps.append(step)
+        return position + len(parts)
+
+    def _message(self, message: dict[str, Any], seen: Seen | None) -> None:
+        if message.get("role") == "tool":
+            self._built.answer(self._timed(observation_of(message)), message)
+            return
+        fields = turn_fields(message)
+        stripped = () if seen is None or fields["tool_calls"] else tool_calls_of(seen.answer or {})
+        if seen is not None:
+            fields |= {"call": seen.call.id, "started": seen.call.started, "ended": seen.call.ended}
+        if stripped:  # solvers take the call that hands in an answer out of the conversation; it was made all the same
+            fields["tool_calls"] = stripped
+        step = self._built.step(**fields)
+        self._built.item(folded(message), "message", step)
+        self._results(stripped)
+
+    def _results(self, calls: tuple[ToolCall, ...]) -> None:
+        """What the tools brought back that the conversation does not show."""
+        for asked in calls:
+            tool = self._events.tools.get(asked.id)
+            if tool is not None:
+                self._built.result(self._timed(Observation(tool.text, asked.id, error=tool.error)))
+
+    def _timed(self, seen: Observation) -> Observation:
+        tool = self._events.tools.get(seen.call_id or "")
+        if tool is None:
+            return seen
+        took = tool.ended - tool.started if tool.started is not None and tool.ended is not None else None
+        return msgspec.structs.replace(
+            seen,
+            exit_code=tool.exits[0] if len(tool.exits) == 1 else None,
+            timed_out=seen.timed_out or tool.timed_out,
+            duration_s=None if took is None or took < 0 else round(took, 6),
+        )
+
+    def _beside(self, seen: Seen) -> None:
+        answer = seen.answer or {}
+        step = self._built.step(
+            "agent" if seen.agent is None else "other_agent",
+            text_and_rest(answer.get("content"))[0],
+            reasoning=reasoning_of(answer),
+            tool_calls=tool_calls_of(answer),
+            call=seen.call.id,
+            started=seen.call.started,
+            ended=seen.call.ended,
+            extra={"beside": True, "name": seen.agent},
+        )
+        self._results(step.tool_calls)
+
+
+def _keys(message: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What an answer can be found again by, the surest first."""
+    found: list[tuple[str, Any]] = []
+    if message.get("id"):
+        found.append(("id", str(message["id"])))
+    calls = tuple(c.id for c in tool_calls_of(message) if c.id)
+    if calls:
+        found.append(("calls", calls))
+    elif not message.get("id"):
+        found.append(("content", canonical_bytes(message.get("content"))))
+    return found
+
+
+def _own_facts(sample: Sample) -> dict[str, Any] | None:
+    """Who, what and how it ended, where Assay wrote the log."""
+    metadata = sample.fields.get("metadata")
+    own = metadata.get(ASSAY) if isinstance(metadata, dict) else None
+    return own if isinstance(own, dict) and isinstance(own.get("started"), dict) else None
+
+
+def _as_it_was(made: Imported, own: dict[str, Any], bad: Bad) -> Imported | None:
+    """A trajectory that begins and ends as Assay wrote it; None where what is there does not fit."""
+    try:
+        started = msgspec.convert(own["started"], AttemptStarted)
+        finished = msgspec.convert(own.get("finished"), AttemptEnded | None)
+    except msgspec.ValidationError as exc:
+        bad(f"metadata.{ASSAY}", str(exc))
+        return None
+    config = {**started.config, IMPORTED: made.started.config[IMPORTED]}
+    named = msgspec.structs.replace(started, run="", attempt="", config=config)
+    ends: tuple[Body, ...] = () if finished is None else (finished,)
+    at = next(n for n, body in enumerate(made.bodies) if isinstance(body, AttemptEnded))
+    return Imported(made.key, named, (*made.bodies[:at], *ends, *made.bodies[at + 1 :]))

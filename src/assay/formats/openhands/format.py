@@ -1,0 +1,221 @@
+"""OpenHands: `output.jsonl` of evaluations, lists of events, and conversation folders of its SDK.
+
+Reads events of the SDK (`kind`: ActionEvent, ObservationEvent, ...) and of the program before it (`action` and
+`observation`, an observation naming its action in `cause`). Calls that came of one answer of the model are one step.
+Tokens come from the metrics that stand beside the events. Writes `output.jsonl` with the SDK's events. The SDK's were
+tested on what it wrote itself, the older ones and `output.jsonl` on their description alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from assay.errors import UserError
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.openhands.events import Events, fresh, plan
+from assay.formats.shared.building import Origin
+from assay.formats.shared.losses import THROWAWAY, tell_losses
+from assay.formats.shared.mirror import items_of
+from assay.formats.shared.mirrored import (
+    Mirrored,
+    attempt_name,
+    fields_of,
+    number,
+    origin_of,
+    own,
+    rewards_of,
+    sibling,
+    text_or_none,
+    whole_number,
+)
+from assay.formats.shared.reading import Bad, at_place, digest_file, document, json_items, json_lines
+from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.writing import new_file
+from assay.records import AttemptEnded, Trajectory, Usage, VerdictStatus
+
+__all__ = ["OpenHandsFormat"]
+
+_STATE, _EVENTS = "base_state.json", "events"
+_STOPPED = {"stuck": "stuck", "paused": "cancelled"}
+
+
+class OpenHandsFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "openhands"
+    title: ClassVar[str] = "OpenHands events (output.jsonl, event lists, conversation folders)"
+    provenance: ClassVar[Provenance] = "peer"
+    writes: ClassVar[bool] = True
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`."""
+        seen = sniff(path)
+        if seen.shape == "folder":
+            return _is_conversation(path)
+        start = {"array": "[].", "object": "history[].", "lines": "history[]."}.get(seen.shape)
+        if start is None:
+            return False
+        if start == "history[]." and seen.has("history[][].action", "history[][].source"):
+            return True
+        said = any(seen.has(start + key) for key in ("kind", "action", "observation"))
+        return (said and seen.has(start + "source", start + "timestamp")) or seen.values.get("format") == "openhands"
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`."""
+        bad = at_place(reading, path.name)
+        if path.is_dir():
+            yield from self._conversation(path, reading, bad)
+            return
+        origin = origin_of(self.name, path)
+        if sniff(path).shape == "array":
+            events = [event for _, event in json_items(path, (), bad)]
+            yield self._one(origin, reading, bad, {"history": events}, path.stem)
+            return
+        for number_, line in json_lines(path, bad):
+            where = f"line {number_}"
+            if isinstance(line, dict) and isinstance(line.get("history"), list):
+                key = text_or_none(line.get("instance_id")) or where
+                yield self._one(origin, reading, _within(bad, where), line, key)
+            else:
+                bad(where, "expected an object with a list `history`")
+
+    def _conversation(self, path: Path, reading: Reading, bad: Bad) -> Iterator[Imported]:
+        state = path / _STATE
+        found = _document(state, bad)
+        line: dict[str, Any] = {"base_state": found} if isinstance(found, dict) else {}
+        line["history"] = []
+        for file in sorted((path / _EVENTS).glob("event-*.json")):
+            event = _document(file, bad)
+            line["history"] += [] if event is None else [event]
+        origin = Origin(self.name, path.name, digest_file(state) if state.is_file() else "")
+        yield self._one(origin, reading, bad, line, path.name)
+
+    def _one(self, origin: Origin, reading: Reading, bad: Bad, line: dict[str, Any], key: str) -> Imported:
+        built = Mirrored(origin, reading, fresh)
+        events = Events(built, bad, _usages(line), _model(line) or "unknown")
+        events.read(line["history"])
+        built.fields = {name: value for name, value in line.items() if name != "history"}
+        _judge(built, line)
+        state = line.get("base_state")
+        status = state.get("execution_status") if isinstance(state, dict) else None
+        error = text_or_none(line.get("error"))
+        cost = number(_at(line.get("metrics"), "accumulated_cost"))
+        ended = AttemptEnded(
+            ended="the agent finished" if events.finished or status == "finished" else None,
+            stopped=_STOPPED.get(str(status)),
+            error=error or ("it ended with an error" if status == "error" else None),
+            metrics={} if cost is None else {"cost_usd": cost},
+            at=events.last,
+        )
+        return built.done(
+            key,
+            ended=ended,
+            task=text_or_none(line.get("instance_id")),
+            agent="openhands",
+            model=_model(line),
+            at=events.first,
+        )
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """See `Format.write`: a line each."""
+        with new_file(target) as stream:
+            for trajectory in trajectories:
+                stream.write(msgspec.json.encode(self._line(trajectory, writing)) + b"\n")
+
+    def _line(self, trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
+        mine = own(trajectory, self.name)
+        events = list(items_of(trajectory, fresh, plan, writing, own=mine))
+        fields = fields_of(trajectory) if mine else _fresh_fields(trajectory)
+        line = {**fields, "history": events}
+        again = None if mine else self._one(Origin(self.name, "", ""), THROWAWAY, lambda *_: None, line, "")
+        tell_losses(trajectory, again, writing, self.name)
+        return line
+
+
+def _within(bad: Bad, where: str) -> Bad:
+    return lambda place, problem: bad(f"{where} {place}", problem)
+
+
+def _is_conversation(path: Path) -> bool:
+    try:
+        return (path / _EVENTS).is_dir() and ((path / _STATE).is_file() or any((path / _EVENTS).glob("event-*.json")))
+    except OSError:
+        return False
+
+
+def _document(path: Path, bad: Bad) -> Any:
+    """A file of a conversation; None, and told, where it is none."""
+    if sibling(path) is None:
+        if path.exists():
+            bad(path.name, "it is no file of its own, or too large to read")
+        return None
+    try:
+        return document(path)
+    except (UserError, OSError) as exc:
+        bad(path.name, str(exc))
+        return None
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _model(line: dict[str, Any]) -> str | None:
+    named = _at(line, "base_state", "agent", "llm", "model"), _at(line, "metadata", "llm_config", "model")
+    return next((name for name in named if isinstance(name, str)), None)
+
+
+def _usages(line: dict[str, Any]) -> dict[str, Usage]:
+    """Tokens of each answer of the model, by its id."""
+    found: dict[str, Usage] = {}
+    by_use = _at(line, "base_state", "stats", "usage_to_metrics")
+    told = [_at(line, "metrics"), *(by_use.values() if isinstance(by_use, dict) else ())]
+    for metrics in told:
+        usages = _at(metrics, "token_usages")
+        for usage in usages if isinstance(usages, list) else ():
+            if isinstance(usage, dict) and isinstance(name := usage.get("response_id"), str) and name:
+                keys = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "reasoning_tokens")
+                found[name] = Usage(*(whole_number(usage.get(key)) for key in keys))
+    return found
+
+
+def _judge(built: Mirrored, line: dict[str, Any]) -> None:
+    result = line.get("test_result")
+    if isinstance(patch := _at(result, "git_patch"), str) and patch:
+        built.text_evidence("submission", patch)
+    report = _at(result, "report") if isinstance(_at(result, "report"), dict) else line.get("report")
+    resolved = _at(report, "resolved")
+    if isinstance(report, dict) and isinstance(resolved, bool):
+        status: VerdictStatus = "pass" if resolved else "fail"
+        fact = built.evidence("report", report, channel="audit")
+        built.verdict(status, float(resolved), "as recorded by OpenHands' evaluation", (fact,))
+
+
+def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
+    usages = [
+        {
+            "response_id": call.id,
+            "model": call.model,
+            "prompt_tokens": call.usage.prompt_tokens,
+            "completion_tokens": call.usage.completion_tokens,
+            "cache_read_tokens": call.usage.cached_tokens,
+            "reasoning_tokens": call.usage.reasoning_tokens,
+        }
+        for call in trajectory.calls
+    ]
+    costs = [call.cost_usd for call in trajectory.calls if call.cost_usd is not None]
+    made: dict[str, Any] = {
+        "format": "openhands",
+        "instance_id": trajectory.task,
+        "attempt": attempt_name(trajectory),
+        "metadata": {"agent_class": trajectory.agent, "llm_config": {"model": trajectory.model}},
+        "metrics": {"accumulated_cost": sum(costs), "token_usages": usages},
+    }
+    rewards = rewards_of(trajectory)
+    return made | ({"test_result": {"rewards": rewards}} if rewards else {})

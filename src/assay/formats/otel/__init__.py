@@ -1,0 +1,1 @@
+"""Spans by OpenTelemetry's conventions for generative AI."""

@@ -1,0 +1,90 @@
+"""Messages of OpenTelemetry's conventions (`role` and `parts`) in the shape of Chat Completions, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from assay.formats.shared.messages import chat_calls, content_text
+from assay.formats.shared.mirror import laid_over, rest_of
+from assay.formats.shared.mirrored import objects_of, text_or_none
+from assay.formats.shared.reading import loads
+from assay.records import canonical_bytes
+
+__all__ = ["REST", "listed", "messages_of", "text_of", "to_chat"]
+
+REST = "otel"
+"""The key under which a record of ours keeps what a span says beyond it."""
+
+
+def to_chat(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """A message of the conventions in the shape of Chat Completions; several where it answers several calls."""
+    held = objects_of(message.get("parts"))
+    texts = [str(p.get("content") or "") for p in held if p.get("type") == "text"]
+    chat: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts) if texts else None}
+    thought = [str(p.get("content") or "") for p in held if p.get("type") == "reasoning"]
+    chat |= {"reasoning_content": "\n".join(thought)} if thought else {}
+    calls = [_chat_call(p) for p in held if p.get("type") == "tool_call"]
+    chat |= {"tool_calls": calls} if calls else {}
+    answers = [p for p in held if p.get("type") == "tool_call_response"]
+    if not answers:
+        rest = rest_of(message, _from_chat(chat))
+        return [chat | ({REST: rest} if rest is not None else {})]
+    made: list[dict[str, Any]] = []
+    for part in answers:
+        text = text_of(part.get("response", part.get("result")))
+        made.append({"role": "tool", "tool_call_id": text_or_none(part.get("id")) or "", "content": text})
+    made[0][REST] = {"=": message}
+    for other in made[1:]:
+        other[REST] = {"with_previous": True}
+    return made
+
+
+def text_of(value: Any) -> str:
+    """A value as text: JSON where it is none, nothing where there is none."""
+    return value if isinstance(value, str) else "" if value is None else canonical_bytes(value).decode()
+
+
+def _chat_call(part: dict[str, Any]) -> dict[str, Any]:
+    given = part.get("arguments")
+    text = given if isinstance(given, str) else msgspec.json.encode({} if given is None else given).decode()
+    named = {"name": str(part.get("name") or ""), "arguments": text}
+    return {"id": text_or_none(part.get("id")) or "", "type": "function", "function": named}
+
+
+def _from_chat(chat: dict[str, Any]) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    if chat.get("reasoning_content") is not None:
+        parts.append({"type": "reasoning", "content": chat["reasoning_content"]})
+    if chat.get("role") == "tool":
+        parts.append(
+            {"type": "tool_call_response", "id": chat.get("tool_call_id"), "response": chat.get("content") or ""}
+        )
+    elif chat.get("content") is not None:
+        parts.append({"type": "text", "content": content_text(chat["content"])})
+    for call in chat_calls(chat):
+        arguments = call.parsed if call.parsed is not None else call.arguments
+        parts.append({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
+    return {"role": chat.get("role"), "parts": parts}
+
+
+def messages_of(chats: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages of the conventions, as they were where they were read."""
+    found = []
+    for chat in chats:
+        rest = chat.get(REST)
+        if not (isinstance(rest, dict) and rest.get("with_previous")):
+            found.append(laid_over(_from_chat(chat), rest))
+    return found
+
+
+def listed(value: Any) -> list[dict[str, Any]]:
+    """An attribute that holds a list of objects, as such or as JSON text."""
+    if isinstance(value, str):
+        try:
+            value = loads(value)
+        except ValueError:
+            return []
+    return objects_of(value)

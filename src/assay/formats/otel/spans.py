@@ -1,0 +1,249 @@
+"""Spans of OpenTelemetry out of files and into them: OTLP JSON (a document, or a batch a line) and flat JSON as the SDK
+prints it, one span a line or in an array.
+
+A trace's spans may lie anywhere in a file, so its lines are listed first and each trace is then read by place. A span
+keeps its own words (`raw`), with its attributes as plain values beside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.errors import UserError
+from assay.formats.shared.mirrored import list_of, objects_of, text_or_none
+from assay.formats.shared.reading import Bad, document, json_items, loads, seconds
+from assay.formats.shared.sniffing import sniff
+
+__all__ = ["Form", "Span", "encoded", "is_genai", "lines_of", "otlp_span", "plain_value", "traces", "with_attributes"]
+
+Form = Literal["otlp", "flat"]
+LARGEST = 512 << 20
+_ABOUT = ("resource", "scope")
+
+
+class Span(NamedTuple):
+    """A span."""
+
+    trace: str
+    id: str
+    parent: str | None
+    start: float | None
+    end: float | None
+    attributes: dict[str, Any]
+    raw: dict[str, Any]
+    about: dict[str, Any]
+    """Resource and scope, of OTLP; a flat span holds its own."""
+    form: Form
+
+
+def is_genai(path: Path) -> bool:
+    """Whether a file begins with spans in which a generative model has a part."""
+    seen = sniff(path)
+    otlp = "resourceSpans" in seen.paths
+    flat = bool({"context.trace_id", "[].context.trace_id"} & seen.paths)
+    if not (otlp or flat):
+        return False
+    with path.open("rb") as stream:
+        return b"gen_ai." in stream.read(8 << 20)
+
+
+def traces(path: Path, bad: Bad) -> Iterator[list[Span]]:
+    """The spans of one trace after the other, traces in the order in which they first occur, spans in the file's."""
+    seen = sniff(path)
+    if seen.shape == "array":
+        yield from _grouped(_flat(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
+    elif seen.shape == "object" and not _one_line(path) and (held := _document(path)) is not None:
+        yield from _grouped([_spans(held, "", bad)])
+    else:
+        yield from _by_place(path, bad)
+
+
+def _document(path: Path) -> Any:
+    """A document of several lines; None where the file is none."""
+    try:
+        return document(path, largest=min(LARGEST, path.stat().st_size))
+    except UserError:
+        return None
+
+
+def _one_line(path: Path) -> bool:
+    """Whether the first line is a whole document, so that the file is one of lines."""
+    with path.open("rb") as stream:
+        line = stream.readline(LARGEST)
+    try:
+        return isinstance(loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _grouped(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
+    found: dict[str, list[Span]] = {}
+    for spans in some:
+        for span in spans:
+            found.setdefault(span.trace, []).append(span)
+    yield from found.values()
+
+
+def _by_place(path: Path, bad: Bad) -> Iterator[list[Span]]:
+    places: dict[str, list[tuple[int, int, int]]] = {}
+    with path.open("rb") as stream:
+        number, start = 0, 0
+        while line := stream.readline(LARGEST + 1):
+            number, start, at = number + 1, start + len(line), start
+            if len(line) > LARGEST:
+                message = f"line {number} has more than {LARGEST:,} bytes"
+                raise UserError(message)
+            for trace in dict.fromkeys(s.trace for s in _line(line, number, bad)):
+                places.setdefault(trace, []).append((number, at, len(line)))
+        held: tuple[int, list[Span]] = (0, [])
+        for trace, lines in places.items():
+            found: list[Span] = []
+            for number, at, size in lines:
+                if held[0] != number:
+                    stream.seek(at)
+                    held = (number, _line(stream.read(size), number, lambda *_: None))
+                found += [span for span in held[1] if span.trace == trace]
+            yield found
+
+
+def _line(line: bytes, number: int, bad: Bad) -> list[Span]:
+    if not line.strip():
+        return []
+    try:
+        value = loads(line)
+    except ValueError as exc:
+        bad(f"line {number}", f"no JSON: {exc}")
+        return []
+    return _spans(value, f"line {number}", bad)
+
+
+def _spans(value: Any, where: str, bad: Bad) -> list[Span]:
+    batches = value.get("resourceSpans") if isinstance(value, dict) else None
+    if not isinstance(batches, list):
+        return _flat(value, where, bad)
+    found: list[Span] = []
+    for b, batch in enumerate(batches):
+        scopes = batch.get("scopeSpans") if isinstance(batch, dict) else None
+        for s, scoped in enumerate(scopes if isinstance(scopes, list) else ()):
+            spans = scoped.get("spans") if isinstance(scoped, dict) else None
+            about = {"resource": {k: v for k, v in batch.items() if k != "scopeSpans"}}
+            about |= {"scope": {k: v for k, v in scoped.items() if k != "spans"} if isinstance(scoped, dict) else {}}
+            for n, raw in enumerate(spans if isinstance(spans, list) else ()):
+                span = otlp_span(raw, about)
+                if span is None:
+                    bad(
+                        f"{where}.resourceSpans[{b}].scopeSpans[{s}].spans[{n}]".lstrip("."), "expected a span with ids"
+                    )
+                else:
+                    found.append(span)
+    return found
+
+
+def otlp_span(raw: Any, about: dict[str, Any]) -> Span | None:
+    """A span of OTLP; None where it is none."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("traceId"), str) or not isinstance(raw.get("spanId"), str):
+        return None
+    attributes = {a["key"]: plain_value(a.get("value")) for a in list_of(raw.get("attributes")) if _is_pair(a)}
+    parent = text_or_none(raw.get("parentSpanId")) or None
+    times = [_nanoseconds(raw.get(key)) for key in ("startTimeUnixNano", "endTimeUnixNano")]
+    return Span(raw["traceId"], raw["spanId"], parent, times[0], times[1], attributes, raw, about, "otlp")
+
+
+def _flat(raw: Any, where: str, bad: Bad) -> list[Span]:
+    context = raw.get("context") if isinstance(raw, dict) else None
+    ids = [context.get(key) for key in ("trace_id", "span_id")] if isinstance(context, dict) else []
+    if len(ids) != 2 or not all(isinstance(i, str) for i in ids):
+        bad(where, "expected a span with ids, or a batch of them (`resourceSpans`)")
+        return []
+    attributes = raw.get("attributes")
+    held = attributes if isinstance(attributes, dict) else {}
+    times = [seconds(raw.get(key)) for key in ("start_time", "end_time")]
+    return [
+        Span(str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], held, raw, {}, "flat")
+    ]
+
+
+def _nanoseconds(value: Any) -> float | None:
+    try:
+        found = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found / 1e9 if 0 < found < 1 << 63 else None
+
+
+def plain_value(value: Any) -> Any:
+    """A value of OTLP (`{"stringValue": ...}`) as plain JSON."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    kind, held = next(iter(value.items()))
+    if kind == "arrayValue":
+        return [plain_value(v) for v in list_of(held.get("values"))] if isinstance(held, dict) else []
+    if kind == "kvlistValue":
+        pairs = objects_of(held.get("values")) if isinstance(held, dict) else []
+        return {str(p.get("key")): plain_value(p.get("value")) for p in pairs}
+    if kind == "intValue":
+        try:
+            return int(held)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return held
+
+
+def _is_pair(attribute: Any) -> bool:
+    return isinstance(attribute, dict) and isinstance(attribute.get("key"), str)
+
+
+def encoded(value: Any) -> dict[str, Any]:
+    """Plain JSON as a value of OTLP; what is no scalar becomes JSON text."""
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, list) and all(isinstance(v, str | bool | int | float) for v in value):
+        return {"arrayValue": {"values": [encoded(v) for v in value]}}
+    return {"stringValue": value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))}
+
+
+def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> dict[str, Any]:
+    """A span with more attributes, in its own form. `None` as a value leaves the attribute out."""
+    if form == "flat":
+        held = raw.get("attributes")
+        kept = {k: v for k, v in (held if isinstance(held, dict) else {}).items() if k not in added}
+        return {**raw, "attributes": {**kept, **{k: v for k, v in added.items() if v is not None}}}
+    pairs = [a for a in list_of(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
+    pairs += [{"key": k, "value": encoded(v)} for k, v in added.items() if v is not None]
+    return {**raw, "attributes": pairs}
+
+
+def lines_of(spans: Iterable[tuple[dict[str, Any], dict[str, Any], Form]]) -> Iterator[bytes]:
+    """Lines of a file: a flat span each, or a batch of OTLP spans that share resource and scope.
+
+    Args:
+        spans: Of each its own words, what it is about, and its form, in order.
+    """
+    batch: list[dict[str, Any]] = []
+    shared: dict[str, Any] | None = None
+    for raw, about, form in spans:
+        if batch and (form == "flat" or about != shared):
+            yield _batch(batch, shared or {})
+            batch = []
+        if form == "flat":
+            yield msgspec.json.encode(raw) + b"\n"
+            continue
+        shared = about
+        batch.append(raw)
+    if batch:
+        yield _batch(batch, shared or {})
+
+
+def _batch(spans: list[dict[str, Any]], about: dict[str, Any]) -> bytes:
+    resource, scope = ({**about.get(which, {})} for which in _ABOUT)
+    whole = {"resourceSpans": [{**resource, "scopeSpans": [{**scope, "spans": spans}]}]}
+    return msgspec.json.encode(whole) + b"\n"

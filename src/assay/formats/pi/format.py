@@ -1,0 +1,238 @@
+"""Sessions of pi: JSONL whose entries form a tree by `id` and `parentId`, from a first line that names the session.
+
+A result goes to the call that it names. What was said on a branch that was left is kept and marked
+(`Step.extra["branch"] = "left"`). Reads and writes version 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.building import tool_call
+from assay.formats.shared.losses import THROWAWAY, tell_losses
+from assay.formats.shared.messages import actor_of, content_text, iso_time
+from assay.formats.shared.mirror import items_of
+from assay.formats.shared.mirrored import (
+    Mirrored,
+    number,
+    objects_of,
+    one_each,
+    origin_of,
+    own,
+    text_or_none,
+    whole_number,
+)
+from assay.formats.shared.reading import at_place, json_lines, json_objects, seconds
+from assay.formats.shared.sniffing import sniff
+from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage
+
+__all__ = ["PiFormat"]
+
+_ENDED = {"stop": "the model ended its turn"}
+
+
+class PiFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "pi"
+    title: ClassVar[str] = "pi session (.jsonl)"
+    provenance: ClassVar[Provenance] = "peer"
+    writes: ClassVar[bool] = True
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`."""
+        first = sniff(path).first
+        return isinstance(first, dict) and first.get("type") == "session" and {"version", "id", "cwd"} <= set(first)
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`. The file is gone through twice: a branch is known to be left only at its end."""
+        bad = at_place(reading, path.name)
+        kept = _kept(line for _, line in json_lines(path, lambda *_: None))
+        session = _Session(Mirrored(origin_of(self.name, path), reading, _fresh), kept)
+        for line in json_objects(path, bad):
+            session.line(line)
+        yield session.finished(path.stem)
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """See `Format.write`: one file, or for several a folder of them."""
+        one_each(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
+
+    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
+        mine = own(trajectory, self.name)
+        with path.open("wb") as stream:
+            before: str | None = None
+            if not mine:
+                stream.write(msgspec.json.encode(_head(trajectory)) + b"\n")
+            for position, item in enumerate(items_of(trajectory, _fresh, _plan, writing, own=mine)):
+                if not mine:
+                    item = {**item, "id": f"{position:08x}", "parentId": before}
+                    before = item["id"]
+                stream.write(msgspec.json.encode(item) + b"\n")
+        again = None if mine else next(self.read(path, THROWAWAY))
+        tell_losses(trajectory, again, writing, self.name)
+
+
+def _head(trajectory: Trajectory) -> dict[str, Any]:
+    name = f"{trajectory.attempt}.{trajectory.retry}"
+    return {"type": "session", "version": 3, "id": name, "timestamp": iso_time(trajectory.started.at), "cwd": ""}
+
+
+def _kept(lines: Iterable[Any]) -> frozenset[str]:
+    """Ids of the entries that lead to the last one."""
+    parents: dict[str, Any] = {}
+    last: Any = None
+    for line in lines:
+        if isinstance(line, dict) and isinstance(name := line.get("id"), str) and line.get("type") != "session":
+            parents[name] = line.get("parentId")
+            last = name
+    kept: set[str] = set()
+    while isinstance(last, str) and last in parents and last not in kept:
+        kept.add(last)
+        last = parents[last]
+    return frozenset(kept)
+
+
+class _Session:
+    """A session while its lines are read."""
+
+    def __init__(self, built: Mirrored, kept: frozenset[str]) -> None:
+        self._built, self._kept = built, kept
+        self._head: dict[str, Any] = {}
+        self._model: str | None = None
+        self._stop: str | None = None
+        self._last: float | None = None
+
+    def line(self, line: dict[str, Any]) -> None:
+        """Reads one."""
+        at = seconds(line.get("timestamp"))
+        self._last = at if at is not None else self._last
+        message = line.get("message")
+        if line.get("type") == "message" and isinstance(message, dict):
+            self._message(line, message, at)
+            return
+        if line.get("type") == "session" and not self._head:
+            self._head = line
+        elif line.get("type") == "model_change":
+            self._model = text_or_none(line.get("modelId")) or self._model
+        self._built.item(line)
+
+    def _message(self, line: dict[str, Any], message: dict[str, Any], at: float | None) -> None:
+        role = text_or_none(message.get("role")) or ""
+        if role == "toolResult":
+            call_id = text_or_none(message.get("toolCallId"))
+            text = content_text(message.get("content")) or ""
+            seen = Observation(text, call_id, error=message.get("isError") is True)
+            self._built.answer(seen, line, started=at)
+            return
+        left = isinstance(line.get("id"), str) and line["id"] not in self._kept
+        extra: dict[str, Any] = {"branch": "left"} if left else {}
+        if role == "assistant":
+            self._answer(line, message, at, extra)
+            return
+        extra |= {} if role == "user" else {"role": role}
+        step = self._built.step(actor_of(role), content_text(message.get("content")), started=at, extra=extra)
+        self._built.item(line, "message", step)
+
+    def _answer(self, line: dict[str, Any], message: dict[str, Any], at: float | None, extra: dict[str, Any]) -> None:
+        self._stop = text_or_none(message.get("stopReason"))
+        content = message.get("content")
+        blocks = objects_of(content)
+        calls = [
+            tool_call(text_or_none(b.get("id")) or "", text_or_none(b.get("name")) or "", b.get("arguments"))
+            for b in blocks
+            if b.get("type") == "toolCall"
+        ]
+        step = self._built.step(
+            "agent",
+            _joined(blocks, "text"),
+            reasoning=_joined(blocks, "thinking"),
+            tool_calls=tuple(calls),
+            call=self._usage(message),
+            started=at,
+            extra=extra,
+        )
+        self._built.item(line, "message", step)
+
+    def _usage(self, message: dict[str, Any]) -> str | None:
+        self._model = text_or_none(message.get("model")) or self._model
+        usage = message.get("usage")
+        if not isinstance(usage, dict):
+            return None
+        new, cached, written = (whole_number(usage.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
+        prompt = None if new is None else new + (cached or 0) + (written or 0)
+        cost = usage.get("cost")
+        made = ModelCall(
+            f"call-{len(self._built.calls)}",
+            text_or_none(message.get("api")) or "unknown",
+            self._model or "unknown",
+            {},
+            {},
+            usage=Usage(prompt, whole_number(usage.get("output")), cached),
+            cost_usd=number(cost.get("total")) if isinstance(cost, dict) else None,
+        )
+        return self._built.call(made)
+
+    def finished(self, name: str) -> Imported:
+        """The trajectory."""
+        self._built.fields = {"session": self._head} if self._head else {}
+        stopped = "cancelled" if self._stop == "aborted" else None
+        return self._built.done(
+            f"session {text_or_none(self._head.get('id')) or name}",
+            ended=AttemptEnded(ended=_ENDED.get(self._stop or ""), stopped=stopped, at=self._last),
+            agent="pi",
+            model=self._model,
+            at=seconds(self._head.get("timestamp")),
+        )
+
+
+def _joined(blocks: list[dict[str, Any]], kind: str) -> str | None:
+    texts = [block[kind] for block in blocks if block.get("type") == kind and isinstance(block.get(kind), str)]
+    return "\n\n".join(texts) if texts else None
+
+
+def _plan(step: Step) -> Iterator[str]:
+    """The entries that a step of ours is written as."""
+    if step.actor != "environment" or step.message is not None or not step.observations:
+        yield "message"
+    yield from (f"result {i}" for i in range(len(step.observations)))
+
+
+def _fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
+    """An entry of a step."""
+    made = {"type": "message", "timestamp": iso_time(step.started)}
+    kind, _, position = part.partition(" ")
+    if kind == "result":
+        seen = step.observations[int(position)]
+        name = next((c.name for c in step.tool_calls if c.id == seen.call_id), "")
+        told = {"role": "toolResult", "toolCallId": seen.call_id, "toolName": name, "isError": seen.error}
+        return {**made, "message": {**told, "content": _texts(seen.content)}}
+    if step.actor in {"agent", "other_agent"}:
+        return {**made, "message": _said(step, call)}
+    role = step.extra.get("role") if step.actor == "environment" else "user"
+    content = _texts(step.message) if step.message is not None else None
+    return {**made, "message": {"role": role if isinstance(role, str) else "custom", "content": content}}
+
+
+def _texts(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]
+
+
+def _said(step: Step, call: ModelCall | None) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    blocks += [{"type": "thinking", "thinking": step.reasoning}] if step.reasoning is not None else []
+    blocks += _texts(step.message) if step.message is not None else []
+    for asked in step.tool_calls:
+        given = asked.parsed if asked.parsed is not None else asked.arguments
+        blocks.append({"type": "toolCall", "id": asked.id, "name": asked.name, "arguments": given})
+    made: dict[str, Any] = {"role": "assistant", "content": blocks}
+    if call is None:
+        return made
+    counts = call.usage
+    new = None if counts.prompt_tokens is None else max(counts.prompt_tokens - (counts.cached_tokens or 0), 0)
+    usage = {"input": new, "output": counts.completion_tokens, "cacheRead": counts.cached_tokens}
+    return {**made, "api": call.dialect, "model": call.model, "usage": {**usage, "cost": {"total": call.cost_usd}}}

@@ -1,0 +1,14 @@
+"""Labels that people, or a data set's own program, put on a run: kept as facts of the record, never as its verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.formats.shared.building import Building
+
+__all__ = ["add_label"]
+
+
+def add_label(built: Building, source: str, data: dict[str, Any]) -> str:
+    """Adds a label. `data` is in the source's words; `steps`, where it is there, are positions in our steps."""
+    return built.evidence("label", {"source": source, **data}, channel="audit")

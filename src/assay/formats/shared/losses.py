@@ -1,0 +1,126 @@
+"""Finds out what a format could not hold by reading back what was written, and says so.
+
+That way nothing goes in silence: a field that is not told is a field that came back the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from assay.formats.interface import Imported, Loss, Reading, Writing
+from assay.formats.shared.mirrored import own
+from assay.records import (
+    Body,
+    EvidenceAdded,
+    ModelCall,
+    ModelCalled,
+    Step,
+    StepTaken,
+    Trajectory,
+    Usage,
+    VerdictGiven,
+    canonical_bytes,
+    digest_bytes,
+)
+from assay.verdicts import current_verdicts_of, is_imported
+
+__all__ = ["THROWAWAY", "tell_losses"]
+
+THROWAWAY = Reading(digest_bytes, lambda _: None)
+"""For reading back what was just written."""
+Facts = dict[str, Counter[bytes]]
+
+
+def tell_losses(trajectory: Trajectory, again: Imported | None, writing: Writing, name: str) -> None:
+    """Says what of a trajectory the format `name` did not hold.
+
+    Args:
+        trajectory: What was written.
+        again: What was read back. None where the trajectory came from this format, which holds it all but for what was
+            learnt since.
+        writing: Told.
+        name: The format's.
+    """
+
+    def lost(field: str, why: str, count: int) -> None:
+        if count:
+            writing.lost(Loss(trajectory.attempt, field, why, count))
+
+    looked = current_verdicts_of(trajectory).integrity
+    if trajectory.outcome == "pass" and looked in {"fail", "unknown", "error"}:
+        lost("integrity", f"the pass stands there alone, though its integrity is {looked}", 1)
+    if again is None or own(trajectory, name):
+        learnt = sum(not is_imported(verdict.marks) for verdict in trajectory.verdicts)
+        lost("verdicts", f"{name} has no place for what was judged later", learnt)
+        return
+    was = _facts(trajectory.steps, trajectory.calls)
+    now = _facts(_steps(again.bodies), _calls(again.bodies))
+    _more(was, trajectory.verdicts, trajectory.evidence, trajectory.finished)
+    verdicts = [body.verdict for body in again.bodies if isinstance(body, VerdictGiven)]
+    evidence = [body.evidence for body in again.bodies if isinstance(body, EvidenceAdded)]
+    _more(now, verdicts, evidence, again.bodies[-1] if again.bodies else None)
+    for field in ("agent", "model", "task", "seed", "number"):
+        was[field], now[field] = _one(getattr(trajectory, field)), _one(getattr(again.started, field))
+    for field, values in was.items():
+        gone = sum((values - now.get(field, Counter())).values())
+        lost(field, f"{name} holds it otherwise or not at all", gone)
+    cut = sum(bool(seen.truncated or seen.stderr_truncated) for step in trajectory.steps for seen in step.observations)
+    lost("steps.observations", "texts that were cut are written whole where the whole is kept", cut)
+    lost("notes", f"{name} has no place for it", len(trajectory.notes))
+
+
+def _steps(bodies: Iterable[Body]) -> list[Step]:
+    return [body.step for body in bodies if isinstance(body, StepTaken)]
+
+
+def _calls(bodies: Iterable[Body]) -> list[ModelCall]:
+    return [body.call for body in bodies if isinstance(body, ModelCalled)]
+
+
+def _one(value: Any) -> Counter[bytes]:
+    return Counter() if value is None else Counter([canonical_bytes(value)])
+
+
+def _facts(steps: Iterable[Step], calls: Iterable[ModelCall]) -> Facts:
+    found: Facts = {}
+    pairs = chain(chain.from_iterable(map(_step, steps)), chain.from_iterable(map(_call, calls)))
+    for field, value in pairs:
+        if value not in (None, "", (), {}, False):
+            found.setdefault(field, Counter())[canonical_bytes(value)] += 1
+    return found
+
+
+def _step(step: Step) -> Iterator[tuple[str, Any]]:
+    yield "steps.message", step.message
+    yield "steps.actor", (step.actor, step.message) if step.message else None
+    yield from ((f"steps.{name}", getattr(step, name)) for name in ("reasoning", "state", "started", "ended", "extra"))
+    for call in step.tool_calls:
+        yield from ((f"steps.tool_calls.{name}", (getattr(call, name),)) for name in ("id", "name", "arguments"))
+        yield "steps.tool_calls.parsed", (call.parsed,)
+        yield "steps.tool_calls.error", call.error
+    for seen in step.observations:
+        yield "steps.observations", (seen.content, seen.call_id)
+        yield "steps.observations.exit_code", None if seen.exit_code is None else (seen.exit_code,)
+        for name in ("error", "stderr", "timed_out", "duration_s"):
+            yield f"steps.observations.{name}", getattr(seen, name)
+
+
+def _call(call: ModelCall) -> Iterator[tuple[str, Any]]:
+    yield "calls", (call.id,)
+    yield "calls.usage", None if call.usage == Usage() else call.usage
+    names = ("cost_usd", "completion_token_ids", "prompt_token_ids", "logprobs", "sampling", "error")
+    yield from ((f"calls.{name}", getattr(call, name)) for name in names)
+    yield "calls.request", call.request or call.response
+
+
+def _more(found: Facts, verdicts: Iterable[Any], evidence: Iterable[Any], ended: Any) -> None:
+    """What stands after the turns; a verdict comes back as a claim of another check."""
+    found["verdicts"] = Counter(canonical_bytes((v.check, v.kind, v.status)) for v in verdicts)
+    found["evidence"] = Counter(canonical_bytes((e.id, e.kind)) for e in evidence)
+    said = [(name, getattr(ended, name, None)) for name in ("ended", "stopped", "broke")]
+    found["finished"] = Counter(canonical_bytes(pair) for pair in said if pair[1])
+    metrics: dict[str, float] = getattr(ended, "metrics", {})
+    found["finished.metrics"] = Counter(canonical_bytes(pair) for pair in metrics.items())

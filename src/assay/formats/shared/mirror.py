@@ -1,0 +1,194 @@
+"""Keeps what a foreign item says beyond what a record holds, so that it can be written again as it was.
+
+An *item* is what a source is a list of: a line of a session, a message, an event. Each item becomes a part of a step,
+and a step (with the part's name) can be made into an item again: the *fresh* one. What the real item has that the fresh
+one has not is its *rest*. The rests stand in `Step.extra["items"]`, in the order of the source, and writing lays each
+over a fresh item, which gives the source's item back exactly.
+
+Invariant: `laid_over(fresh, rest_of(item, fresh)) == item` for all JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.errors import StoreError
+from assay.formats.interface import Reading, Writing
+from assay.formats.shared.reading import shown
+from assay.records import ModelCall, Noted, Observation, Step, Trajectory, Truncation
+
+__all__ = ["ITEMS", "Fresh", "Item", "items_of", "laid_over", "left", "made_again", "rest_of", "shortened", "whole"]
+
+ITEMS = "items"
+_DROPPED, _WHOLE = "-", "="
+Fresh = Callable[[Step, str, ModelCall | None], Any]
+"""A step, the name of one of its parts, and the step's model call where it has one, to an item."""
+
+
+class Item(NamedTuple):
+    """An item of the source and the part of a step that it became."""
+
+    at: int
+    """Its position in the source's list, counted over what could be read."""
+    part: str
+    """`message`, `result 0`, ...; `other` for what no step holds."""
+    value: Any
+    place: str = ""
+    """Which list of the source it stands in, where that has several."""
+
+
+def rest_of(item: Any, fresh: Any) -> Any:
+    """What must be laid over `fresh` to have `item`; None where they are equal."""
+    if _same(item, fresh):
+        return None
+    if not isinstance(item, dict) or not isinstance(fresh, dict) or _DROPPED in item or _WHOLE in item:
+        return {_WHOLE: item}
+    rest: dict[str, Any] = {}
+    for key, value in item.items():
+        if key not in fresh:
+            rest[key] = value
+        elif not _same(value, fresh[key]):
+            nested = isinstance(value, dict) and isinstance(fresh[key], dict)
+            rest[key] = rest_of(value, fresh[key]) if nested else value
+    dropped = sorted(key for key in fresh if key not in item)
+    return {**rest, _DROPPED: dropped} if dropped else rest
+
+
+def laid_over(fresh: Any, rest: Any) -> Any:
+    """The item that `rest` was taken from."""
+    if rest is None:
+        return fresh
+    if _WHOLE in rest:
+        return rest[_WHOLE]
+    if not isinstance(fresh, dict):
+        return rest
+    dropped = set(rest.get(_DROPPED, ()))
+    found = {key: value for key, value in fresh.items() if key not in dropped}
+    for key, value in rest.items():
+        if key != _DROPPED:
+            nested = isinstance(value, dict) and isinstance(found.get(key), dict)
+            found[key] = laid_over(found[key], value) if nested else value
+    return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON: 1, 1.0 and true are three values."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def made_again(items: Iterable[Item], step: Step, call: ModelCall | None, fresh: Fresh) -> list[dict[str, Any]]:
+    """The items of a step as its `extra` keeps them."""
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        entry: dict[str, Any] = {"at": item.at, "as": item.part}
+        if item.place:
+            entry["in"] = item.place
+        made = None if item.part == "other" else fresh(step, item.part, call)
+        rest = rest_of(item.value, made)
+        if rest is not None:
+            entry["rest"] = rest
+        kept.append(entry)
+    return kept
+
+
+def items_of(
+    trajectory: Trajectory,
+    fresh: Fresh,
+    plan: Callable[[Step], Iterable[str]],
+    writing: Writing,
+    *,
+    own: bool,
+    place: str = "",
+) -> Iterator[Any]:
+    """The items of one list of the source, in its order.
+
+    Args:
+        trajectory: What is written.
+        fresh: Makes an item.
+        plan: The parts that a step is written as where it did not come from this format.
+        writing: Gives the whole of what was cut.
+        own: Whether the trajectory came from this format, so that what its steps keep is to be used.
+        place: Which list.
+    """
+    calls = {call.id: call for call in trajectory.calls}
+    found: list[tuple[int, int, Any]] = []
+    for number, step in enumerate(trajectory.steps):
+        full, call = whole(step, writing), calls.get(step.call or "")
+        kept = _kept(step, place) if own else [(0, part, None) for part in plan(step)]
+        for at, part, rest in kept:
+            made = None if part == "other" else fresh(full, part, call)
+            found.append((at if own else number, len(found), laid_over(made, rest)))
+    if own:
+        found += [(at, len(found) + i, laid_over(None, rest)) for i, (at, rest) in enumerate(_left(trajectory, place))]
+    return (item for _, _, item in sorted(found, key=lambda one: one[:2]))
+
+
+def _kept(step: Step, place: str) -> list[tuple[int, str, Any]]:
+    kept = step.extra.get(ITEMS)
+    return [
+        (int(entry["at"]), str(entry["as"]), entry.get("rest"))
+        for entry in (kept if isinstance(kept, list) else ())
+        if entry.get("in", "") == place
+    ]
+
+
+def _left(trajectory: Trajectory, place: str) -> list[tuple[int, Any]]:
+    return [
+        (int(note.data["at"]), note.data.get("rest"))
+        for note in trajectory.notes
+        if note.name == "source" and note.data.get("in", "") == place
+    ]
+
+
+def left(item: Item) -> Noted:
+    """An item of a source that has no step at all."""
+    data: dict[str, Any] = {"at": item.at, "rest": rest_of(item.value, None)}
+    return Noted("source", {**data, "in": item.place} if item.place else data)
+
+
+def shortened(step: Step, reading: Reading) -> Step:
+    """A step whose observations hold no more than a record should."""
+    if all(len(seen.content) * 4 <= 1 << 16 and len(seen.stderr) * 4 <= 1 << 16 for seen in step.observations):
+        return step
+    return msgspec.structs.replace(step, observations=tuple(_cut(seen, reading) for seen in step.observations))
+
+
+def _cut(seen: Observation, reading: Reading) -> Observation:
+    content, truncated = shown(seen.content, reading)
+    stderr, stderr_truncated = shown(seen.stderr, reading)
+    return msgspec.structs.replace(
+        seen, content=content, truncated=truncated, stderr=stderr, stderr_truncated=stderr_truncated
+    )
+
+
+def whole(step: Step, writing: Writing) -> Step:
+    """A step whose observations are whole again, where what was cut is kept."""
+    if not any(seen.truncated or seen.stderr_truncated for seen in step.observations):
+        return step
+    return msgspec.structs.replace(step, observations=tuple(_grown(seen, writing) for seen in step.observations))
+
+
+def _grown(seen: Observation, writing: Writing) -> Observation:
+    content = _uncut(seen.content, seen.truncated, writing)
+    stderr = _uncut(seen.stderr, seen.stderr_truncated, writing)
+    return msgspec.structs.replace(seen, content=content, stderr=stderr, truncated=None, stderr_truncated=None)
+
+
+def _uncut(text: str, cut: Truncation | None, writing: Writing) -> str:
+    if cut is None:
+        return text
+    try:
+        return writing.content(cut.digest).decode("utf-8", "replace")
+    except StoreError:
+        return text

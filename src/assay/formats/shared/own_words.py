@@ -1,0 +1,233 @@
+"""Our own records inside a foreign document that has a free field for them (`extra` of ATIF, `metadata` of others).
+
+They stand there under the name `assay`. Read back they are what any other part of the document is: a claim of whoever
+wrote it: verdicts come back marked as imported, and a blob comes back where its text stands there too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from assay.errors import StoreError
+from assay.formats.interface import Loss, Writing
+from assay.formats.shared.building import Building
+from assay.formats.shared.reading import Bad
+from assay.formats.shared.writing import prompt_tokens
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Evidence,
+    EvidenceAdded,
+    ModelCall,
+    Noted,
+    Trajectory,
+    Verdict,
+    VerdictGiven,
+)
+from assay.verdicts import IMPORTED, current_verdicts_of, is_imported, is_reverification
+
+__all__ = ["ASSAY", "OwnCalls", "held_started", "put_back", "slim_call", "started_fields", "told_in_own_words"]
+
+ASSAY = "assay"
+WHOLE = 4 << 20
+"""Characters of blobs that are written beside the facts of one trajectory."""
+_STARTED = ("task", "task_digest", "seed", "number", "retry", "isolation", "at", "assay_version")
+T = TypeVar("T")
+
+
+def slim_call(call: ModelCall) -> dict[str, Any]:
+    """A call without what was exchanged and without its tokens, which stand elsewhere or nowhere."""
+    slim = msgspec.structs.replace(
+        call, request={}, response=None, raw_request=None, raw_response=None, prompt_token_ids=None,
+        completion_token_ids=None, logprobs=None, shared_messages=0, shared_tokens=0, shared_fields=(),
+    )  # fmt: skip
+    found: dict[str, Any] = msgspec.to_builtins(slim)
+    return found
+
+
+class OwnCalls:
+    """The calls of a trajectory as a foreign document holds them, and what of them it does not."""
+
+    def __init__(self, trajectory: Trajectory, writing: Writing) -> None:
+        self.by_id = {call.id: call for call in trajectory.calls}
+        self.prompts = prompt_tokens(trajectory)
+        attempt = trajectory.attempt
+        exchanged = sum(1 for call in trajectory.calls if call.request or call.response)
+        if exchanged:
+            writing.lost(Loss(attempt, "calls.request", "what was sent and what came back has no place", exchanged))
+        raw = sum(1 for call in trajectory.calls if call.raw_request or call.raw_response)
+        if raw:
+            writing.lost(Loss(attempt, "calls.raw_request", "exact bytes have no place", raw))
+        broken = sum(1 for c in trajectory.calls if c.prompt_token_ids is not None and c.id not in self.prompts)
+        if broken:
+            writing.lost(
+                Loss(attempt, "calls.prompt_token_ids", "what they share with their parent is not here", broken)
+            )
+
+    def tokens(self, call: ModelCall) -> dict[str, Any]:
+        """The tokens of a call, whole."""
+        prompt = self.prompts.get(call.id)
+        found = {"prompt_token_ids": prompt, "completion_token_ids": call.completion_token_ids}
+        found |= {"logprobs": call.logprobs}  # type: ignore[dict-item]
+        return {name: list(value) for name, value in found.items() if value is not None}
+
+
+def started_fields(trajectory: Trajectory) -> dict[str, Any]:
+    """What `AttemptStarted` says beside agent and model, which every format has a place for."""
+    started: dict[str, Any] = msgspec.to_builtins(trajectory.started)
+    config = {k: v for k, v in trajectory.started.config.items() if k != IMPORTED}
+    kept = {name: started[name] for name in _STARTED if started.get(name) not in (None, "", 0)}
+    return kept | ({"config": msgspec.to_builtins(config)} if config else {})
+
+
+def told_in_own_words(trajectory: Trajectory, writing: Writing, format_name: str) -> dict[str, Any]:
+    """Everything of a trajectory that stands after or beside its turns, as JSON data."""
+    words: dict[str, Any] = {"started": started_fields(trajectory)}
+    words |= {"evidence": [_without_blobs(item) for item in trajectory.evidence]}
+    words |= {"blobs": _blobs(trajectory, writing), "verdicts": trajectory.verdicts, "notes": trajectory.notes}
+    if trajectory.finished is not None:
+        words["finished"] = _without_artifacts(trajectory, writing)
+    else:
+        words["unfinished"] = True
+    words["integrity"] = current_verdicts_of(trajectory).integrity
+    before = trajectory.started.config.get(IMPORTED)
+    if isinstance(before, dict):
+        words[IMPORTED] = (
+            before.get("fields", {}).get("imported_before") if before.get("format") == format_name else before
+        )
+    found: dict[str, Any] = msgspec.to_builtins(words)
+    return {name: value for name, value in found.items() if value not in (None, [], {})}
+
+
+def _without_blobs(item: Evidence) -> Evidence:
+    return msgspec.structs.replace(item, blobs=()) if item.blobs else item
+
+
+def _blobs(trajectory: Trajectory, writing: Writing) -> dict[str, list[str]]:
+    """Of each fact that names blobs, by its position, their text: a patch, the whole of an output."""
+    held: dict[str, list[str]] = {}
+    left, gone = WHOLE, 0
+    for index, item in enumerate(trajectory.evidence):
+        texts = [_text_of(digest, writing, left) for digest in item.blobs]
+        if item.blobs and None not in texts:
+            held[str(index)] = [text for text in texts if text is not None]
+            left -= sum(map(len, held[str(index)]))
+        else:
+            gone += len(item.blobs)
+    if gone:
+        why = "content that is no text, or large, stays in the store"
+        writing.lost(Loss(trajectory.attempt, "evidence.blobs", why, gone))
+    return held
+
+
+def _text_of(digest: str, writing: Writing, largest: int) -> str | None:
+    try:
+        raw = writing.content(digest)
+        return raw.decode() if len(raw) <= largest else None
+    except (StoreError, UnicodeDecodeError):
+        return None
+
+
+def _without_artifacts(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
+    finished = trajectory.finished
+    assert finished is not None
+    if finished.artifacts:
+        why = "their content stays in the store"
+        writing.lost(Loss(trajectory.attempt, "finished.artifacts", why, len(finished.artifacts)))
+    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(finished, artifacts={}))
+    return {name: value for name, value in found.items() if name != "type"}
+
+
+def held_started(words: Any, bad: Bad, place: str) -> dict[str, Any]:
+    """Fields of `AttemptStarted` out of a document, for `Building.done`; those that do not fit are told."""
+    found: dict[str, Any] = {}
+    types = _started_types()
+    given = words.get("started") if isinstance(words, dict) else None
+    for name, value in (given if isinstance(given, dict) else {}).items():
+        if name in (*_STARTED, "config"):
+            try:
+                found[name] = msgspec.convert(value, types[name])
+            except (msgspec.ValidationError, RecursionError) as exc:
+                bad(f"{place}.started.{name}", str(exc))
+    return found
+
+
+@cache
+def _started_types() -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(AttemptStarted)}
+
+
+def put_back(words: Any, building: Building, bad: Bad, place: str) -> AttemptEnded | None:
+    """Adds the verdicts, facts and notes of a document to what is read; how the attempt ended, where it says so."""
+    if not isinstance(words, dict):
+        return None
+    if words.get(IMPORTED):
+        building.fields["imported_before"] = words[IMPORTED]
+    for index, item in enumerate(_list(words, "evidence", bad, place)):
+        fact = _fitting(item, Evidence, bad, f"{place}.evidence[{index}]")
+        if fact is not None:
+            building.add(EvidenceAdded(msgspec.structs.replace(fact, blobs=_kept(words, index, building))))
+    for index, item in enumerate(_list(words, "verdicts", bad, place)):
+        verdict = _fitting(item, Verdict, bad, f"{place}.verdicts[{index}]")
+        if verdict is not None:
+            given = VerdictGiven(_claimed(verdict))
+            if is_reverification(verdict.check):
+                building.later.append(given)
+            else:
+                building.add(given)
+    for index, item in enumerate(_list(words, "notes", bad, place)):
+        note = _fitting(item, Noted, bad, f"{place}.notes[{index}]")
+        if note is not None:
+            building.add(note)
+    finished = words.get("finished")
+    return _fitting(finished, AttemptEnded, bad, f"{place}.finished") if finished is not None else None
+
+
+def _kept(words: dict[str, Any], index: int, building: Building) -> tuple[str, ...]:
+    """The blobs of a fact, kept again."""
+    held = words.get("blobs")
+    texts = held.get(str(index)) if isinstance(held, dict) else None
+    return tuple(building.keep(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
+
+
+def _claimed(verdict: Verdict) -> Verdict:
+    marks = verdict.marks if is_imported(verdict.marks) else (*verdict.marks, IMPORTED)
+    return msgspec.structs.replace(verdict, marks=marks)
+
+
+def call_put_back(words: Any, bad: Bad, place: str) -> ModelCall | None:
+    """A call that `slim_call` made."""
+    return _fitting(words, ModelCall, bad, place)
+
+
+def added_calls(words: Any, building: Building, bad: Bad, place: str) -> None:
+    """Adds the calls that belong to no turn."""
+    for index, item in enumerate(_list(words, "calls", bad, place) if isinstance(words, dict) else []):
+        call = _fitting(item, ModelCall, bad, f"{place}.calls[{index}]")
+        if call is not None:
+            building.call(call)
+
+
+def _list(words: dict[str, Any], name: str, bad: Bad, place: str) -> list[Any]:
+    found = words.get(name, [])
+    if isinstance(found, list):
+        return found
+    bad(f"{place}.{name}", "expected an array")
+    return []
+
+
+def _fitting(value: Any, kind: type[T], bad: Bad, place: str) -> T | None:
+    try:
+        if isinstance(value, dict) and kind in _TAGGED:
+            value = {**value, "type": _TAGGED[kind]}
+        found: T = msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as exc:
+        bad(place, str(exc))
+        return None
+    return found
+
+
+_TAGGED: dict[Any, str] = {AttemptEnded: "attempt_ended", Noted: "note"}

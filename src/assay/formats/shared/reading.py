@@ -1,0 +1,476 @@
+"""Reads other people's JSON without trusting it: one item at a time, in memory that the file's size does not decide.
+
+Covered: documents and lines of any size (an item larger than `LARGEST` is said and passed over), nesting of any depth,
+broken UTF-8, numbers that JSON does not have. What cannot be read is told by place and the rest is read.
+Not covered: archives (`_archives`), and telling one format from another (`_sniffing`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import msgspec
+
+from assay.errors import UserError
+from assay.formats.interface import Reading, Unreadable
+from assay.records import DIGEST_PREFIX, Truncation
+
+__all__ = [
+    "LARGEST",
+    "SHOWN",
+    "Bad",
+    "Source",
+    "at_place",
+    "digest_file",
+    "document",
+    "head",
+    "json_fields",
+    "json_items",
+    "json_lines",
+    "json_objects",
+    "loads",
+    "seconds",
+    "shown",
+]
+
+LARGEST = 64 << 20
+"""Bytes of one item (a line, an element of an array, a field) above which it is told and passed over."""
+SHOWN = 64 << 10
+"""Bytes of a text that stay in a record; the whole of a longer one is kept beside it."""
+_CHUNK = 1 << 20
+_LONGEST_KEY = 1 << 20
+_DEEPEST = 200
+"""Nesting that any part of the store and of its readers takes."""
+_STRING = rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"'
+"""Groups are atomic and not possessive: possessive ones that hold a choice are matched wrongly before Python 3.11.5."""
+_BRACKET = re.compile(rb'(?>(?:[^{}\[\]"]++|' + _STRING + rb')*)([{}\[\]"]|\Z)', re.DOTALL)  # matches everywhere
+_NO_BRACKET = re.compile(rb'(?>(?:[^{}\[\]"]++|' + _STRING + rb")*)", re.DOTALL)
+_WHOLE_STRING = re.compile(_STRING, re.DOTALL)
+_STRING_PART = re.compile(rb'[^"\\]*+(?>(?:\\.[^"\\]*+)*)', re.DOTALL)
+_SCALAR = re.compile(rb"[^,\]}\s]*+")
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_OPEN, _UNENDED = (b"{", b"["), (b'"', b"")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAN = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
+
+Bad = Callable[[str, str], None]
+"""Told a place (`line 3`, `samples[2]`) and what is wrong with it."""
+
+
+class Source(Protocol):
+    """What bytes are read from: a `Path`, or a member of an archive."""
+
+    def open(self, mode: Any = "rb") -> Any:
+        """A new binary stream from the beginning."""
+        ...
+
+
+class _Broken(Exception):
+    """The document itself ends early or is no JSON; nothing after this place can be read."""
+
+
+class _Large(NamedTuple):
+    size: int
+
+
+def at_place(reading: Reading, file: str) -> Bad:
+    """A `Bad` that says where in `file`."""
+
+    def bad(place: str, problem: str) -> None:
+        reading.unreadable(Unreadable(file, place, problem))
+
+    return bad
+
+
+def loads(data: bytes | str) -> Any:
+    """JSON as plain data. `NaN` and infinities become those words, halves of surrogate pairs U+FFFD.
+
+    Raises:
+        ValueError: It is no JSON, or is nested deeper than anything that is ever stored.
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    try:
+        found = msgspec.json.decode(raw)
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    except (msgspec.DecodeError, UnicodeError) as exc:
+        if not _NAN.search(raw):
+            raise ValueError(str(exc)) from None
+        found = _lenient(raw, str(exc))
+    if raw.count(b"[") + raw.count(b"{") > _DEEPEST:
+        _require_shallow(found)
+    return found
+
+
+def _lenient(raw: bytes, problem: str) -> Any:
+    try:
+        return _whole_characters(json.loads(raw, parse_constant=str))
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    except ValueError:
+        raise ValueError(problem) from None
+
+
+def _too_deep() -> str:
+    return f"it is nested deeper than {_DEEPEST} levels"
+
+
+def _require_shallow(value: Any) -> None:
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += [v for v in item.values() if isinstance(v, dict | list)]
+            elif isinstance(item, list):
+                below += [v for v in item if isinstance(v, dict | list)]
+        if not below:
+            return
+        level = below
+    raise ValueError(_too_deep())
+
+
+def _whole_characters(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_whole_characters(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole_characters(k): _whole_characters(v) for k, v in value.items()}
+    return value
+
+
+def head(path: Path, size: int = 64 << 10) -> bytes:
+    """The first bytes of a file; none where it cannot be read or is no file."""
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as stream:
+                return stream.read(size)
+    return b""
+
+
+def digest_file(path: Path) -> str:
+    """`blake3:` and the BLAKE3 of a file's bytes, read in pieces."""
+    from blake3 import blake3  # late: as in `records`
+
+    found = blake3()
+    with path.open("rb") as stream:
+        while piece := stream.read(_CHUNK):
+            found.update(piece)
+    return DIGEST_PREFIX + str(found.hexdigest())
+
+
+def seconds(value: Any) -> float | None:
+    """Seconds since the Unix epoch of an ISO time (UTC where no zone is named) or of such a number; else None."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return float(value) if 0 <= value < 1e11 else (value / 1000 if 1e11 <= value < 1e14 else None)
+    try:
+        found = datetime.fromisoformat(str(value).strip())
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def shown(text: str, reading: Reading) -> tuple[str, Truncation | None]:
+    """A text as a record holds it: whole up to `SHOWN` bytes, else its beginning, with the whole kept."""
+    if len(text) * 4 <= SHOWN:
+        return text, None
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= SHOWN:
+        return text, None
+    cut = raw[:SHOWN].decode("utf-8", "ignore")
+    return cut, Truncation(len(raw), reading.keep(raw))
+
+
+def json_lines(source: Source, bad: Bad, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
+    """Line number (from 1) and value of each line that is JSON; empty lines are passed over, others told."""
+    with source.open("rb") as stream:
+        number = 0
+        while line := stream.readline(largest + 1):
+            number += 1
+            if len(line) > largest:
+                size = len(line) + _rest_of_line(stream, line)
+                bad(f"line {number}", f"the line has {size:,} bytes, {largest:,} are read at most")
+                continue
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if not line.strip():
+                continue
+            try:
+                yield number, loads(line)
+            except ValueError as exc:
+                bad(f"line {number}", f"no JSON: {exc}")
+
+
+def json_objects(source: Source, bad: Bad) -> Iterator[dict[str, Any]]:
+    """The lines that are JSON objects; others are told."""
+    for number, line in json_lines(source, bad):
+        if isinstance(line, dict):
+            yield line
+        else:
+            bad(f"line {number}", f"expected an object, found {type(line).__name__}")
+
+
+def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
+    size = 0
+    while line and not line.endswith(b"\n"):
+        line = stream.readline(_CHUNK)
+        size += len(line)
+    return size
+
+
+def document(source: Source, *, largest: int = LARGEST) -> Any:
+    """The whole of a small document.
+
+    Raises:
+        UserError: It is larger than `largest` bytes, no JSON, or nested too deeply.
+    """
+    with source.open("rb") as stream:
+        raw = stream.read(largest + 1)
+    if len(raw) > largest:
+        message = f"it is larger than the {largest:,} bytes that are read at most"
+        raise UserError(message)
+    try:
+        return loads(raw.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as exc:
+        message = f"no JSON: {exc}"
+        raise UserError(message) from None
+
+
+def json_items(
+    source: Source, prefix: tuple[str, ...], bad: Bad, *, largest: int = LARGEST
+) -> Iterator[tuple[int | str, Any]]:
+    """The items of one array (by index) or object (by key) of a document, one at a time.
+
+    Args:
+        source: The document.
+        prefix: The keys that lead to the array or object; none where it is the document itself. Nothing is yielded
+            where they lead nowhere.
+        bad: Told of items that are too large or no JSON, which are passed over, and of a document that ends early.
+        largest: Bytes of an item.
+    """
+    with source.open("rb") as stream:
+        scanner = _Scanner(stream)
+        place = ".".join(prefix)
+        try:
+            if _find(scanner, prefix):
+                yield from _items(scanner, place, bad, largest)
+        except _Broken as exc:
+            bad(place, f"{exc} (byte {scanner.offset:,})")
+
+
+def json_fields(source: Source, leave: tuple[str, ...], bad: Bad, *, largest: int = LARGEST) -> dict[str, Any]:
+    """The fields of a document that is an object, but for those in `leave`, which are passed over unread.
+
+    A document that ends early, or is none, is told, and what was read before is returned.
+    """
+    fields: dict[str, Any] = {}
+    with source.open("rb") as stream:
+        scanner = _Scanner(stream)
+        try:
+            if scanner.peek() != b"{":
+                bad("", "expected a JSON object")
+                return fields
+            for key in scanner.entries():
+                raw = scanner.value(0 if key in leave else largest)
+                if key not in leave:
+                    _decoded(raw, key, bad, fields)
+        except _Broken as exc:
+            bad("", f"{exc} (byte {scanner.offset:,})")
+    return fields
+
+
+def _decoded(raw: bytes | _Large, key: str, bad: Bad, fields: dict[str, Any]) -> None:
+    if isinstance(raw, _Large):
+        bad(key, f"the field has {raw.size:,} bytes, too many to read")
+        return
+    try:
+        fields[key] = loads(raw)
+    except ValueError as exc:
+        bad(key, f"no JSON: {exc}")
+
+
+def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
+    """Moves to the value that the keys lead to; False where there is none."""
+    for wanted in prefix:
+        if scanner.peek() != b"{":
+            return False
+        for key in scanner.entries():
+            if key == wanted:
+                break
+            scanner.value(0)
+        else:
+            return False
+    return scanner.peek() in (b"{", b"[")
+
+
+def _items(scanner: _Scanner, place: str, bad: Bad, largest: int) -> Iterator[tuple[int | str, Any]]:
+    array = scanner.peek() == b"["
+    for position in scanner.elements() if array else scanner.entries():
+        raw = scanner.value(largest)
+        where = f"{place}[{position}]" if array else f"{place}.{position}".lstrip(".")
+        if isinstance(raw, _Large):
+            bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
+            continue
+        try:
+            value = loads(raw)
+        except ValueError as exc:
+            bad(where, f"no JSON: {exc}")
+            continue
+        yield position, value
+
+
+class _Scanner:
+    """Finds where values begin and end in a stream of JSON without decoding them."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._data = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
+        self._at = 0
+        self._before = 0
+
+    @property
+    def offset(self) -> int:
+        """How many bytes lie before the present place."""
+        return self._before + self._at
+
+    def peek(self) -> bytes:
+        """The next byte that is no white space; none at the end."""
+        while True:
+            found = _SPACE.match(self._data, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._data):
+                return self._data[self._at : self._at + 1]
+            if not self._more():
+                return b""
+
+    def elements(self) -> Iterator[int]:
+        """Index of each element of the array that begins here; the caller takes the value before the next."""
+        self._at += 1
+        index = 0
+        if self.peek() == b"]":
+            self._at += 1
+            return
+        while True:
+            yield index
+            index += 1
+            if self._ends(b"]"):
+                return
+
+    def entries(self) -> Iterator[str]:
+        """Key of each entry of the object that begins here; the caller takes the value before the next."""
+        self._at += 1
+        if self.peek() == b"}":
+            self._at += 1
+            return
+        while True:
+            yield self._key()
+            if self._ends(b"}"):
+                return
+
+    def value(self, largest: int) -> bytes | _Large:
+        """The bytes of the value that begins here; only how many there are where there are more than `largest`."""
+        first = self.peek()
+        if not first:
+            message = "the document ends early"
+            raise _Broken(message)
+        begin = self.offset
+        if first in _OPEN:
+            return self._container(begin, largest)
+        if first == b'"':
+            return self._string(begin, largest)
+        while (found := _SCALAR.match(self._data, self._at)) and found.end() == len(self._data):
+            if len(self._data) - self._at > 1000 or not self._more():
+                break
+        if found is None or found.end() == self._at or found.end() - self._at > 1000:
+            message = f"no JSON value at byte {self.offset:,}"
+            raise _Broken(message)
+        self._at = found.end()
+        return found[0] if len(found[0]) <= largest else _Large(len(found[0]))
+
+    def _key(self) -> str:
+        if self.peek() != b'"':
+            message = f"expected a key at byte {self.offset:,}"
+            raise _Broken(message)
+        raw = self.value(_LONGEST_KEY)
+        if isinstance(raw, _Large):
+            message = f"a key has {raw.size:,} bytes"
+            raise _Broken(message)
+        try:
+            key = str(loads(raw))
+        except ValueError as exc:
+            message = f"a key is no JSON: {exc}"
+            raise _Broken(message) from None
+        if self.peek() != b":":
+            message = f"expected a colon at byte {self.offset:,}"
+            raise _Broken(message)
+        self._at += 1
+        return key
+
+    def _ends(self, closing: bytes) -> bool:
+        found = self.peek()
+        if found not in (b",", closing) or not found:
+            message = f"expected a comma or {closing.decode()} at byte {self.offset:,}" if found else "it ends early"
+            raise _Broken(message)
+        self._at += 1
+        return found == closing
+
+    def _container(self, begin: int, largest: int) -> bytes | _Large:
+        """From an opening bracket to its own closing one; what is too large is let go of as it is passed."""
+        depth, scan, dropped = 0, self._at, False
+        while True:
+            for found in _BRACKET.finditer(self._data, scan):
+                if found[1] in _UNENDED:
+                    break
+                scan = found.end()
+                depth += 1 if found[1] in _OPEN else -1
+                if depth == 0:
+                    return self._taken(begin, scan, dropped=dropped or self._before + scan - begin > largest)
+            if dropped or self._before + len(self._data) - begin > largest:
+                dropped = True
+                self._let_go(scan)
+                scan = self._at
+            scan -= self._at
+            if not self._more():
+                message = "the document ends early"
+                raise _Broken(message)
+            scan += self._at
+
+    def _let_go(self, scan: int) -> None:
+        """Drops all that no further look is needed at, the inside of an unended string included."""
+        found = _NO_BRACKET.match(self._data, scan)
+        self._at = found.end() if found else scan
+        if self._data[self._at : self._at + 1] == b'"':
+            part = _STRING_PART.match(self._data, self._at + 1)
+            self._at = part.end() if part else self._at + 1
+            self._before, self._data = self._before + self._at - 1, b'"' + self._data[self._at :]
+            self._at = 0
+
+    def _string(self, begin: int, largest: int) -> bytes | _Large:
+        dropped = False
+        while not (found := _WHOLE_STRING.match(self._data, self._at)):
+            if self._before + len(self._data) - begin > largest:
+                dropped = True
+                self._let_go(self._at)
+            if not self._more():
+                message = "the document ends inside a string"
+                raise _Broken(message)
+        return self._taken(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
+
+    def _taken(self, begin: int, end: int, *, dropped: bool) -> bytes | _Large:
+        start, self._at = self._at, end
+        return _Large(self.offset - begin) if dropped else self._data[start:end]
+
+    def _more(self) -> bool:
+        """Reads on, as much again as is held, so that what is looked at twice stays a part of the whole."""
+        rest = self._data[self._at :]
+        piece = self._stream.read(max(_CHUNK, len(rest)))
+        self._before, self._data, self._at = self._before + self._at, rest + piece, 0
+        return bool(piece)

@@ -1,0 +1,136 @@
+"""What a file looks like from its first bytes, for telling one format from another. Never raises, whatever the bytes.
+
+A big document is seen in part: the keys that stand in its first bytes, with where they stand. So a format looks for
+keys of its own that come early, and does not ask for the whole.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from assay.formats.shared.archives import archive_kind
+from assay.formats.shared.reading import head, loads
+
+__all__ = ["Sniffed", "sniff", "sniff_bytes"]
+
+Shape = Literal["object", "array", "lines", "zip", "tar", "folder", "other"]
+_HEAD = 256 << 10
+_TOKEN = re.compile(
+    rb'\s*+(?:("(?>(?:[^"\\]|\\.)*)")|([{}\[\],:])|(-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity))', re.DOTALL
+)
+_DEPTH = 6
+_LONG = 200
+
+
+class Sniffed(NamedTuple):
+    """What was seen."""
+
+    shape: Shape
+    """`lines` where the first line is a whole JSON object and another line follows it."""
+    paths: frozenset[str]
+    """Where something stands: `schema_version`, `agent.name`, `steps[].step_id`; `[].id` in an array of objects."""
+    values: dict[str, Any]
+    """The first short scalar at each of them."""
+    first: Any = None
+    """The first line's value, of `lines`; else None."""
+
+    def has(self, *paths: str) -> bool:
+        """Whether all of them were seen."""
+        return self.paths.issuperset(paths)
+
+
+_NOTHING = Sniffed("other", frozenset(), {})
+
+
+def sniff(path: Path) -> Sniffed:
+    """Looks at a file's first bytes, or says that it is a folder."""
+    try:
+        found = path.stat()
+        return _sniffed(path, found.st_mtime_ns, found.st_size)
+    except (OSError, ValueError):
+        return _NOTHING
+
+
+@lru_cache(maxsize=16)
+def _sniffed(path: Path, _changed: int, _size: int) -> Sniffed:
+    """Each of many formats asks about the same file."""
+    return Sniffed("folder", frozenset(), {}) if path.is_dir() else sniff_bytes(head(path, _HEAD))
+
+
+def sniff_bytes(start: bytes) -> Sniffed:
+    """As `sniff`, of bytes that a file begins with."""
+    kind = archive_kind(start)
+    if kind is not None:
+        return Sniffed("zip" if kind == "zip" else "tar", frozenset(), {})
+    data = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not data.startswith((b"{", b"[")):
+        return _NOTHING
+    line, newline, after = data.partition(b"\n")
+    first = _first(line) if newline and data[:1] == b"{" else None
+    lines = first is not None and (not after.strip() or after.lstrip().startswith(b"{"))
+    paths, values = _outline(line if lines else data)
+    shape: Shape = "lines" if lines else ("object" if data[:1] == b"{" else "array")
+    return Sniffed(shape, frozenset(paths), values, first if lines else None)
+
+
+def _first(line: bytes) -> Any:
+    try:
+        found = loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
+    """Paths and short scalars of JSON that may be cut anywhere."""
+    paths: set[str] = set()
+    values: dict[str, Any] = {}
+    stack: list[tuple[str, bool]] = []  # the path of each open container, and whether it is an array
+    key: str | None = None
+    at = 0
+    while (found := _TOKEN.match(data, at)) is not None:
+        at = found.end()
+        string, mark, scalar = found.groups()
+        if mark in (b"}", b"]"):
+            if not stack:
+                break
+            stack.pop()
+            key = None
+        elif mark in (b"{", b"["):
+            place = _place(stack, key)
+            paths.add(place)
+            stack.append((place, mark == b"["))
+            key = None
+        elif mark == b",":
+            key = None
+        elif mark is None and stack:
+            if string is not None and not stack[-1][1] and key is None:
+                key = _scalar(string)
+            else:
+                _note(_place(stack, key), string or scalar, paths, values)
+    paths.discard("")
+    return paths, values
+
+
+def _place(stack: list[tuple[str, bool]], key: str | None) -> str:
+    if not stack or len(stack) > _DEPTH:
+        return ""
+    parent, array = stack[-1]
+    return f"{parent}[]" if array else (f"{parent}.{key}" if parent else str(key))
+
+
+def _note(place: str, raw: bytes, paths: set[str], values: dict[str, Any]) -> None:
+    if place:
+        paths.add(place)
+        if len(raw) <= _LONG and place not in values:
+            values[place] = _scalar(raw)
+
+
+def _scalar(raw: bytes) -> Any:
+    try:
+        return loads(raw) if len(raw) <= _LONG else raw.decode("utf-8", "replace")
+    except ValueError:
+        return raw.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Trajectories of SWE-agent, mini-SWE-agent and SWE-smith."""

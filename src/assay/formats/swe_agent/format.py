@@ -1,0 +1,166 @@
+"""SWE-agent's `.traj`: what the agent did (`trajectory`) and what was said (`history`), in one document.
+
+Reads versions 0.x (commands in the text) and 1.x (tool calls), and demonstrations that are a history alone. An entry of
+`trajectory` is one step; the history's messages belong to the steps that they tell of. A report and a test output
+beside it (or where SWE-smith puts them) are the evidence of the outcome. Writes 1.x.
+
+Tools: with tool calls as the history has them. Where the command stands in the text, the tool is its first word where
+that is one of SWE-agent's own, else `bash`, and the argument `command` is the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.losses import THROWAWAY, tell_losses
+from assay.formats.shared.mirror import items_of
+from assay.formats.shared.mirrored import (
+    WHOLE,
+    Mirrored,
+    attempt_name,
+    fields_of,
+    is_object,
+    number,
+    one_each,
+    origin_of,
+    own,
+    text_or_none,
+)
+from assay.formats.shared.reading import Bad, at_place, document, loads
+from assay.formats.shared.sniffing import sniff
+from assay.formats.swe_agent.report import OUTPUT, REPORT, judge, report_beside
+from assay.formats.swe_agent.steps import Fresh, Reader, history_plan, trajectory_plan
+from assay.records import AttemptEnded, Trajectory
+
+__all__ = ["SweAgentFormat"]
+
+_STOPPED = {"exit_cost": "cost_usd", "exit_context": "tokens", "exit_total_execution_time": "wall_s"}
+_GENERIC = {"main", "swe_main", "swe-bench", ""}
+
+
+class SweAgentFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "swe-agent"
+    title: ClassVar[str] = "SWE-agent trajectory (.traj)"
+    provenance: ClassVar[Provenance] = "recorded"
+    writes: ClassVar[bool] = True
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`."""
+        seen = sniff(path)
+        if not is_object(seen):
+            return False
+        both = seen.has("trajectory") and (seen.has("trajectory[].action") or seen.has("history"))
+        return both or seen.has("history[].role", "history[].agent")
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`."""
+        bad = at_place(reading, path.name)
+        found = document(path, largest=WHOLE)
+        if not isinstance(found, dict):
+            bad("", f"expected an object, found {type(found).__name__}")
+            return
+        info = found.get("info") if isinstance(found.get("info"), dict) else {}
+        version = text_or_none(info.get("swe_agent_version")) if isinstance(info, dict) else None
+        built = Mirrored(origin_of(self.name, path, version or ""), reading, Fresh())
+        Reader(built, bad).read(_list(found, "trajectory", bad), _list(found, "history", bad))
+        built.fields = {k: v for k, v in found.items() if k not in {"trajectory", "history", "instance_id"}}
+        yield _finished(built, found, path, info or {})
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """See `Format.write`: one file, or for several a folder of them, with reports beside."""
+        one_each(trajectories, target, ".traj", lambda one, path: self._write(one, path, writing))
+
+    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
+        mine, fresh = own(trajectory, self.name), Fresh()
+        entries = items_of(trajectory, fresh, trajectory_plan, writing, own=mine, place="trajectory")
+        history = items_of(trajectory, fresh, history_plan, writing, own=mine, place="history")
+        fields = dict(fields_of(trajectory)) if mine else _fresh_fields(trajectory)
+        report = fields.pop("report", None)
+        lists = fields.pop("lists", ["trajectory", "history"])
+        made = {"trajectory": list(entries), "history": list(history)}
+        found = {**{key: made[key] for key in ("trajectory", "history") if key in lists}, **fields}
+        path.write_bytes(msgspec.json.encode({**found, "instance_id": trajectory.task}))
+        again = None if mine else next(self.read(path, THROWAWAY))
+        tell_losses(trajectory, again, writing, self.name)
+        if report is not None:
+            path.with_suffix(f".{REPORT}").write_bytes(msgspec.json.encode(report))
+        output = next((e for e in trajectory.evidence if e.kind == "test_output"), None)
+        if mine and report is not None and output is not None:
+            whole = writing.content(output.blobs[0]) if output.blobs else str(output.data["text"]).encode()
+            path.with_suffix(f".{OUTPUT}").write_bytes(whole)
+
+
+def _list(found: dict[str, Any], key: str, bad: Bad) -> list[Any] | None:
+    value = found.get(key)
+    if value is not None and not isinstance(value, list):
+        bad(key, f"expected a list, found {type(value).__name__}")
+    return value if isinstance(value, list) else None
+
+
+def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
+    ended = trajectory.finished
+    status = "submitted" if ended and ended.ended else (ended.stopped if ended and ended.stopped else None)
+    submission = next((e.data.get("text") for e in trajectory.evidence if e.kind == "submission"), None)
+    costs = [call.cost_usd for call in trajectory.calls if call.cost_usd is not None]
+    stats = {
+        "instance_cost": sum(costs),
+        "tokens_sent": sum(call.usage.prompt_tokens or 0 for call in trajectory.calls),
+        "tokens_received": sum(call.usage.completion_tokens or 0 for call in trajectory.calls),
+        "api_calls": len(trajectory.calls),
+    }
+    told = {"exit_status": status, "submission": submission, "model_stats": stats}
+    return {
+        "info": {**told, "attempt": attempt_name(trajectory)},
+        "replay_config": {"agent": {"model": {"name": trajectory.model}}},
+        "environment": trajectory.task,
+    }
+
+
+def _finished(built: Mirrored, found: dict[str, Any], path: Path, info: dict[str, Any]) -> Imported:
+    task = _task(found, path)
+    present = [key for key in ("trajectory", "history") if isinstance(found.get(key), list)]
+    built.fields |= {"lists": present} if len(present) == 1 else {}
+    if submission := text_or_none(info.get("submission")):
+        built.text_evidence("submission", submission)
+    report, output = report_beside(path, task)
+    if report is not None:
+        built.fields["report"] = report
+        judge(built, report, output)
+    status = text_or_none(info.get("exit_status")) or ""
+    stopped = next((limit for name, limit in _STOPPED.items() if name in status), None)
+    ended = AttemptEnded(
+        ended=status if status.startswith("submitted") else None,
+        stopped=stopped,
+        error=status if status and not status.startswith("submitted") and stopped is None else None,
+        metrics=_metrics(info.get("model_stats")),
+    )
+    return built.done(task, ended=ended, task=task, agent="swe-agent", model=_model(found.get("replay_config")))
+
+
+def _task(found: dict[str, Any], path: Path) -> str:
+    named = found.get("instance_id"), found.get("environment")
+    return next((name for name in named if isinstance(name, str) and name not in _GENERIC), path.stem)
+
+
+def _metrics(stats: Any) -> dict[str, float]:
+    told = {k: number(v) for k, v in stats.items()} if isinstance(stats, dict) else {}
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _model(config: Any) -> str | None:
+    """The model's name; a replay names none."""
+    if isinstance(config, str):
+        try:
+            config = loads(config)
+        except ValueError:
+            return None
+    for key in ("agent", "model", "name"):
+        config = config.get(key) if isinstance(config, dict) else None
+    return config if isinstance(config, str) and config != "replay" else None

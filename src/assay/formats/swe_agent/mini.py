@@ -1,0 +1,126 @@
+"""mini-swe-agent's `.traj.json`, of all its versions: commands in the text (1.x), tool calls, and Responses (2.x).
+
+The messages are the trajectory. The raw answers that it keeps (`extra.response`) become model calls; a command's exit
+code is the one that it recorded, and a command that was never executed (the last one, which submits) has none. An
+answer that it threw away because it could not be parsed is a model call without a turn, and the turn that says so has
+the reason. Writes the form with tool calls, which was tested on what the program wrote itself; the two others on their
+description alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from assay.formats.interface import Imported, Provenance, Reading, Writing
+from assay.formats.shared.losses import THROWAWAY, tell_losses
+from assay.formats.shared.messages import chat_plan
+from assay.formats.shared.mirror import items_of
+from assay.formats.shared.mirrored import (
+    WHOLE,
+    Mirrored,
+    attempt_name,
+    fields_of,
+    is_object,
+    number,
+    one_each,
+    origin_of,
+    own,
+    text_or_none,
+)
+from assay.formats.shared.reading import at_place, document
+from assay.formats.shared.sniffing import sniff
+from assay.formats.swe_agent.mini_steps import Messages, fresh
+from assay.records import AttemptEnded, Trajectory
+
+__all__ = ["MiniSweAgentFormat"]
+
+_FORMAT = "mini-swe-agent-1.1"
+_STOPPED = {"LimitsExceeded": "limits", "TimeExceeded": "wall_s", "UserInterruption": "cancelled"}
+
+
+class MiniSweAgentFormat:
+    """See the module."""
+
+    name: ClassVar[str] = "mini-swe-agent"
+    title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
+    provenance: ClassVar[Provenance] = "peer"
+    writes: ClassVar[bool] = True
+
+    def recognises(self, path: Path) -> bool:
+        """See `Format.recognises`. What names the format stands at the end of its files, so other words count too."""
+        seen = sniff(path)
+        if not is_object(seen) or seen.has("trajectory"):
+            return False
+        named = str(seen.values.get("trajectory_format", "")).startswith("mini-swe-agent")
+        return named or seen.has("info.mini_version") or seen.has("info.model_stats.api_calls", "messages")
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+        """See `Format.read`."""
+        bad = at_place(reading, path.name)
+        found = document(path, largest=WHOLE)
+        messages = found.get("messages") if isinstance(found, dict) else None
+        if not isinstance(messages, list):
+            bad("messages", "expected a list of messages")
+            return
+        info = found.get("info")
+        info = info if isinstance(info, dict) else {}
+        built = Mirrored(origin_of(self.name, path, text_or_none(info.get("mini_version")) or ""), reading, fresh)
+        model = _model(info)
+        Messages(built, bad, model or "unknown").read(messages)
+        built.fields = {key: value for key, value in found.items() if key not in {"messages", "instance_id"}}
+        yield _finished(built, found, info, path, model)
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+        """See `Format.write`: one file, or for several a folder of them."""
+        one_each(trajectories, target, ".traj.json", lambda one, path: self._write(one, path, writing))
+
+    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
+        mine = own(trajectory, self.name)
+        messages = items_of(trajectory, fresh, chat_plan, writing, own=mine)
+        fields = fields_of(trajectory) if mine else _fresh_fields(trajectory)
+        found = {**fields, "messages": list(messages), "instance_id": trajectory.task}
+        path.write_bytes(msgspec.json.encode(found))
+        again = None if mine else next(self.read(path, THROWAWAY))
+        tell_losses(trajectory, again, writing, self.name)
+
+
+def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
+    ended = trajectory.finished
+    costs = [call.cost_usd for call in trajectory.calls if call.cost_usd is not None]
+    info = {
+        "model_stats": {"instance_cost": sum(costs), "api_calls": len(trajectory.calls)},
+        "config": {"model": {"model_name": trajectory.model}},
+        "attempt": attempt_name(trajectory),
+        "exit_status": "Submitted" if ended and ended.ended else (ended.stopped if ended and ended.stopped else ""),
+        "submission": next((e.data.get("text") for e in trajectory.evidence if e.kind == "submission"), ""),
+    }
+    return {"info": info, "trajectory_format": _FORMAT}
+
+
+def _model(info: dict[str, Any]) -> str | None:
+    found: Any = info
+    for key in ("config", "model", "model_name"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return text_or_none(found)
+
+
+def _finished(built: Mirrored, found: dict[str, Any], info: dict[str, Any], path: Path, model: str | None) -> Imported:
+    status = text_or_none(info.get("exit_status")) or ""
+    if submission := text_or_none(info.get("submission")):
+        built.text_evidence("submission", submission)
+    stats = info.get("model_stats")
+    told = {k: number(v) for k, v in stats.items()} if isinstance(stats, dict) else {}
+    stopped = _STOPPED.get(status)
+    ended = AttemptEnded(
+        ended=status if status == "Submitted" else None,
+        stopped=stopped,
+        error=status if status and status != "Submitted" and stopped is None else None,
+        metrics={key: value for key, value in told.items() if value is not None},
+    )
+    stem = path.name.removesuffix(".json").removesuffix(".traj")
+    named = text_or_none(found.get("instance_id")) or (stem if "__" in stem else None)
+    return built.done(named or stem, ended=ended, task=named, agent="mini-swe-agent", model=model)

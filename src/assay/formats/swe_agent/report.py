@@ -1,0 +1,80 @@
+"""What an evaluation of the SWE-bench kind left of one attempt: `report.json` and the raw `test_output.txt`.
+
+Both stand in one folder of an instance. The report is a claim: it is kept as it is, contradictions included (a patch
+that was not applied and tests that pass), and whoever judges it sees both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from assay.formats.shared.building import Building
+from assay.formats.shared.mirrored import sibling, sibling_document
+from assay.records import VerdictStatus
+
+__all__ = ["OUTPUT", "REPORT", "is_report", "judge", "report_beside", "report_of"]
+
+REPORT, OUTPUT = "report.json", "test_output.txt"
+_LISTS = (("FAIL_TO_PASS", True), ("PASS_TO_PASS", True), ("FAIL_TO_FAIL", False), ("PASS_TO_FAIL", False))
+_PATCH = {"exists": "patch_exists", "applied": "patch_successfully_applied", "resolved": "resolved"}
+_SMITH = "run_evaluation"
+
+
+def is_report(value: Any) -> bool:
+    """Whether a JSON value is the report of one instance."""
+    return isinstance(value, dict) and isinstance(value.get("resolved"), bool) and "patch_successfully_applied" in value
+
+
+def report_of(value: Any) -> tuple[str | None, dict[str, Any]] | None:
+    """The instance and the report in a `report.json`, which may be keyed by the instance; None where it is none."""
+    if is_report(value):
+        return None, value
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, inner),) = value.items()
+        if is_report(inner):
+            return str(name), inner
+    return None
+
+
+def report_beside(path: Path, instance: str) -> tuple[dict[str, Any] | None, Path | None]:
+    """Report and test output of a trajectory: beside it, or where SWE-smith puts them."""
+    smith = path.parent.parent.parent / _SMITH / instance
+    plain = "/" not in instance and instance not in {"", ".", ".."}
+    folders = (path.parent, smith) if plain else (path.parent,)
+    reports = [path.with_suffix(f".{REPORT}"), *(folder / REPORT for folder in folders)]
+    found = report_of(sibling_document(*reports))
+    if found is None or found[0] not in {None, instance}:
+        return None, None
+    return found[1], sibling(path.with_suffix(f".{OUTPUT}"), *(folder / OUTPUT for folder in folders))
+
+
+def judge(built: Building, report: dict[str, Any], output: Path | None) -> None:
+    """Adds the report's facts and its verdict."""
+    said = {name: report[key] for name, key in _PATCH.items() if isinstance(report.get(key), bool)}
+    evidence = [built.evidence("patch", said, channel="audit")]
+    tests = list(_tests(report.get("tests_status")))
+    if isinstance(report.get("tests_status"), dict):
+        counts = {status: sum(t["status"] == status for t in tests) for status in ("passed", "failed")}
+        data = {"source": "report", "counts": counts, "total": len(tests), "tests": tests}
+        evidence.append(built.evidence("test_report", data, channel="audit"))
+    if output is not None:
+        text = output.read_bytes().decode("utf-8", "replace")
+        evidence.append(built.text_evidence("test_output", text, file=OUTPUT))
+    resolved = report["resolved"]
+    status: VerdictStatus = "pass" if resolved else "fail"
+    built.verdict(status, float(resolved), "as recorded by the evaluation's report.json", tuple(evidence))
+
+
+def _tests(status: Any) -> Iterable[dict[str, Any]]:
+    """Each test of the report with its status. Those of FAIL_TO_FAIL that "succeed" failed as they were to."""
+    if not isinstance(status, dict):
+        return
+    for name, passing in _LISTS:
+        group = status.get(name)
+        for key, good in (("success", passing), ("failure", not passing)):
+            names = group.get(key) if isinstance(group, dict) else None
+            for test in names if isinstance(names, list) else ():
+                if isinstance(test, str):
+                    yield {"id": test, "status": "passed" if good else "failed", "group": name}

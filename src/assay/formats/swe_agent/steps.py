@@ -1,0 +1,255 @@
+"""How entries and messages of SWE-agent become steps, and steps become them. The history's `message_type` is not
+relied on: older files have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from assay.formats.shared.building import tool_call
+from assay.formats.shared.messages import chat_calls, content_text, read_message
+from assay.formats.shared.mirrored import Mirrored, number, text_or_none, word
+from assay.formats.shared.reading import Bad
+from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
+
+__all__ = ["Fresh", "Reader", "history_plan", "trajectory_plan"]
+
+_TOOLS = frozenset(
+    {
+        *("open", "goto", "create", "edit", "insert", "append", "scroll_up", "scroll_down", "submit", "exit_cost"),
+        *("search_dir", "search_file", "find_file", "exit_forfeit", "str_replace_editor", "view_image", "state"),
+        *("debug_start", "debug_stop", "connect_start", "connect_sendline"),
+    }
+)
+_QUERIES = ("messages", "query")
+
+
+class Reader:
+    """Reads the two lists of a document into a trajectory."""
+
+    def __init__(self, built: Mirrored, bad: Bad) -> None:
+        self._built, self._bad = built, bad
+        self._history: list[Any] = []
+        self._next = 0
+        self._talked: list[Any] = []
+        """The messages of the last model call and its answer."""
+        self._last_call: str | None = None
+
+    def read(self, entries: list[Any] | None, history: list[Any] | None) -> None:
+        """Reads both lists; without entries the history alone is the trajectory."""
+        self._history = history or []
+        if not entries:
+            self._messages(len(self._history))
+            return
+        first = next((i for i, m in enumerate(self._history) if _role(m) == "assistant"), len(self._history))
+        if first and _role(self._history[0]) != "assistant":
+            self._messages(first)
+        for position, entry in enumerate(entries):
+            if isinstance(entry, dict):
+                self._entry(entry, position)
+            else:
+                self._bad(f"trajectory[{position}]", f"expected an entry, found {type(entry).__name__}")
+        self._others(len(self._history))
+
+    def _messages(self, until: int) -> None:
+        for position in range(self._next, until):
+            message = self._history[position]
+            where = f"history[{position}]"
+            extra = {"is_demo": True} if isinstance(message, dict) and message.get("is_demo") is True else {}
+            if _role(message) == "tool" and isinstance(ids := message.get("tool_call_ids"), list) and ids:
+                call_id = text_or_none(ids[0])
+                seen = Observation(content_text(message.get("content")) or "", call_id)
+                self._built.answer(seen, message, "history")
+            else:
+                read_message(self._built, message, self._bad, where, "history", extra=extra)
+        self._next = until
+
+    def _others(self, until: int) -> None:
+        """Messages that no entry tells of: a user's are turns; an answer that led to no action is kept beside them."""
+        for position in range(self._next, until):
+            message = self._history[position]
+            if isinstance(message, dict) and _role(message) not in {"user", "system"}:
+                self._built.item(message, "other", None, "history")
+            else:
+                read_message(self._built, message, self._bad, f"history[{position}]", "history")
+        self._next = until
+
+    def _entry(self, entry: dict[str, Any], position: int) -> None:
+        said = self._answer_to(entry)
+        self._others(said if said is not None else self._next)
+        message = self._history[said] if said is not None else None
+        calls = _calls(entry, message, len(self._built.steps))
+        seen = Observation(
+            text_or_none(entry.get("observation")) or "",
+            calls[0].id if calls else None,
+            duration_s=number(entry.get("execution_time")),
+        )
+        step = self._built.step(
+            "agent",
+            text_or_none(entry.get("response", entry.get("thought"))),
+            tool_calls=calls,
+            observations=(seen,),
+            call=self._exchange(entry, message, position),
+        )
+        self._built.item(entry, "entry 0", step, "trajectory")
+        if said is None:
+            return
+        self._built.item(message, "said", step, "history")
+        self._next = said + 1
+        after = self._history[self._next] if self._next < len(self._history) else None
+        acted = bool(calls) and not chat_calls(message or {})
+        if isinstance(after, dict) and _tells_of(after, in_text=acted):
+            self._built.item(after, "seen 0", step, "history")
+            self._next += 1
+
+    def _answer_to(self, entry: dict[str, Any]) -> int | None:
+        """Where the history has what an entry says; else None. The next answer need not be word for word."""
+        first = True
+        for position in range(self._next, len(self._history)):
+            message = self._history[position]
+            if _role(message) != "assistant":
+                continue
+            said = content_text(message.get("content")) == entry.get("response")
+            done = message.get("action", entry.get("action")) == entry.get("action")
+            if (said and done) or (first and (said or (done and bool(entry.get("action"))))):
+                return position
+            first = False
+        return None
+
+    def _exchange(self, entry: dict[str, Any], answer: Any, position: int) -> str | None:
+        """The model call, where the entry has what was asked; what it shares with the one before is left out."""
+        field = next((key for key in _QUERIES if isinstance(entry.get(key), list)), None)
+        if field is None:
+            return None
+        messages = entry[field]
+        pairs = zip(messages, self._talked, strict=False)
+        shared = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(messages), len(self._talked)))
+        self._talked = [*messages, *([answer] if isinstance(answer, dict) else [])]
+        made = ModelCall(
+            f"call-{position}",
+            "openai-chat",
+            "unknown",
+            {"messages": messages[shared:]},
+            {"choices": [{"message": answer}]} if isinstance(answer, dict) else {},
+            parent=self._last_call,
+            shared_messages=shared,
+            lineage={"field": field},
+        )
+        self._last_call = made.id
+        return self._built.call(made)
+
+
+def _tells_of(message: dict[str, Any], *, in_text: bool) -> bool:
+    """Whether a message tells what the action before it brought back: where actions stand in the text, a user's."""
+    return _role(message) == "tool" or (_role(message) == "user" and in_text)
+
+
+def _role(message: Any) -> str:
+    return word(message.get("role")) if isinstance(message, dict) else ""
+
+
+def _calls(entry: dict[str, Any], said: Any, position: int) -> tuple[ToolCall, ...]:
+    named = chat_calls(said) if isinstance(said, dict) else ()
+    if named:
+        return named
+    action = text_or_none(entry.get("action"))
+    if not action or not action.strip():
+        return ()
+    first = action.split(maxsplit=1)[0]
+    return (tool_call(f"action-{position}", first if first in _TOOLS else "bash", {"command": action}),)
+
+
+def _entries(step: Step) -> int:
+    return max(len(step.tool_calls), len(step.observations), 1)
+
+
+def trajectory_plan(step: Step) -> Iterator[str]:
+    """The entries that a step of ours is written as."""
+    if step.actor in {"agent", "other_agent"}:
+        yield from (f"entry {i}" for i in range(_entries(step)))
+
+
+def history_plan(step: Step) -> Iterator[str]:
+    """The messages that a step of ours is written as."""
+    if step.actor not in {"agent", "other_agent"}:
+        yield "message"
+        return
+    yield "said"
+    yield from (f"seen {i}" for i in range(len(step.observations)))
+
+
+class Fresh:
+    """Makes entries and messages of steps, in the order of the steps."""
+
+    def __init__(self) -> None:
+        self._talked: dict[str, list[Any]] = {}
+
+    def __call__(self, step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
+        kind, _, position = part.partition(" ")
+        at = int(position or 0)
+        if kind == "entry":
+            return {**_entry(step, at), **(self._asked(call) if call is not None and at == 0 else {})}
+        if kind == "said":
+            return _said(step)
+        if kind == "seen" or kind == "result":
+            return _seen(step, at)
+        role = step.extra.get("role") if step.actor == "environment" else step.actor
+        seen = "\n".join(o.content for o in step.observations) if step.observations else None
+        return {"role": role if isinstance(role, str) else "system", "content": step.message or seen, "agent": "main"}
+
+    def _asked(self, call: ModelCall) -> dict[str, Any]:
+        field = call.lineage.get("field")
+        if field is None:
+            return {}
+        before = self._talked.get(call.parent or "", [])[: call.shared_messages]
+        messages = [*before, *call.request.get("messages", [])]
+        choices = (call.response or {}).get("choices") or []
+        self._talked[call.id] = [*messages, *(choice["message"] for choice in choices)]
+        return {field: messages}
+
+
+def _entry(step: Step, at: int) -> dict[str, Any]:
+    call = step.tool_calls[at] if at < len(step.tool_calls) else None
+    seen = _observation(step, at, call)
+    said = step.message if at == 0 else ""
+    made: dict[str, Any] = {"action": _action(call), "observation": seen.content if seen else "", "response": said}
+    made["thought"] = said
+    made |= {"execution_time": seen.duration_s} if seen is not None and seen.duration_s is not None else {}
+    return made
+
+
+def _observation(step: Step, at: int, call: ToolCall | None) -> Observation | None:
+    named = next((o for o in step.observations if call is not None and call.id and o.call_id == call.id), None)
+    return named if named is not None else (step.observations[at] if at < len(step.observations) else None)
+
+
+def _action(call: ToolCall | None) -> str:
+    """A call as SWE-agent's shell has it."""
+    if call is None:
+        return ""
+    if call.parsed is not None and isinstance(command := call.parsed.get("command"), str) and len(call.parsed) == 1:
+        return command
+    words = [] if call.parsed is None else [_word(value) for value in call.parsed.values()]
+    return " ".join([call.name, *words]) if call.parsed is not None else f"{call.name} {call.arguments}"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_bytes(value).decode()
+
+
+def _said(step: Step) -> dict[str, Any]:
+    made: dict[str, Any] = {"role": "assistant", "content": step.message, "thought": step.message}
+    first = step.tool_calls[0] if step.tool_calls else None
+    made |= {"action": _action(first), "agent": "main"}
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in step.tool_calls
+    ]
+    return made | ({"tool_calls": calls} if calls and not step.tool_calls[0].id.startswith("action-") else {})
+
+
+def _seen(step: Step, at: int) -> dict[str, Any]:
+    seen = step.observations[at]
+    made: dict[str, Any] = {"role": "tool", "content": seen.content, "agent": "main"}
+    return made | ({"tool_call_ids": [seen.call_id]} if seen.call_id is not None else {})

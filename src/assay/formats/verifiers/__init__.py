@@ -1,0 +1,1 @@
+"""Traces of verifiers and of NeMo Gym."""
