@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.allocation import Policy, Seen, mixed, signal
-from assay.rollout.curriculum import History, LevelSeen, bandit, frontier, progress
-from assay.rollout.early_stop import stop_report
-from assay.rollout.policies import policy_named
-from assay.rollout.rounds import score_of
+from assay.rollout.limits.early_stop import stop_report
+from assay.rollout.schedule.allocation import Policy, Seen, mixed, signal
+from assay.rollout.schedule.curriculum import History, LevelSeen, bandit, frontier, progress
+from assay.rollout.schedule.policies import policy_named
+from assay.rollout.schedule.rounds import score_of
 from assay.settings import Settings
 from assay.store import RunStore
 from benchmarks._report import Report, Target, options

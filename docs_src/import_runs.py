@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from assay.rollout.exporting import ExportConfig, export_run
-from assay.rollout.importing import ImportConfig, import_paths
+from assay.rollout.exchange.exporting import ExportConfig, export_run
+from assay.rollout.exchange.importing import ImportConfig, import_paths
 from assay.settings import Settings
 from assay.store import RunStore, audit
 

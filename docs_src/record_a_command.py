@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from assay.rollout.alone import RecordConfig, record_command
+from assay.rollout.exchange.standalone_gateway import RecordConfig, record_command
 from assay.settings import Settings
 from assay.store import RunStore, messages_of, rebuild
 

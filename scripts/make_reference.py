@@ -91,15 +91,15 @@ from assay.records import (
     Verdict,
     VerdictGiven,
 )
-from assay.rollout.alone import RecordConfig, ServeConfig
 from assay.rollout.auditing import AuditReport
 from assay.rollout.config import RunConfig
-from assay.rollout.counterfactual import PrefixOutcome, Rewound
-from assay.rollout.exporting import ExportConfig, ExportReport
-from assay.rollout.importing import ImportConfig, ImportReport
-from assay.rollout.policies import ALLOCATIONS
-from assay.rollout.replay import Replayed
-from assay.rollout.reverify import Reverified
+from assay.rollout.exchange.exporting import ExportConfig, ExportReport
+from assay.rollout.exchange.importing import ImportConfig, ImportReport
+from assay.rollout.exchange.standalone_gateway import RecordConfig, ServeConfig
+from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound
+from assay.rollout.rejudge.replay import Replayed
+from assay.rollout.rejudge.reverify import Reverified
+from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Bounds, Estimate, GroupSummary
 from assay.store import AttemptRow, GcReport, Problem, SealReport
 from assay.store.receipt import Signature, Statement
@@ -173,8 +173,8 @@ WALLS = {
     "Command-line agents": "assay.agents.harnesses.agent",
     "Their installation": "assay.agents.harnesses.install",
     "The gateway": "assay.gateway.server",
-    "Secrets in records": "assay.rollout.redact",
-    "Recording without a sandbox": "assay.rollout.alone",
+    "Secrets in records": "assay.rollout.recording.redaction",
+    "Recording without a sandbox": "assay.rollout.exchange.standalone_gateway",
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.guard",
     "Source archives": "assay.synthesis._archive",
@@ -637,7 +637,7 @@ def contracts_page() -> str:
     contracts = importlib.import_module("assay.analysis.contracts.contract")
     names = ("reader", "evaluation", "pattern", "memory", "flow")
     parts = {name: inspect.getdoc(importlib.import_module(f"assay.analysis.contracts.{name}")) or "" for name in names}
-    guards = inspect.getdoc(importlib.import_module("assay.rollout.guards"))
+    guards = inspect.getdoc(importlib.import_module("assay.rollout.limits.contract_guards"))
     made = (
         "# Safety contracts\n\nWhat must hold over the calls and the state of a run. `assay contract check FILE` reads "
         "one; `assay run --contract FILE` and a task's `[[metadata.assay.contracts]]` hold agents to it while they "

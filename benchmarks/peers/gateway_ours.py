@@ -17,9 +17,9 @@ from assay.gateway.backends.openai_chat import OpenAIChatBackend
 from assay.gateway.model import model_of
 from assay.gateway.server import Gateway
 from assay.records import AttemptStarted, Limits
-from assay.rollout.endpoint import Traffic, WatchedModel
-from assay.rollout.meter import Meter
-from assay.rollout.recorder import Recorder
+from assay.rollout.attempt.endpoint import Traffic, WatchedModel
+from assay.rollout.limits.meter import Meter
+from assay.rollout.recording.recorder import Recorder
 from assay.store import RunStore
 
 

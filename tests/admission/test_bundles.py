@@ -15,8 +15,8 @@ from assay.admission.soundness import TaskReport, Tried, judge_task
 from assay.admission.variations import Circumstance, combine
 from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import BUNDLES, CheatAgent, Knowledge
+from assay.rollout.attempt.variation import Variation
 from assay.rollout.plan import Verification
-from assay.rollout.variation import Variation
 
 pytestmark = pytest.mark.quick
 KNOWLEDGE = Knowledge("/workspace")

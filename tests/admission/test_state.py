@@ -17,9 +17,9 @@ from assay.environments.workspace.choose import choose_backend
 from assay.errors import AgentError
 from assay.records import Trajectory
 from assay.rollout import RunConfig, Tally
+from assay.rollout.attempt.variation import Variation, VariedBackend
 from assay.rollout.plan import PlannedAttempt, plan
 from assay.rollout.runs import Means, opened_means, run_attempts
-from assay.rollout.variation import Variation, VariedBackend
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, load_task

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from assay.records import Trajectory
-from assay.rollout.recorder import CALL_BEGUN
+from assay.rollout.recording.recorder import CALL_BEGUN
 from assay.store import RunStore, audit, list_runs, rebuild
 
 ASSAY = [sys.executable, "-c", "from assay.cli import main; main()"]

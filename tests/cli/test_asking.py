@@ -8,7 +8,7 @@ import pytest
 
 from assay.cli.asking import asking
 from assay.cli.live import Display
-from assay.rollout.guards import Question
+from assay.rollout.limits.contract_guards import Question
 
 
 class Terminal(io.StringIO):

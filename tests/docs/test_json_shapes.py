@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from assay.cli.app import build_app
 from assay.records import Trajectory
 from assay.rollout import Reverified, RunConfig, Tally, start_run
-from assay.rollout.counterfactual import Rewound
-from assay.rollout.replay import Replayed
+from assay.rollout.rejudge.counterfactual import Rewound
+from assay.rollout.rejudge.replay import Replayed
 from assay.settings import Settings
 from assay.store import AttemptRow, GcReport, SealReport
 from scripts.make_reference import JSON

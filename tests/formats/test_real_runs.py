@@ -12,7 +12,7 @@ from assay.formats.harbor.atif import Atif
 from assay.formats.harbor.format import HarborJob
 from assay.formats.interface import Format, Reading
 from assay.records import Trajectory
-from assay.rollout.sources import Walk
+from assay.rollout.exchange.sources import Walk
 from tests.formats.generated import Blobs, assembled, round_trip
 
 SETS = {"tau-bench": 100, "swe-agent": 20, "who-and-when": 100, "inspect-logs": 40, "spark-skills": 100}

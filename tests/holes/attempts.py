@@ -16,11 +16,11 @@ from assay.environments.interface import Backend
 from assay.environments.workspace.choose import choose_backend
 from assay.records import Verdict
 from assay.rollout import RunConfig, Tally
-from assay.rollout.place import Keeping, Place, WorkspacePlace
+from assay.rollout.attempt.preparation import Preparer
+from assay.rollout.attempt.site import Keeping, Place, WorkspacePlace
+from assay.rollout.attempt.trial import Services
 from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed
-from assay.rollout.prepare import Preparer
-from assay.rollout.runner import run_plan
-from assay.rollout.trial import Services
+from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask

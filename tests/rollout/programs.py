@@ -16,14 +16,14 @@ from assay.environments.interface import Workspace
 from assay.gateway.interface import ModelBackend
 from assay.records import Limits, Trajectory
 from assay.rollout import PlannedAttempt, RunConfig, Tally
-from assay.rollout.attempt import LiveAttempt, ModelAccess
-from assay.rollout.endpoint import GatewayDoor
-from assay.rollout.guards import Held
-from assay.rollout.place import Place, WorldPlace
+from assay.rollout.attempt.endpoint import GatewayDoor
+from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
+from assay.rollout.attempt.site import Place, WorldPlace
+from assay.rollout.attempt.trial import Services
+from assay.rollout.limits.contract_guards import Held
 from assay.rollout.plan import plan
-from assay.rollout.recorder import Recorder
-from assay.rollout.runner import run_plan
-from assay.rollout.trial import Services
+from assay.rollout.recording.recorder import Recorder
+from assay.rollout.schedule.runner import run_plan
 from assay.store import RunStore
 from tests.rollout.counting import CountingWorld, counting_task
 

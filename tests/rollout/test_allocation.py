@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from assay.errors import UserError
-from assay.rollout.allocation import (
+from assay.rollout.schedule.allocation import (
     Grant,
     Path,
     Policy,
@@ -22,8 +22,8 @@ from assay.rollout.allocation import (
     mixed,
     signal,
 )
-from assay.rollout.forks import anchors_of, predicted
-from assay.rollout.policies import ALLOCATIONS, policy_named
+from assay.rollout.schedule.forks import anchors_of, predicted
+from assay.rollout.schedule.policies import ALLOCATIONS, policy_named
 
 pytestmark = pytest.mark.quick
 NAMES = sorted(ALLOCATIONS)

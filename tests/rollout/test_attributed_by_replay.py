@@ -8,7 +8,7 @@ import pytest
 
 from assay.analysis.attribution import attribute_by_replay
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.counterfactual import decisive_step, rewind
+from assay.rollout.rejudge.counterfactual import decisive_step, rewind
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.rollout.counting import counting_task

@@ -8,7 +8,7 @@ import pytest
 
 from assay.cli.tables import summaries_of
 from assay.rollout.auditing import AuditConfig, audit_run
-from assay.rollout.importing import ImportConfig, import_paths
+from assay.rollout.exchange.importing import ImportConfig, import_paths
 from assay.settings import Settings
 from assay.store import standing
 

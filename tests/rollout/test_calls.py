@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
 from assay.gateway.tokens import rows_of
 from assay.records import Certificate, ModelCall, Usage
-from assay.rollout.calls import CallKeeper, Conversation
-from assay.rollout.redact import Redactor
+from assay.rollout.recording.model_calls import CallKeeper, Conversation
+from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, messages_of, rebuild, request_of
 
 pytestmark = pytest.mark.quick

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.rollout.allocation import Seen
-from assay.rollout.curriculum import (
+from assay.rollout.schedule.allocation import Seen
+from assay.rollout.schedule.curriculum import (
     Bandit,
     BanditOptions,
     Frontier,

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from assay.records import Step
-from assay.rollout.early_stop import (
+from assay.rollout.limits.early_stop import (
     Lengths,
     StopReport,
     StopRule,

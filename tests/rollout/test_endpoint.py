@@ -14,7 +14,7 @@ from assay.errors import EnvironmentFailure, ProviderError, StoreError
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Limits, Trajectory
-from assay.rollout.recorder import CALL_BEGUN
+from assay.rollout.recording.recorder import CALL_BEGUN
 from assay.store import RunStore, answer_of, messages_of, rebuild, verify_chain
 from tests.rollout.programs import Program, run_program, write
 
@@ -88,7 +88,7 @@ async def test_a_spent_limit_is_said_to_the_client_and_ends_the_attempt(
 
 
 async def test_a_program_that_swallows_the_error_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.rollout.attempt.GRACE_S", 0.2)
+    monkeypatch.setattr("assay.rollout.attempt.recorded_attempt.GRACE_S", 0.2)
     program = Program(stubborn=True)
     found = await only(tmp_path, program, limits=Limits(calls=1))
     assert (found.finished and found.finished.stopped) == "calls"

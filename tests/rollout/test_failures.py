@@ -13,8 +13,8 @@ from assay.environments.workspace.process import ProcessBackend
 from assay.errors import EnvironmentFailure, UserError
 from assay.records import EnvironmentSpec, Limits
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.prepare import Preparer
-from assay.rollout.trial import Services, run_try
+from assay.rollout.attempt.preparation import Preparer
+from assay.rollout.attempt.trial import Services, run_try
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask

@@ -8,9 +8,9 @@ import pytest
 
 from assay.agents.null import NullAgent
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.allocation import Anchor
-from assay.rollout.forking import fork_states, path_of
 from assay.rollout.runs import opened_means
+from assay.rollout.schedule.allocation import Anchor
+from assay.rollout.schedule.forking import fork_states, path_of
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import find_tasks

@@ -10,8 +10,8 @@ from assay.agents.testing import FakeWorkspace
 from assay.environments.interface import Workspace, WorkspaceSpec
 from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.recorded import RecordedWorkspace
-from assay.rollout.recorder import Recorder
+from assay.rollout.recording.recorded_workspace import RecordedWorkspace
+from assay.rollout.recording.recorder import Recorder
 from assay.settings import Settings
 from assay.store import RunStore
 

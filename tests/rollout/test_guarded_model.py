@@ -13,10 +13,10 @@ from assay.gateway.forest import Forest, Placement
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import Answered, unheard
 from assay.records import AttemptStarted, Limits, Usage
-from assay.rollout.guarded_model import MOST_REFUSALS, GuardedModel
-from assay.rollout.guards import Guard
-from assay.rollout.meter import Meter
-from assay.rollout.recorder import Recorder
+from assay.rollout.limits.contract_guards import Guard
+from assay.rollout.limits.guarded_model import MOST_REFUSALS, GuardedModel
+from assay.rollout.limits.meter import Meter
+from assay.rollout.recording.recorder import Recorder
 from assay.store import RunStore
 
 NO_RM = """

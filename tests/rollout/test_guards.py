@@ -20,7 +20,7 @@ from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelRequest
 from assay.records import Evidence, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.guards import Ask, Held, Question
+from assay.rollout.limits.contract_guards import Ask, Held, Question
 from assay.settings import Settings
 from assay.store import RunStore, messages_of, verify_chain
 from tests.rollout.counting import counting_task

@@ -13,7 +13,7 @@ import pytest
 from assay.errors import UserError
 from assay.records import Noted
 from assay.rollout.auditing import AuditConfig, audit_run
-from assay.rollout.importing import ImportConfig, ImportProgress, ImportReport, import_paths
+from assay.rollout.exchange.importing import ImportConfig, ImportProgress, ImportReport, import_paths
 from assay.settings import Settings
 from assay.store import RunStore, audit, seal, standing
 

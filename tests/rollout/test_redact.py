@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.rollout.redact import Redactor
+from assay.rollout.recording.redaction import Redactor
 
 pytestmark = pytest.mark.quick
 SECRET = 'p/w+"x"\\\u00e9\n0123456789'

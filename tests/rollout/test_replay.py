@@ -13,8 +13,8 @@ import pytest
 from assay.errors import UserError
 from assay.records import EvidenceAdded
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.replay import ReplayConfig, Replayed, ReplayReport, replay
-from assay.rollout.variation import other_clock
+from assay.rollout.attempt.variation import other_clock
+from assay.rollout.rejudge.replay import ReplayConfig, Replayed, ReplayReport, replay
 from assay.settings import Settings
 from assay.store import RunStore, audit, learnt
 from tests.rollout.acting import write_task

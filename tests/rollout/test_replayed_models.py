@@ -14,7 +14,7 @@ from assay.errors import UserError
 from assay.gateway.backends.scripted import Script, ScriptedBackend
 from assay.gateway.interface import ModelBackend
 from assay.records import Trajectory
-from assay.rollout.models import open_model, settled_model
+from assay.rollout.attempt.models import open_model, settled_model
 from assay.settings import Settings
 from tests.rollout.programs import Program, run_program, write
 

@@ -29,8 +29,8 @@ from assay.rollout import (
     reverify,
     start_run,
 )
-from assay.rollout.early_stop import HOPELESS, stop_report
-from assay.rollout.replay import ReplayConfig, replay
+from assay.rollout.limits.early_stop import HOPELESS, stop_report
+from assay.rollout.rejudge.replay import ReplayConfig, replay
 from assay.settings import Settings
 from assay.store import RunStore, audit
 from tests.rollout.counting import counting_task

@@ -6,9 +6,9 @@ import pytest
 
 from assay.errors import LimitReached
 from assay.records import Limits, Usage, Verdict
-from assay.rollout.meter import Meter
+from assay.rollout.attempt.steps import combined, falls_short
+from assay.rollout.limits.meter import Meter
 from assay.rollout.plan import attempt_seed, merge_limits, plan
-from assay.rollout.steps import combined, falls_short
 from tests.rollout.counting import counting_task
 
 pytestmark = pytest.mark.quick

@@ -12,7 +12,7 @@ from assay.agents.interface import Attempt
 from assay.environments.workspace import _bounds
 from assay.errors import EnvironmentFailure, HostFailure
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.place import WorkspacePlace
+from assay.rollout.attempt.site import WorkspacePlace
 from assay.settings import Settings
 from assay.statistics import Outcome, summarise
 from assay.store import AttemptRow, RunStore

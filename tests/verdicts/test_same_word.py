@@ -17,7 +17,7 @@ from assay.analysis.columns import counted
 from assay.cli.app import build_app
 from assay.learning.sampled import about
 from assay.records import Trajectory, Verdict, VerdictGiven
-from assay.rollout.exporting import stands_of, whole
+from assay.rollout.exchange.exporting import stands_of, whole
 from assay.store import RunStore, annotate, deciding, learnt, seal, standing
 from assay.verdicts import assess
 from assay.viewer.rows import rows_of_run

@@ -13,7 +13,7 @@ from assay.environments.tools import WorkspaceTools
 from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, boundary
 from assay.records import Observation, canonical_bytes
-from assay.rollout.prepare import Preparer
+from assay.rollout.attempt.preparation import Preparer
 from assay.tasks import LoadedTask
 
 from ._against_actions import Action

@@ -23,8 +23,8 @@ from assay.agents.oracle import OracleAgent
 from assay.agents.random_shell import RandomShellAgent
 from assay.errors import UserError
 from assay.records import canonical_bytes, digest_bytes
+from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.plan import PlannedAttempt, merge_limits
-from assay.rollout.prepare import Preparer
 from assay.rollout.progress import Progress
 from assay.rollout.runs import Means, new_run_name, opened_means, run_attempts
 from assay.settings import Settings

@@ -20,11 +20,11 @@ from assay.agents.interface import Agent
 from assay.agents.oracle import OracleAgent
 from assay.errors import AssayError, EnvironmentFailure, UserError
 from assay.rollout.admitted import ADMISSION, BATTERY
-from assay.rollout.models import settled_model
+from assay.rollout.attempt.models import settled_model
+from assay.rollout.attempt.trial import TryResult
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress
 from assay.rollout.runs import Means, opened_means, require_same, run_attempts
-from assay.rollout.trial import TryResult
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks

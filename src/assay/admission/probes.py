@@ -22,8 +22,8 @@ from assay.agents.oracle import OracleAgent
 from assay.agents.rewrite import RewriteAgent
 from assay.environments.interface import WorkspaceSpec
 from assay.records import Limits
+from assay.rollout.attempt.variation import Variation
 from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed, merge_limits
-from assay.rollout.variation import Variation
 from assay.tasks import LoadedTask
 
 from .bundles import bundle_cheats

@@ -17,7 +17,7 @@ from assay.agents.oracle import OracleAgent
 from assay.environments.interface import ExecResult, Mount, WorkspaceSpec
 from assay.errors import AgentError
 from assay.records import Evidence
-from assay.rollout.variation import Variation, other_clock
+from assay.rollout.attempt.variation import Variation, other_clock
 
 __all__ = [
     "CIRCUMSTANCES",

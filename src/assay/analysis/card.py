@@ -94,7 +94,7 @@ def card_of(trajectory: Trajectory, verdicts: Iterable[Verdict], findings: Seque
     """The card of an attempt.
 
     Args:
-        trajectory: With all verdicts recorded so far, addenda included (`rollout.exporting.whole`).
+        trajectory: With all verdicts recorded so far, addenda included (`rollout.exchange.exporting.whole`).
         verdicts: New verdicts of an audit, which replace those of the same checks.
         findings: That they rest on.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .output import plain
 
 if TYPE_CHECKING:
-    from assay.rollout.guards import Ask, Question
+    from assay.rollout.limits.contract_guards import Ask, Question
 
     from .live import Display
 

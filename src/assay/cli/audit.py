@@ -68,7 +68,7 @@ def _audited(run: str, config: AuditConfig, settings: Settings) -> AuditReport:
     told = sparse_lines("attempts judged", every_s=5)
     if config.judge is None:
         return audit_run(settings.store, run, config, told)
-    from assay.rollout.models import open_model
+    from assay.rollout.attempt.models import open_model
 
     return audit_run(settings.store, run, config, told, open_model(config.judge, settings))
 

@@ -59,7 +59,7 @@ def check(
 
 
 def _contracts(file: Path) -> tuple[Contract, ...]:
-    from assay.rollout.guards import contracts_of_task, load_contracts
+    from assay.rollout.limits.contract_guards import contracts_of_task, load_contracts
 
     if file.is_dir() or file.name == "task.toml":
         from assay.tasks import load_task

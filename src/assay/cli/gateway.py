@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.rollout.alone import ServeConfig
+from assay.rollout.exchange.standalone_gateway import ServeConfig
 
 from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
     from assay.agents.interface import Endpoint
-    from assay.rollout.alone import Recorded
+    from assay.rollout.exchange.standalone_gateway import Recorded
     from assay.settings import Settings
 
 __all__ = ["gateway"]
@@ -46,7 +46,7 @@ async def _serve(config: ServeConfig, settings: Settings, *, as_json: bool) -> R
     import asyncio
     import signal
 
-    from assay.rollout.alone import serve_alone
+    from assay.rollout.exchange.standalone_gateway import serve_alone
 
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from assay.learning.export.config import TARGETS, WriteConfig
-from assay.rollout.importing import ImportConfig
+from assay.rollout.exchange.importing import ImportConfig
 
 from .options import takes_config
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.rollout.exporting import ExportReport
-    from assay.rollout.importing import ImportReport
+    from assay.rollout.exchange.exporting import ExportReport
+    from assay.rollout.exchange.importing import ImportReport
 
 __all__ = ["export", "formats", "import_"]
 
@@ -37,7 +37,7 @@ def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption
 
       assay import session.jsonl --format codex
     """
-    from assay.rollout.importing import import_paths
+    from assay.rollout.exchange.importing import import_paths
 
     from .output import emit_json, say
 
@@ -100,7 +100,7 @@ def export(
       assay export RUN --to prime-rl --out step/ --credit gigpo
     """
     from assay.learning.export.exporting import export_for_training
-    from assay.rollout.exporting import export_run
+    from assay.rollout.exchange.exporting import export_run
 
     from .output import emit_json
 

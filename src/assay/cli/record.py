@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from assay.rollout.alone import RecordConfig
+from assay.rollout.exchange.standalone_gateway import RecordConfig
 
 from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
@@ -31,7 +31,7 @@ def record(config: RecordConfig, store: StoreOption = None, as_json: JsonOption 
     import asyncio
     from pathlib import Path
 
-    from assay.rollout.alone import record_command
+    from assay.rollout.exchange.standalone_gateway import record_command
 
     from .output import console, emit_json, say
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import typer
 
-from assay.rollout.replay import ReplayConfig
+from assay.rollout.rejudge.replay import ReplayConfig
 
 from .options import takes_config
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.rollout.counterfactual import Rewound
-    from assay.rollout.replay import Replayed, ReplayReport
+    from assay.rollout.rejudge.counterfactual import Rewound
+    from assay.rollout.rejudge.replay import Replayed, ReplayReport
     from assay.settings import Settings
 
 __all__ = ["replay"]
@@ -81,7 +81,7 @@ def _newest(settings: Settings) -> str:
 def _replayed(run: str, config: ReplayConfig, settings: Settings) -> ReplayReport:
     import asyncio
 
-    from assay.rollout.replay import replay as replay_run
+    from assay.rollout.rejudge.replay import replay as replay_run
 
     from .live import display
 
@@ -158,7 +158,7 @@ def _why(one: Replayed) -> list[str]:
 def _rewind(run: str, config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
     import asyncio
 
-    from assay.rollout.counterfactual import rewind_run
+    from assay.rollout.rejudge.counterfactual import rewind_run
 
     from .live import display
     from .output import emit_json

@@ -28,7 +28,7 @@ def setup(
       assay setup tasks/
     """
     from assay.environments.workspace.toolchain import ensure_toolchain
-    from assay.rollout.prepare import requirements_of
+    from assay.rollout.attempt.preparation import requirements_of
     from assay.tasks import find_tasks
 
     from .making import demo_layers

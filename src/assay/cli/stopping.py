@@ -9,7 +9,7 @@ __all__ = ["stopping_of"]
 
 def stopping_of(store: Path, run: str) -> str | None:
     """The sentence; None where no attempt of the run could be ended so."""
-    from assay.rollout.early_stop import stop_report
+    from assay.rollout.limits.early_stop import stop_report
     from assay.store import RunStore
 
     with RunStore.open(store, run) as opened:

@@ -9,13 +9,13 @@ import msgspec
 import typer
 
 from assay.errors import UserError
-from assay.rollout.reverify import ReverifyConfig
+from assay.rollout.rejudge.reverify import ReverifyConfig
 
 from .options import takes_config
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.rollout.reverify import Reverified, ReverifyReport
+    from assay.rollout.rejudge.reverify import Reverified, ReverifyReport
     from assay.settings import Settings
     from assay.store import Coverage, Receipt
 

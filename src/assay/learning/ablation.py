@@ -19,10 +19,10 @@ from assay.learning.credit.batch import Batched
 from assay.learning.credit.interface import Floats
 from assay.learning.rows import TrainingRow
 from assay.records import Step
-from assay.rollout.past import PastTasks, past_config
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress, Tally
-from assay.rollout.replay import ReplayConfig, chosen, replayed_attempt, unreplayable
+from assay.rollout.rejudge.recorded_task import PastTasks, past_config
+from assay.rollout.rejudge.replay import ReplayConfig, chosen, replayed_attempt, unreplayable
 from assay.rollout.runs import new_run_name, opened_means, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore

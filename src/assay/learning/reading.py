@@ -17,8 +17,8 @@ from assay.errors import StoreError, UserError
 from assay.gateway.tokens import Attributes, Refusal
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
-from assay.rollout.exporting import whole
-from assay.rollout.past import PastTasks
+from assay.rollout.exchange.exporting import whole
+from assay.rollout.rejudge.recorded_task import PastTasks
 from assay.store import AttemptRow, RunStore, audit, deciding, learnt
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.again import CannotRebuildError

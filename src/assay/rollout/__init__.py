@@ -1,11 +1,12 @@
 """Plan, schedule, budget, run, resume. The run's only writer to the store."""
 
+from assay.rollout.attempt.trial import TryResult
+from assay.rollout.rejudge.reverify import Reverified, ReverifyConfig, ReverifyReport, reverify
+
 from .config import RunConfig, to_toml
 from .plan import PlannedAttempt
 from .progress import Progress, Tally
-from .reverify import Reverified, ReverifyConfig, ReverifyReport, reverify
 from .runs import RunSummary, require_finished, resume_run, start_run
-from .trial import TryResult
 
 __all__ = [
     "PlannedAttempt",

@@ -28,11 +28,11 @@ from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Trajectory, Verdict, VerdictGiven, digest_record
+from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
 from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, learnt
 from assay.verify.model_judge import judge_by_model, questions_digest
 
 from .admitted import ADMISSION
-from .guards import load_contracts, unique_contracts
 
 __all__ = ["AUDITED", "AuditConfig", "AuditReport", "audit_run", "subject_of"]
 

@@ -17,8 +17,7 @@ import tomli_w
 
 from assay.errors import UserError
 from assay.records import Limits, Separation
-
-from .policies import policy_named
+from assay.rollout.schedule.policies import policy_named
 
 __all__ = ["RunConfig", "field_docs", "to_toml"]
 

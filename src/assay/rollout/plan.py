@@ -8,10 +8,9 @@ from typing import Any, Literal, NamedTuple
 from assay.agents.interface import Agent, Prior
 from assay.environments.interface import Snapshot
 from assay.records import Limits, digest_bytes
+from assay.rollout.attempt.variation import Variation
+from assay.rollout.limits.early_stop import StopRule
 from assay.tasks import LoadedTask
-
-from .early_stop import StopRule
-from .variation import Variation
 
 __all__ = ["PlannedAttempt", "Verification", "attempt_seed", "merge_limits", "plan"]
 

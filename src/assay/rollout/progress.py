@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from assay.rollout.attempt.trial import TryResult
+
 from .plan import PlannedAttempt
-from .trial import TryResult
 
 __all__ = ["Progress", "Tally"]
 

@@ -20,25 +20,25 @@ from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, UserError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load
+from assay.rollout.attempt.endpoint import GatewayDoor
+from assay.rollout.attempt.models import open_model, settled_model
+from assay.rollout.attempt.preparation import Preparer
+from assay.rollout.attempt.recorded_attempt import ModelAccess
+from assay.rollout.attempt.site import Began, Keeping, Place, WorkspacePlace, WorldPlace
+from assay.rollout.attempt.trial import Services
+from assay.rollout.limits.contract_guards import Ask, Held, contracts_of_task, load_contracts, unique_contracts
+from assay.rollout.recording.redaction import Redactor
+from assay.rollout.recording.task_archive import TaskKeeper
+from assay.rollout.schedule.rounds import RoundsMeans, levels_of, run_rounds
+from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 
 from .admitted import ADMISSION, require_admitted
-from .attempt import ModelAccess
 from .config import RunConfig
-from .endpoint import GatewayDoor
-from .guards import Ask, Held, contracts_of_task, load_contracts, unique_contracts
-from .kept import TaskKeeper
-from .models import open_model, settled_model
-from .place import Began, Keeping, Place, WorkspacePlace, WorldPlace
 from .plan import PlannedAttempt, plan
-from .prepare import Preparer
 from .progress import Progress
-from .redact import Redactor
-from .rounds import RoundsMeans, levels_of, run_rounds
-from .runner import run_plan
-from .trial import Services
 
 __all__ = [
     "Means",

@@ -15,8 +15,8 @@ import pytest
 from assay.gateway.server import Gateway
 from assay.gateway.tokens import TokenModel, context_of, rows_of, strict_rows
 from assay.records import ModelCall
-from assay.rollout.calls import CallKeeper
-from assay.rollout.redact import Redactor
+from assay.rollout.recording.model_calls import CallKeeper
+from assay.rollout.recording.redaction import Redactor
 from assay.store.blobs import BlobStore
 from assay.store.calls import prompt_ids_of
 from tests.gateway.tokens.imitations import AGENTS

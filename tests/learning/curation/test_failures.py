@@ -21,7 +21,7 @@ from assay.learning.curation.failures import (
 from assay.learning.curation.lessons import lesson_line, pair_line
 from assay.learning.curation.recover import from_prefixes, guided
 from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, Task, Trajectory, Verdict
-from assay.rollout.counterfactual import PrefixOutcome, Rewound
+from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound
 from assay.settings import Settings
 from assay.tasks import LoadedTask
 from tests.analysis.made import call, step, trajectory

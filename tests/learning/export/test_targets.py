@@ -19,7 +19,7 @@ from assay.learning.reading import rows_of_run
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
 from assay.records import Body, Certificate, ModelCalled, StepTaken
-from assay.rollout.exporting import ExportReport
+from assay.rollout.exchange.exporting import ExportReport
 from assay.settings import Settings
 from tests.learning.recorded import asked_again, store_run
 from tests.learning.rows.test_rendered import without_tokens_in

@@ -6,7 +6,7 @@ most weight is named; of equals, the earliest.
 
 When it misleads: often. An error of fact leaves no sign that a rule can see; see the accuracy on labelled runs in
 docs/explanation/attribution.md. Where the environment can fork, replaying from each prefix
-(`assay.rollout.counterfactual`) is evidence; this is a place to begin reading.
+(`assay.rollout.rejudge.counterfactual`) is evidence; this is a place to begin reading.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _candidate(step: Step, position: int, signs: list[Sign]) -> Candidate:
 
 
 def attribute_by_replay(trajectory: Trajectory, decisive: int | None) -> Attribution | None:
-    """What replaying from each prefix showed (`assay.rollout.counterfactual`), as an attribution.
+    """What replaying from each prefix showed (`assay.rollout.rejudge.counterfactual`), as an attribution.
 
     Args:
         trajectory: That was replayed.

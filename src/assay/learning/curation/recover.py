@@ -14,10 +14,10 @@ import msgspec
 from assay.errors import UserError
 from assay.learning.reading import Reader, RowsConfig
 from assay.records import Message, Task, Trajectory, digest_bytes
-from assay.rollout.counterfactual import Rewound, rewind_run
-from assay.rollout.past import PastTasks, past_config
 from assay.rollout.progress import Progress, Tally
-from assay.rollout.replay import ReplayConfig
+from assay.rollout.rejudge.counterfactual import Rewound, rewind_run
+from assay.rollout.rejudge.recorded_task import PastTasks, past_config
+from assay.rollout.rejudge.replay import ReplayConfig
 from assay.rollout.runs import start_run
 from assay.settings import Settings
 from assay.store import RunStore

@@ -10,7 +10,7 @@ import msgspec
 from assay import plugins
 from assay.errors import UserError
 from assay.learning.reading import RowsConfig
-from assay.rollout.exporting import ExportConfig
+from assay.rollout.exchange.exporting import ExportConfig
 
 __all__ = ["TARGETS", "Include", "WriteConfig"]
 

@@ -23,7 +23,7 @@ from assay.learning.credit import CreditConfig, credited
 from assay.learning.reading import Reader
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
-from assay.rollout.exporting import FAILED_INTEGRITY, ExportReport, LossFile, Stands, sidecar_of, stands_of
+from assay.rollout.exchange.exporting import FAILED_INTEGRITY, ExportReport, LossFile, Stands, sidecar_of, stands_of
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from assay.errors import StoreError, UserError, boundary
 from assay.gateway.http.server import Bounds, HttpServer
-from assay.rollout.alone import listening
+from assay.rollout.exchange.standalone_gateway import listening
 from assay.settings import Settings
 from assay.store.database import WriterLock
 

@@ -1,0 +1,1 @@
+"""One attempt, from an open sandbox to a closed record."""

@@ -1,0 +1,1 @@
+"""Runs that go in and out, and recording without a run."""

@@ -1,0 +1,395 @@
+"""Brings other people's runs into the store: every trajectory a chain of its own, judged by nobody yet.
+
+Invariants: importing the same again adds nothing, because an attempt's id is the digest of what it holds and of the
+name that it has in its file; each trajectory is committed whole, half a second after it was read at the latest, and
+when an interruption ends the import; known secrets and what looks like a key are taken out before anything is stored,
+as in a live record; what cannot be read is named by file and place, and the rest is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay import __version__
+from assay.errors import StoreError, UserError
+from assay.formats.interface import Imported, Reading, Unreadable
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    EvidenceAdded,
+    ModelCalled,
+    Noted,
+    StepTaken,
+    VerdictGiven,
+    canonical_bytes,
+    digest_bytes,
+)
+from assay.rollout.exchange.sources import Found, Walk, require_paths
+from assay.rollout.recording.redaction import Redactor
+from assay.settings import Settings
+from assay.store import AUDITED, Layout, RunStore
+from assay.store.run import encoded
+from assay.verdicts import IMPORTED, is_imported
+
+__all__ = ["ImportConfig", "ImportProgress", "ImportReport", "default_run", "import_paths"]
+
+BATCH_BYTES, BATCH_S = 4 << 20, 0.5
+"""How much, and for how long, is read before it is committed: a killed import loses no more than this."""
+LISTED = 1000
+"""Unreadable things that a report names; it counts all."""
+_FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
+            OSError, RecursionError, TypeError, ValueError)  # fmt: skip
+"""What a reader may raise over hostile bytes, and what a plugin's mistakes look like."""
+
+
+_STEERING = frozenset({AUDITED, "about", "retried"})
+"""Notes by which the store knows what was learnt later, and which try decides."""
+_SAYING = (StepTaken, ModelCalled, EvidenceAdded, VerdictGiven)
+"""One of these at least a trajectory has; a file read as what it is not may give none."""
+
+
+class ImportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to import."""
+
+    paths: tuple[str, ...]
+    """Files, folders and archives; folders are walked, and formats found by content."""
+    run: str | None = None
+    """Name of the run that takes them; one that an import made may take more. Default: from the paths."""
+    format: str | None = None
+    """Read everything as this format (`assay formats` lists them) instead of finding it by content."""
+
+
+class ImportProgress(NamedTuple):
+    """How far an import has come."""
+
+    file: str
+    read: int
+    known: int
+    unreadable: int
+
+
+class ImportReport(msgspec.Struct, frozen=True):
+    """What an import did."""
+
+    run: str
+    read: int
+    """Trajectories that were added."""
+    known: int
+    """Trajectories that were there already."""
+    files: int
+    formats: dict[str, int]
+    """Trajectories met, by format."""
+    unreadable: tuple[Unreadable, ...]
+    """The first thousand of what could not be read."""
+    unreadable_total: int
+    unrecognised: tuple[str, ...]
+    """Files in walked folders that are of no known format; the first thousand."""
+    unrecognised_total: int
+    links: int
+    """Links in walked folders, which are not followed."""
+    redacted: tuple[str, ...]
+    """Names of the secrets that were taken out."""
+
+
+def default_run(paths: tuple[Path, ...]) -> str:
+    """The same name for the same paths, wherever the command is given."""
+    resolved = [str(path.resolve()) for path in paths]
+    stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in paths[0].resolve().name).strip("-")[:60]
+    return f"import-{stem or 'paths'}-{digest_bytes(canonical_bytes(resolved)).partition(':')[2][:8]}"
+
+
+def import_paths(
+    config: ImportConfig, settings: Settings, progress: Callable[[ImportProgress], None] | None = None
+) -> ImportReport:
+    """Imports everything at the paths.
+
+    Raises:
+        UserError: A path is not there, is of no known format or of several, holds nothing to read, or the run is not
+            one to import into.
+        StoreError: The record cannot be written; what is committed stays, and the same command goes on.
+    """
+    paths = tuple(Path(path) for path in config.paths)
+    if not paths:
+        message = "nothing to import: name files or folders"
+        raise UserError(message)
+    require_paths(paths, config.format)
+    with ExitStack() as stack:
+        importing = _Import(settings, config.run or default_run(paths), progress)
+        stack.enter_context(closing(importing.target))
+        walk = Walk(config.format, importing.unreadable)
+        for path in paths:
+            for found in walk.found(path):
+                importing.file(found)
+        importing.target.commit()
+        importing.require_something(walk)
+        return importing.report(walk)
+
+
+class _Target:
+    """The run that takes what is imported; made when the first trajectory comes."""
+
+    def __init__(self, settings: Settings, run: str, refused: Callable[[list[Body], str], None]) -> None:
+        self._refused = refused
+        self._pending: list[tuple[str, list[Body]]] = []
+        self._size = 0
+        self._since = 0.0
+        self.root, self.run = settings.store, run
+        self.redactor = Redactor(settings.secrets())
+        self.blobs = Layout(self.root, run).blobs
+        self._store: RunStore | None = None
+        self._attempts: set[str] = set()
+        self._numbers: dict[tuple[str, str, str | None], set[int]] = {}
+        self._free: dict[tuple[str, str, str | None, int], int] = {}
+        """Below which none is free, by the number that was asked for."""
+        layout = Layout(self.root, run)
+        if layout.is_sealed or layout.sqlite.is_file():
+            self._open()
+
+    def _open(self) -> None:
+        with RunStore.open(self.root, self.run) as store:
+            if store.manifest().get("kind") != "import":
+                message = f"the run {self.run!r} is no import: name another with --run"
+                raise UserError(message)
+            for row in store.attempts():
+                self._attempts.add(row.attempt)
+                self._numbers.setdefault((row.task, row.agent, row.model), set()).add(row.number)
+
+    def holds(self, attempt: str) -> bool:
+        """Whether it was imported before."""
+        return attempt in self._attempts
+
+    def number(self, started: AttemptStarted) -> int:
+        """The source's own number of the attempt, or the next that is free."""
+        key = (started.task, started.agent, started.model)
+        asked = max(0, started.number)
+        taken, number = self._numbers.get(key, set()), self._free.get((*key, asked), asked)
+        while number in taken:
+            number += 1
+        self._free[*key, asked] = number
+        return number
+
+    def add(self, attempt: str, bodies: list[Body], size: int) -> None:
+        """Takes a whole chain; commits it soon, together with others."""
+        started = bodies[0]
+        assert isinstance(started, AttemptStarted)
+        self._attempts.add(attempt)
+        self._numbers.setdefault((started.task, started.agent, started.model), set()).add(started.number)
+        if not self._pending:
+            self._since = time.monotonic()
+        self._pending.append((f"{attempt}.0", bodies))
+        self._size += size
+        if self._size > BATCH_BYTES or time.monotonic() - self._since > BATCH_S:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commits what is pending; what no store can hold is told and left out. Raises `StoreError`."""
+        batch, self._pending, self._size = self._pending, [], 0
+        if not batch:
+            return
+        if self._store is None:
+            self._store = self._writer()
+        try:
+            self._store.append_all(batch)
+        except StoreError:
+            if not any(_at_fault(bodies) for _, bodies in batch):
+                raise
+            for chain, bodies in batch:
+                self._append(self._store, chain, bodies)
+
+    def _append(self, store: RunStore, chain: str, bodies: list[Body]) -> None:
+        try:
+            store.append(chain, bodies)
+        except StoreError as exc:
+            if not _at_fault(bodies):
+                raise
+            self._refused(bodies, str(exc))
+
+    def _writer(self) -> RunStore:
+        layout = Layout(self.root, self.run)
+        if layout.is_sealed:
+            message = f"the run {self.run!r} is sealed and takes no more: import into another with --run"
+            raise UserError(message)
+        if layout.sqlite.is_file():
+            return RunStore.open(self.root, self.run, write=True)
+        return RunStore.create(self.root, self.run, {"kind": "import", "assay_version": __version__})
+
+    def close(self) -> None:
+        """Commits what is pending, also where an interruption ends the import."""
+        try:
+            self.commit()
+        finally:
+            if self._store is not None:
+                self._store.close()
+
+
+class _Import:
+    """One import under way."""
+
+    def __init__(self, settings: Settings, run: str, progress: Callable[[ImportProgress], None] | None) -> None:
+        self.target = _Target(settings, run, self._refused)
+        self._progress = progress
+        self._file = ""
+        self._unreadable: list[Unreadable] = []
+        self._total = self._read = self._known = self._files = 0
+        self._formats: dict[str, int] = {}
+        self._redacted: set[str] = set()
+        self._told = 0.0
+
+    def unreadable(self, what: Unreadable) -> None:
+        """Counts what could not be read, and names the first of it."""
+        self._total += 1
+        if len(self._unreadable) < LISTED:
+            self._unreadable.append(msgspec.structs.replace(what, problem=what.problem[:2000], place=what.place[:500]))
+
+    def _refused(self, bodies: list[Body], problem: str) -> None:
+        """What was read, and no store can hold."""
+        started = bodies[0]
+        assert isinstance(started, AttemptStarted)
+        self._read -= 1
+        words = started.config.get(IMPORTED, {})
+        self.unreadable(Unreadable(str(words.get("file", "")), f"attempt {started.attempt}", problem))
+
+    def file(self, found: Found) -> None:
+        """Reads one file, or one folder that is a record."""
+        self._file = found.name
+        self._files += 1
+        for imported in self._trajectories(found):
+            self._take(imported, found)
+            self._tell()
+        self._tell(now=True)
+
+    def _trajectories(self, found: Found) -> Iterator[Imported]:
+        met = 0
+        reading = Reading(self._keep, self._named_unreadable)
+        try:
+            for imported in found.format.read(found.path, reading):
+                met += 1
+                yield imported
+        except _FOREIGN as exc:
+            said = str(exc) if isinstance(exc, UserError) else f"{type(exc).__name__}: {exc}"
+            place = f"after {met} trajectories" if met else ""
+            self.unreadable(Unreadable(found.name, place, said))
+
+    def _named_unreadable(self, what: Unreadable) -> None:
+        """Under the name that people know the file by, whatever the format calls it."""
+        inside = what.file.partition("!")[2]
+        name = self._file if not inside or self._file.endswith("!" + inside) else f"{self._file}!{inside}"
+        self.unreadable(msgspec.structs.replace(what, file=name))
+
+    def _take(self, imported: Imported, found: Found) -> None:
+        if not any(isinstance(body, _SAYING) for body in imported.bodies):
+            problem = f"{imported.key or 'it'} holds no turn, no fact and no verdict"
+            self.unreadable(Unreadable(found.name, "", f"{problem}: is it {found.format.title}?"))
+            return
+        self._formats[found.format.name] = self._formats.get(found.format.name, 0) + 1
+        attempt, size = _identity(imported)
+        if self.target.holds(attempt):
+            self._known += 1
+            return
+        number = self.target.number(imported.started)
+        config = _renamed(imported.started.config, found.name)
+        started = msgspec.structs.replace(
+            imported.started, run=self.target.run, attempt=attempt, number=number, config=config
+        )
+        bodies = self._clean([started, *map(_as_claim, imported.bodies), *_end(imported)])
+        self._read += 1
+        self.target.add(attempt, bodies, size)
+
+    def _keep(self, content: bytes) -> str:
+        cleaned = self.target.redactor.clean(content)
+        self._redacted.update(cleaned.names)
+        return self.target.blobs.put(cleaned.data)
+
+    def _clean(self, bodies: list[Body]) -> list[Body]:
+        redactor = self.target.redactor
+        clean: list[Body] = []
+        for body in bodies:
+            names = redactor.names_in(body)
+            if names:
+                self._redacted.update(names)
+                body = msgspec.convert(redactor.value(msgspec.to_builtins(body)), type(body))
+                note = Noted("redacted", {"names": list(names)})
+                clean += [body, note] if isinstance(body, AttemptStarted) else [note, body]
+            else:
+                clean.append(body)
+        return clean
+
+    def _tell(self, *, now: bool = False) -> None:
+        if self._progress is not None and (now or time.monotonic() - self._told > 0.2):
+            self._told = time.monotonic()
+            self._progress(ImportProgress(self._file, self._read, self._known, self._total))
+
+    def require_something(self, walk: Walk) -> None:
+        """Raises `UserError` where nothing was read, and nothing was named that says why."""
+        if self._read or self._known or self._total:
+            return
+        first = f" ({', '.join(walk.unrecognised[:5])}{', ...' * (walk.others > 5)})" if walk.others else ""
+        message = (
+            f"there is nothing to import: {self._files:,} files hold no trajectory, {walk.others:,} are of no known "
+            f"format{first}, {walk.links:,} links are not followed; `assay formats` lists what is read"
+        )
+        raise UserError(message)
+
+    def report(self, walk: Walk) -> ImportReport:
+        """What was done."""
+        return ImportReport(
+            self.target.run,
+            self._read,
+            self._known,
+            self._files,
+            self._formats,
+            tuple(self._unreadable),
+            self._total,
+            tuple(walk.unrecognised),
+            walk.others,
+            walk.links,
+            tuple(sorted(self._redacted)),
+        )
+
+
+def _identity(imported: Imported) -> tuple[str, int]:
+    """The attempt's id, from what it holds and its name within its file, not from the file's name; and its bytes."""
+    words = {k: v for k, v in imported.started.config.get(IMPORTED, {}).items() if k not in ("file", "source_digest")}
+    started = msgspec.structs.replace(imported.started, config={**imported.started.config, IMPORTED: words})
+    try:
+        held = canonical_bytes([imported.key, started, imported.bodies])
+    except (ValueError, TypeError, OverflowError, RecursionError):  # which the store will refuse, and say why
+        held = repr(imported.key).encode()
+    return "i" + digest_bytes(held).partition(":")[2][:16], len(held)
+
+
+def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
+    words = config.get(IMPORTED)
+    return {**config, IMPORTED: {**words, "file": name}} if isinstance(words, dict) else config
+
+
+def _as_claim(body: Body) -> Body:
+    """A verdict is its source's claim, whatever the reader made of it; a note of the source's steers nothing here."""
+    if isinstance(body, VerdictGiven) and not is_imported(body.verdict.marks):
+        return VerdictGiven(msgspec.structs.replace(body.verdict, marks=(*body.verdict.marks, IMPORTED)))
+    if isinstance(body, Noted) and body.name in _STEERING:
+        return msgspec.structs.replace(body, name=f"{body.name}_by_source")
+    return body
+
+
+def _end(imported: Imported) -> list[Body]:
+    closed = any(isinstance(b, AttemptEnded) or (isinstance(b, Noted) and b.name == "interrupted")
+                 for b in imported.bodies)  # fmt: skip
+    return [] if closed else [Noted("interrupted", {"by": "source"})]
+
+
+def _at_fault(bodies: list[Body]) -> bool:
+    """Whether it is what should be stored that cannot be, and not the store."""
+    try:
+        for body in bodies:
+            encoded(body, "")
+    except StoreError:
+        return True
+    return False

@@ -1,0 +1,1 @@
+"""What ends or refuses what an attempt does: budgets, contracts, early stops."""

@@ -1,0 +1,180 @@
+"""The tool calls of a model's reply under contracts, before the program that asked gets them.
+
+A reply with a call that is refused is not handed on. The model is told so, with a proper tool result for each of its
+calls, and asked again; the program gets the first reply that breaks nothing. What was refused is a step and a model
+call of the record like any other, with its error observations; the call that the program sees is recorded as the
+program asked it, and evidence of kind `guard_turns` names the messages that stood between.
+
+Not covered: a program sends back its own conversation, which does not hold the refused turns: the model is told once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from assay.errors import LimitReached
+from assay.gateway.forest import Placement, text_of
+from assay.gateway.interface import Exchange, ModelReply, ModelRequest, OnDeltas
+from assay.gateway.model import Answered, Model, unheard
+from assay.records import Certificate, Observation, Step, ToolCall, Usage
+from assay.rollout.limits.contract_guards import Guard
+from assay.rollout.limits.meter import Meter
+from assay.rollout.recording.observed_turns import tool_calls_of
+from assay.rollout.recording.recorder import Recorder
+
+__all__ = ["GuardedModel"]
+
+MOST_REFUSALS: Final = 3
+"""How often a model is asked again for one call of the program; then the refused calls are left out of its reply."""
+NOT_MADE: Final = "Not made: another call of the same turn was refused. Make it again if it is still wanted."
+
+
+class GuardedModel:
+    """A session's model under contracts. See `Model`.
+
+    Args:
+        model: What answers.
+        guard: Of the attempt.
+        recorder: Of the try.
+        meter: The try's limits; what is asked again counts.
+    """
+
+    def __init__(self, model: Model, guard: Guard, recorder: Recorder, meter: Meter) -> None:
+        self.name = model.name
+        self._model = model
+        self._guard = guard
+        self._recorder = recorder
+        self._meter = meter
+        self._answered_late: set[str] = set()
+        """Calls whose answer was sampled after more than their program's conversation."""
+
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+        """See `Model.ask`. Nothing is streamed before it was judged whole."""
+        del on_deltas  # the gateway writes the pieces of a reply that came whole
+        asked = request
+        if _parent(placement) in self._answered_late:  # its tokens are not those of the program's conversation
+            placement = msgspec.structs.replace(placement, parent=None, cause="rewritten", shared_messages=0)
+        for number in range(MOST_REFUSALS):
+            begun = time.time()
+            inner_id = f"{call_id}.{number}" if number else call_id
+            answered = await self._model.ask(inner_id, asked, placement, unheard)
+            step = self._proposed(answered.reply, placement)
+            refused = await self._guard.judge(step) if step.tool_calls else {}
+            if not refused:
+                self._tell(call_id, request, asked)
+                return answered
+            self._answered_late.add(call_id)
+            own_id = self._recorder.begin_noted_call(_parent(placement), None)
+            told = self._refuse(step, refused, own_id)
+            self._meter.count(answered.reply.usage, answered.reply.cost_usd)
+            await self._record(own_id, asked, answered, placement, begun)
+            asked = msgspec.structs.replace(asked, messages=[*asked.messages, answered.reply.message, *told])
+            if self._is_spent():  # the next call is told so
+                return _stripped(answered, refused, Usage())
+        answered = await self._model.ask(f"{call_id}.{MOST_REFUSALS}", asked, placement, unheard)
+        self._tell(call_id, request, asked)
+        return await self._without_refused(answered, placement)
+
+    def _proposed(self, reply: ModelReply, placement: Placement) -> Step:
+        message, name = reply.message, placement.lineage.get("agent")
+        return Step(
+            index=self._recorder.steps,
+            actor="agent",
+            message=text_of(message.get("content")) or None,
+            tool_calls=tool_calls_of(message),
+            started=time.time(),
+            extra={"name": name} if name else {},
+        )
+
+    def _refuse(self, step: Step, refused: Mapping[int, str], own_id: str) -> list[dict[str, Any]]:
+        """Records the refused turn; what the model is told, a tool's message for each of its calls."""
+        texts = [refused.get(n, NOT_MADE) for n in range(len(step.tool_calls))]
+        seen = tuple(Observation(text, c.id, error=True) for text, c in zip(texts, step.tool_calls, strict=True))
+        self._guard.left_out(step)
+        index, now = self._recorder.steps, time.time()
+        done = msgspec.structs.replace(step, index=index, observations=seen, call=own_id, ended=now, extra={})
+        self._recorder.step(done)
+        self._guard.took(done)
+        return [_result(call, text) for call, text in zip(step.tool_calls, texts, strict=True)]
+
+    async def _record(
+        self, own_id: str, asked: ModelRequest, answered: Answered, placement: Placement, begun: float
+    ) -> None:
+        """The refused reply as a call of its own, which no program got."""
+        await self._recorder.end_call(
+            Exchange(
+                id=own_id,
+                request=asked,
+                reply=answered.reply,
+                error=None,
+                model=self.name,
+                raw_request=b"",
+                raw_response=b"",
+                started=begun,
+                ended=time.time(),
+                delivered=False,
+                parent=_parent(placement),
+                branch=placement.branch or own_id,
+                cause=answered.cause,
+                differs_at=answered.differs_at,
+                shared_messages=placement.shared_messages,
+                shared_tokens=answered.shared_tokens,
+                certificate=answered.certificate,
+                lineage=dict(placement.lineage),
+            )
+        )
+
+    def _tell(self, call_id: str, request: ModelRequest, asked: ModelRequest) -> None:
+        between = asked.messages[len(request.messages) :]
+        if between:
+            self._recorder.evidence("gateway", "guard_turns", {"call": call_id, "messages": between})
+
+    async def _without_refused(self, answered: Answered, placement: Placement) -> Answered:
+        """The reply without what is refused once more; its text says so."""
+        proposed = self._proposed(answered.reply, placement)
+        step = msgspec.structs.replace(proposed, extra={**proposed.extra, "beside": True})  # it will be in no step
+        refused = await self._guard.judge(step) if step.tool_calls else {}
+        return _stripped(answered, refused) if refused else answered
+
+    def _is_spent(self) -> bool:
+        try:
+            self._meter.check_use()
+        except LimitReached:
+            return True
+        return False
+
+
+def _stripped(answered: Answered, refused: Mapping[int, str], usage: Usage | None = None) -> Answered:
+    """A reply without its refused calls; its text says so. What was sampled is no longer what it says, so that it has
+    no tokens. `usage` is what it counts for, where that was counted before."""
+    message = answered.reply.message
+    given: Sequence[Any] = message["tool_calls"]
+    kept = [call for n, call in enumerate(given) if n not in refused]
+    text = "\n".join([t for t in (text_of(message.get("content")), *refused.values()) if t])
+    shortened = {k: v for k, v in message.items() if k != "tool_calls"} | {"content": text}
+    finish = answered.reply.finish_reason if kept else "stop"
+    changed: dict[str, Any] = shortened | ({"tool_calls": kept} if kept else {})
+    reply = msgspec.structs.replace(
+        answered.reply,
+        message=changed,
+        finish_reason=finish,
+        usage=usage or answered.reply.usage,
+        prompt_token_ids=None,
+        completion_token_ids=None,
+        logprobs=None,
+    )
+    tokens = answered.certificate is not None
+    certificate = Certificate(certified=False, reason="its refused calls were taken out of the answer")
+    return msgspec.structs.replace(answered, reply=reply, shared_tokens=0, certificate=certificate if tokens else None)
+
+
+def _parent(placement: Placement) -> str | None:
+    return placement.parent.id if placement.parent is not None else None
+
+
+def _result(call: ToolCall, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.id, "content": text, "is_error": True}

@@ -1,0 +1,258 @@
+"""From a finished exchange with a model to the record of a call, without what its parent has and without secrets.
+
+Also where a call that is made in this process stands among those before it; what a client asks through the gateway is
+placed by its session.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from assay.gateway.forest import Forest, Placement
+from assay.gateway.interface import Exchange, ModelReply, ModelRequest
+from assay.records import BranchCause, Certificate, ModelCall, RawBody, Usage
+from assay.rollout.recording.redaction import Redactor
+from assay.store import BlobStore, BodyKeeper
+
+__all__ = ["CallKeeper", "Conversation", "Standing"]
+
+_SHARED = ("tools", "passthrough")
+_ENCODE, _DECODE = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+
+
+class _Parts(msgspec.Struct, frozen=True, gc=False):
+    """What of an exchange is kept beside its raw bodies, and what was taken out of it."""
+
+    request: dict[str, Any]
+    response: dict[str, Any] | None
+    error: str | None
+    lineage: dict[str, str]
+    names: tuple[str, ...] = ()
+
+
+class _Tokens(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a call's tokens: those of the prompt that its parent does not have, and what was sampled."""
+
+    prompt: tuple[int, ...] | None
+    sampled: tuple[int, ...] | None
+    logprobs: tuple[float, ...] | None
+    certificate: Certificate | None
+
+
+class CallKeeper:
+    """Makes the records of one chain's calls, in the order in which they end."""
+
+    def __init__(self, blobs: BlobStore, redactor: Redactor) -> None:
+        self._bodies = BodyKeeper(blobs, redactor)
+        self._redactor = redactor
+        self._fields: dict[str, dict[str, Any]] = {}
+        """Of each call, what its children may share; equal values are one object."""
+        self._spelling: set[str] = set()
+        """Calls whose tokens spell a secret."""
+
+    def keep(self, exchange: Exchange, state: str | None = None) -> ModelCall:
+        """The record of an exchange; `state` is the environment's digest just before it."""
+        reply = exchange.reply
+        own, shared = self._own_fields(exchange)
+        parts = self._cleaned(exchange, own)
+        raw_request, raw_response = self._raw(exchange, parts.names)
+        tokens = self._tokens(exchange, parts.names)
+        return ModelCall(
+            id=exchange.id,
+            dialect=exchange.request.dialect,
+            model=reply.model if reply else exchange.model,
+            request=parts.request,
+            response=parts.response,
+            usage=reply.usage if reply else Usage(),
+            cost_usd=reply.cost_usd if reply else None,
+            prompt_token_ids=tokens.prompt,
+            completion_token_ids=tokens.sampled,
+            logprobs=tokens.logprobs,
+            sampling=exchange.request.sampling,
+            parent=exchange.parent,
+            error=parts.error,
+            tries=reply.tries if reply else 1,
+            started=exchange.started,
+            ended=exchange.ended,
+            shared_messages=exchange.shared_messages,
+            shared_tokens=exchange.shared_tokens,
+            shared_fields=shared,
+            branch=exchange.branch,
+            cause=exchange.cause,
+            differs_at=exchange.differs_at,
+            state=state,
+            certificate=tokens.certificate,
+            raw_request=raw_request,
+            raw_response=raw_response,
+            delivered=exchange.delivered,
+            lineage=parts.lineage,
+            redactions=parts.names,
+            weight_version=reply.weight_version if reply else None,
+        )
+
+    def _own_fields(self, exchange: Exchange) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What the call does not share with its parent, and the names of what it does."""
+        request = exchange.request
+        given = {"tools": request.tools, "passthrough": request.passthrough}
+        known = self._fields.get(exchange.parent or "", {})
+        own = {name: known[name] if known.get(name) == given[name] else given[name] for name in _SHARED if given[name]}
+        self._fields[exchange.id] = own
+        shared = tuple(name for name in own if name in known and own[name] is known[name])
+        return {name: value for name, value in own.items() if name not in shared}, shared
+
+    def _tokens(self, exchange: Exchange, names: tuple[str, ...]) -> _Tokens:
+        """The tokens; none where they spell a secret, for what is taken out of a text must not stand in its tokens."""
+        reply = exchange.reply
+        if reply is None or (reply.prompt_token_ids is None and reply.completion_token_ids is None):
+            return _Tokens(None, None, reply.logprobs if reply else None, exchange.certificate)
+        if names or exchange.parent in self._spelling:
+            self._spelling.add(exchange.id)  # what goes on from here holds it too
+            reason = "its tokens are withheld: they spell what was taken out of a text"
+            return _Tokens(None, None, None, Certificate(certified=False, reason=reason))
+        prompt = reply.prompt_token_ids
+        new = None if prompt is None else prompt[exchange.shared_tokens :]
+        return _Tokens(new, reply.completion_token_ids, reply.logprobs, exchange.certificate)
+
+    def _cleaned(self, exchange: Exchange, own: dict[str, Any]) -> _Parts:
+        reply = exchange.reply
+        model = reply.model if reply else exchange.model
+        messages = exchange.request.messages[exchange.shared_messages :]
+        request = {**exchange.request.sampling, "model": model, "messages": messages, **own}
+        response = _response(reply) if reply else None
+        names = self._redactor.names_in([request, response, exchange.error, exchange.lineage])
+        if not names:
+            return _Parts(request, response, exchange.error, exchange.lineage)
+        clean = self._redactor.value
+        return _Parts(clean(request), clean(response), clean(exchange.error), clean(exchange.lineage), names)
+
+    def _raw(self, exchange: Exchange, names: tuple[str, ...]) -> tuple[RawBody | None, RawBody | None]:
+        """The raw bodies. A stream that may hold a secret in pieces is not kept."""
+        request = self._raw_request(exchange, names) if exchange.raw_request else None
+        data = exchange.raw_response
+        if not data:
+            return request, None
+        if names and not data.startswith(b"{"):
+            named = self._redactor.names_in([_response(exchange.reply) if exchange.reply else None, exchange.error])
+            if named:
+                return request, self._bodies.response(_withheld(named), named)
+        # What the client was sent was written out of the answer, and of the request's own words, piece by piece.
+        clean = not names and request is not None and not request.redactions
+        return request, self._bodies.response(data, clean=clean)
+
+    def _raw_request(self, exchange: Exchange, names: tuple[str, ...]) -> RawBody:
+        kept = self._bodies.request(exchange.id, exchange.raw_request, exchange.parent)
+        sent = exchange.request.messages[exchange.shared_messages :]
+        if names and not kept.redactions and (named := self._redactor.names_in(sent)):
+            # It is in what was understood and not in the bytes: it was written in a way that hid it.
+            kept = replace(self._bodies.request(exchange.id, _withheld(named)), redactions=named)
+        return kept
+
+
+def _withheld(names: tuple[str, ...]) -> bytes:
+    return f"[withheld: it held {', '.join(names)} in pieces]".encode()
+
+
+def _response(reply: ModelReply) -> dict[str, Any]:
+    """The answer in the one shape that records have, whatever the server's own is."""
+    raw = reply.raw
+    choices = raw.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(first, dict) and first.get("message") == reply.message:
+        known = reply.prompt_token_ids is not None
+        return {key: value for key, value in raw.items() if key != "prompt_token_ids"} if known else raw
+    choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason}
+    return {"choices": [choice], "upstream": raw}
+
+
+class Standing(NamedTuple):
+    """Where a call stands, and a copy of its request that stays as it is whatever the agent does to its own."""
+
+    request: ModelRequest
+    parent: str | None
+    branch: str | None
+    """None: the call begins one."""
+    cause: BranchCause | None
+    differs_at: int | None
+    shared: int
+    placement: Placement | None = None
+    """None where the call plainly goes on from the newest one."""
+
+
+class _Call(NamedTuple):
+    id: str
+    branch: str
+    request: ModelRequest
+    answer: dict[str, Any] | None
+
+
+class Conversation:
+    """The calls that an agent of this process made, so that each is stored as what is new in it.
+
+    Most calls resend the newest one, its answer as it came, and more: those are known without the `Forest`, which is
+    told of them when one comes that is not so.
+    """
+
+    def __init__(self) -> None:
+        self._forest = Forest()
+        self._newest: _Call | None = None
+        self._untold: list[_Call] = []
+
+    def place(self, request: ModelRequest) -> Standing:
+        """Where a request stands."""
+        newest = self._newest
+        if newest is not None and request.tools == newest.request.tools:
+            count = len(newest.request.messages)
+            if request.messages[:count] == newest.request.messages and request.messages[count:][:1] == [newest.answer]:
+                new = _copied(request.messages[count + 1 :])
+                messages = [*newest.request.messages, newest.answer, *new]
+                kept = ModelRequest(messages, newest.request.tools, request.sampling, passthrough=request.passthrough)
+                return Standing(kept, newest.id, newest.branch, None, None, count + 1)
+        return self._placed(request)
+
+    def placement(self, standing: Standing) -> Placement:
+        """The same for a model that keeps conversations of its own."""
+        if standing.placement is not None:
+            return standing.placement
+        self._tell()
+        return self._forest.place(standing.request)
+
+    def _tell(self) -> None:
+        for call in self._untold:
+            self._forest.add(call.id, self._forest.place(call.request), call.request, call.answer)
+        self._untold.clear()
+
+    def _placed(self, request: ModelRequest) -> Standing:
+        self._tell()
+        found = self._forest.place(request)
+        shared, parent = found.shared_messages, found.parent
+        messages, tools = _copied([request.messages[shared:], request.tools])
+        if parent is not None:
+            answer = [] if parent.answer is None else [parent.answer]
+            messages = [*parent.request.messages, *answer][:shared] + messages
+            tools = parent.request.tools if parent.request.tools == tools else tools
+        kept = replace(request, messages=messages, tools=tools)
+        name = parent.id if parent is not None else None
+        return Standing(kept, name, found.branch, found.cause, found.differs_at, shared, found)
+
+    def add(self, call_id: str, standing: Standing, reply: ModelReply | None) -> str:
+        """Adds a call that has ended; returns its branch."""
+        branch, answer = standing.branch or call_id, reply.message if reply else None
+        call = _Call(call_id, branch, standing.request, answer)
+        if standing.placement is None:
+            self._untold.append(call)
+        else:
+            self._forest.add(call_id, standing.placement, standing.request, answer)
+        # What follows a call without an answer asks again, which the forest knows.
+        self._newest = call if answer is not None else None
+        return branch
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of plain JSON data; what is none is left to the store to refuse."""
+    try:
+        return _DECODE(_ENCODE(value))
+    except (TypeError, ValueError, RecursionError):
+        return value

@@ -1,0 +1,1 @@
+"""Recorded attempts again: judged, audited, replayed, continued."""

@@ -1,0 +1,196 @@
+"""Recorded attempts as something that can be judged or done again: their task, its checks, and what they did.
+
+For re-verification and replay. Invariant: a task stands for the recorded one only where its digest is the recorded
+one, unless today's version was asked for by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from assay.agents.interface import Prior
+from assay.errors import StoreError, UserError
+from assay.records import Event, Evidence, EvidenceAdded, Step, StepTaken, Trajectory
+from assay.rollout.config import RunConfig
+from assay.rollout.recording.task_archive import kept_task
+from assay.store import RunStore, write_tree
+from assay.tasks import LoadedTask, find_tasks
+from assay.verify.again import CannotRebuildError
+
+__all__ = ["AS_ASKED", "PastTasks", "Places", "Version", "past_config", "priors_of", "variation_of"]
+
+Version = Literal["recorded", "today"]
+AS_ASKED = "+as-asked"
+"""What an agent's name ends with where the attempt was judged as its task asks elsewhere."""
+_OF_PLACES = ("backend", "allow_unsafe", "allow_network", "accept_whole_network", "base", "pass_env", "limits")
+
+
+class Places(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What may be asked of sandboxes over what a run was made with."""
+
+    backend: str | None = None
+    """The sandbox; default: as the run had it."""
+    allow_unsafe: bool = False
+    """Allow the `process` backend, which isolates nothing."""
+    allow_network: bool = False
+    """Allow the network to tasks whose own policy asks for it, also where the run did not."""
+    base: dict[str, str] = {}
+    """What stands in for a Dockerfile's `FROM IMAGE`, beside what the run was given: `IMAGE=scratch`, or a name."""
+    pass_env: tuple[str, ...] = ()
+    """Names of host variables that templates in tasks may read, beside those of the run."""
+
+
+def past_config(store: RunStore, more: Places) -> RunConfig:
+    """How the sandboxes of a run were made, as its manifest says, with what is asked for beside it.
+
+    Raises:
+        StoreError: The manifest says what cannot be read.
+        UserError: What is asked for cannot work.
+    """
+    given = store.manifest().get("config")
+    told = {name: given[name] for name in _OF_PLACES if name in given} if isinstance(given, dict) else {}
+    try:
+        past = msgspec.convert({"tasks": ("-",), **told}, RunConfig)
+    except msgspec.ValidationError as exc:
+        message = f"run {store.run!r} does not say how its sandboxes were made: {exc}"
+        raise StoreError(message) from exc
+    return msgspec.structs.replace(
+        past,
+        backend=more.backend or past.backend,
+        allow_unsafe=more.allow_unsafe or past.allow_unsafe,
+        allow_network=more.allow_network or past.allow_network,
+        base={**past.base, **more.base},
+        pass_env=(*past.pass_env, *more.pass_env),
+    )
+
+
+class PastTasks:
+    """The tasks of a run, as they were or as they are. Use as a context manager: kept files are written out inside.
+
+    Args:
+        store: The run.
+        version: Which: `recorded`, as the store kept it or as a folder with the same digest has it; or `today`.
+        folders: Where today's tasks are; default: where the run found them.
+    """
+
+    def __init__(self, store: RunStore, version: Version, folders: Sequence[str] = ()) -> None:
+        self._store = store
+        self._version = version
+        self._folders = tuple(folders)
+        self._scratch = tempfile.TemporaryDirectory(prefix="assay-past-")
+        self._kept: dict[tuple[object, object], LoadedTask] = {}
+        self._today: dict[str, LoadedTask] | None = None
+        self._problem = ""
+
+    def of(self, trajectory: Trajectory) -> LoadedTask:
+        """The task of an attempt. Raises `CannotRebuildError` where it is not to be had."""
+        kept = next((e for e in trajectory.evidence if e.kind == "task"), None)
+        if self._version == "recorded" and kept is not None and "left_out" not in kept.data:
+            return self._as_kept(kept)
+        found = self._as_today(trajectory.task)
+        if found is None:
+            hint = self._problem or "name its folder with --tasks"
+            message = f"the task {trajectory.task!r} is missing: the store holds no copy, and no folder has it ({hint})"
+            raise CannotRebuildError(message)
+        if self._version == "recorded" and not trajectory.task_digest:
+            message = "the record does not say which version of the task it was: --check-version today takes today's"
+            raise CannotRebuildError(message)
+        if self._version == "recorded" and found.task.digest != trajectory.task_digest:
+            why = f" ({kept.data['left_out']})" if kept is not None else ""
+            message = (
+                f"the digest of the task changed: it is {found.task.digest}, and was {trajectory.task_digest}; the "
+                f"store holds no copy of it as it was{why}; --check-version today takes it as it is"
+            )
+            raise CannotRebuildError(message)
+        return found
+
+    def _as_kept(self, kept: Evidence) -> LoadedTask:
+        key = (kept.data.get("record"), kept.data.get("listing"))
+        if key not in self._kept:
+            folder = Path(self._scratch.name) / str(len(self._kept)) / "task"
+            folder.parent.mkdir()
+            try:
+                self._kept[key] = kept_task(kept, self._store.blobs, folder)
+            except StoreError as exc:
+                message = f"the task as it was is not to be had: {exc}"
+                raise CannotRebuildError(message) from exc
+        return self._kept[key]
+
+    def _as_today(self, task: str) -> LoadedTask | None:
+        if self._today is None:
+            self._today = {one.task.id: one for one in self._found()}
+        short = task.rpartition("/")[2]
+        near = [one for name, one in self._today.items() if name.rpartition("/")[2] == short]
+        return self._today.get(task) or (near[0] if len(near) == 1 else None)
+
+    def _found(self) -> tuple[LoadedTask, ...]:
+        if self._folders:
+            return find_tasks(self._folders)
+        config: Any = self._store.manifest().get("config")
+        named = config.get("tasks") if isinstance(config, dict) else None
+        if not isinstance(named, list | tuple):
+            return ()
+        try:
+            return find_tasks([str(one) for one in named])
+        except UserError as exc:
+            self._problem = str(exc)
+            return ()
+
+    def __enter__(self) -> PastTasks:
+        """Opens a context that removes what was written out."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Removes it."""
+        with contextlib.suppress(OSError):
+            self._scratch.cleanup()
+
+
+def variation_of(trajectory: Trajectory) -> str | None:
+    """The circumstance that an attempt was made and judged under; None where there was none."""
+    found = (e.data.get("variation") for e in trajectory.evidence if e.kind == "place")
+    return next((str(name) for name in found if name), None)
+
+
+def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
+    """What the agent of an attempt did, part by part of its task: each ends where its state was sealed."""
+    parts: list[list[Step | Evidence]] = [[]]
+    marked = False
+    for event in store.events(chain):
+        act = _act(event)
+        marked = marked or (isinstance(event.body, EvidenceAdded) and event.body.evidence.kind == "place")
+        if act is None:
+            continue
+        if not marked and isinstance(act, Evidence) and act.data.get("target") == "/solution":
+            # An older record, which does not say what was done beside steps: this was, and its bytes were not kept.
+            act = msgspec.structs.replace(act, data={**act.data, "beside": True})
+        if isinstance(act, Evidence) and act.kind == "snapshot" and "image" in act.data:
+            parts.append([])
+        else:
+            parts[-1].append(act)
+    if len(parts) > 1 and not any(isinstance(act, Step) or act.data.get("beside") for act in parts[-1]):
+        parts.pop()  # what the last state was judged by
+
+    def tree(listing: str, target: Path) -> None:
+        write_tree(store.blobs, listing, target)
+
+    return tuple(Prior(tuple(part), store.blobs.get, tree) for part in parts)
+
+
+def _act(event: Event) -> Step | Evidence | None:
+    """What a replay must know: steps, what was done beside them, how commands were run, and where a part ends."""
+    if isinstance(event.body, StepTaken):
+        return event.body.step
+    if not isinstance(event.body, EvidenceAdded):
+        return None
+    found = event.body.evidence
+    executed = found.kind in ("execution", "execution_cut")
+    sealed = found.kind == "snapshot" and "image" in found.data
+    brought = found.kind == "upload" and found.data.get("target") == "/solution"
+    return found if executed or sealed or brought or found.data.get("beside") else None

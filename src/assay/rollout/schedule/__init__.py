@@ -1,0 +1,1 @@
+"""Which attempts come next, and running them."""

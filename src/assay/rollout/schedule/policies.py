@@ -1,0 +1,65 @@
+"""The ways to allocate attempts, by name, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.errors import UserError
+from assay.rollout.schedule.allocation import (
+    Halving,
+    HalvingOptions,
+    Policy,
+    Uncertainty,
+    UncertaintyOptions,
+    Uniform,
+    UniformOptions,
+)
+from assay.rollout.schedule.curriculum import (
+    Bandit,
+    BanditOptions,
+    Frontier,
+    FrontierOptions,
+    Progress,
+    ProgressOptions,
+)
+from assay.rollout.schedule.forks import Forks, ForksOptions
+
+__all__ = ["ALLOCATIONS", "CURRICULA", "policy_named"]
+
+
+class Allocation(NamedTuple):
+    """A policy and its options."""
+
+    options: type[msgspec.Struct]
+    make: Callable[[Any], Policy]
+
+
+CURRICULA: Mapping[str, Allocation] = {
+    "frontier": Allocation(FrontierOptions, Frontier),
+    "progress": Allocation(ProgressOptions, Progress),
+    "bandit": Allocation(BanditOptions, Bandit),
+}
+ALLOCATIONS: Mapping[str, Allocation] = {
+    "uniform": Allocation(UniformOptions, Uniform),
+    "halving": Allocation(HalvingOptions, Halving),
+    "uncertainty": Allocation(UncertaintyOptions, Uncertainty),
+    "forks": Allocation(ForksOptions, Forks),
+    **CURRICULA,
+}
+
+
+def policy_named(name: str, options: Mapping[str, Any]) -> Policy:
+    """Makes a policy. Raises `UserError` where there is none of that name, or it does not take these options."""
+    if name not in ALLOCATIONS:
+        message = f"allocate is {name!r}: it must be one of {', '.join(ALLOCATIONS)}"
+        raise UserError(message)
+    kind = ALLOCATIONS[name]
+    try:
+        return kind.make(msgspec.convert(dict(options), kind.options, strict=False))
+    except msgspec.ValidationError as exc:
+        known = ", ".join(kind.options.__struct_fields__)
+        message = f"allocate {name!r} does not take these options: {exc}; it takes {known}"
+        raise UserError(message) from exc
