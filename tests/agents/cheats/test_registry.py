@@ -21,16 +21,15 @@ FOLDER = Path(cheats.__file__).parent
 FILES = sorted(p.stem for p in FOLDER.glob("*.py") if not p.name.startswith("_") and p.stem != "interface")
 
 
-def test_every_file_is_in_the_list_under_its_own_name_or_is_a_table() -> None:
-    listed = []
+def test_every_cheat_of_every_module_is_in_the_list_once_and_described() -> None:
+    listed: list[Cheat] = []
     for name in FILES:
         module = importlib.import_module(f"assay.agents.cheats.{name}")
-        rows = getattr(module, "CHEATS", None) or (module.CHEAT,)
-        assert len(rows) > 1 or rows[0].name.replace("-", "_") == name
-        assert len(rows) == 1 or all(cheat.about.endswith(".") for cheat in rows)
-        listed += rows
-    assert {cheat.name for cheat in listed} == {cheat.name for cheat in CHEATS}
-    assert len(listed) == len(CHEATS) == len({cheat.name for cheat in CHEATS})
+        own = [value for name in module.__all__ if isinstance(value := getattr(module, name), Cheat)]
+        listed += getattr(module, "CHEATS", own)
+    assert Counter(cheat.name for cheat in listed) == Counter(cheat.name for cheat in CHEATS)
+    assert len(CHEATS) == len({cheat.name for cheat in CHEATS})
+    assert all(cheat.about.endswith(".") for cheat in CHEATS)
 
 
 def test_every_bundle_has_several_cheats_and_is_described() -> None:
