@@ -1,4 +1,4 @@
-"""Adversaries by mechanism, a table of cheats a module. `CHEATS` lists them all, in the order in which they are tried."""
+"""Adversaries by mechanism: each module is a table of cheats. `CHEATS` lists them all, in the order of trying."""
 
 from __future__ import annotations
 
