@@ -43,7 +43,7 @@ def test_a_part_of_a_sealed_chain_reads_few_row_groups(tmp_path: Path, chain: Ch
     long_run(tmp_path, chain)
     seal(tmp_path, "r")
     with RunStore.open(tmp_path, "r") as store:
-        sealed = store.sealed()
+        sealed = store.sealed
         assert sealed.group_count("events") > 4
         overlapping = [g for g in range(sealed.group_count("events")) if sealed._overlaps(g, "c1", 200, 203)]
     assert len(overlapping) <= 3

@@ -224,7 +224,7 @@ def started(attempt: str) -> AttemptStarted:
 async def test_chains_that_commit_together_take_one_transaction(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         statements: list[str] = []
-        store._open().set_trace_callback(statements.append)
+        store.live.connection.set_trace_callback(statements.append)
         many = [Waiting(f"a{n}.0", started(f"a{n}")) for n in range(5)]
         for one in many:
             store.joint.soon(one, 10.0)

@@ -63,7 +63,10 @@ def test_a_writer_migrates_version_0_in_place_and_goes_on(golden: Path) -> None:
 
 def sizes(store: RunStore) -> tuple[int, int]:
     """Bytes of a page of a run's file, and of the log that it may have."""
-    pages = [int(store.raw().execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_size", "wal_autocheckpoint")]
+    pages = [
+        int(store.live.connection.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_size", "wal_autocheckpoint")
+    ]
     return pages[0], pages[0] * pages[1]
 
 

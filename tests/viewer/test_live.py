@@ -39,7 +39,7 @@ async def told(messages: AsyncIterator[bytes], name: str) -> dict[str, Any]:
 async def test_rows_that_change_are_told(tmp_path: Path, quickly: None) -> None:
     small_run(tmp_path)
     with ThreadPoolExecutor(1) as makers, RunStore.open(tmp_path, "r", write=True) as store:
-        messages = watch(tmp_path, "r", store.last_seq(), makers)
+        messages = watch(tmp_path, "r", store.live.last_seq(), makers)
         assert (await told(messages, "state"))["writing"] is True
         store.append("pkg/t@4.0", [given("outcome", "pass", "tests"), AttemptEnded("done", at=9.0)])
         rows = await told(messages, "rows")

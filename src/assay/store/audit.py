@@ -74,7 +74,7 @@ def _live_parts(store: RunStore) -> list[Iterator[Problem]]:
 
 
 def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
-    sealed, layout = store.sealed(), store.layout
+    sealed, layout = store.sealed, store.layout
     return [
         sealed_exact(layout, sealed),
         chain_problems(store.run, sealed.links(), sealed.attempts(), integrity=sealed.seal.schema_version > 1),
@@ -154,7 +154,7 @@ def _chains(run: str, content: LiveContent) -> Iterator[Problem]:
 
 
 def _types(store: RunStore) -> Iterator[Problem]:
-    found = store.mistyped()
+    found = store.live.mistyped()
     if found is not None:
         yield Problem(store.run, *found, "the column `type` does not say what the event is, so queries may miss it")
 

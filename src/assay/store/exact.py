@@ -50,7 +50,7 @@ class LiveContent:
 
     def __init__(self, store: RunStore) -> None:
         self.run = store.run
-        self._connection = store.raw()
+        self._connection = store.live.connection
         self.problems: list[Problem] = []
 
     def links(self) -> Iterator[Link]:

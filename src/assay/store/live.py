@@ -62,7 +62,7 @@ def live_tables(store: RunStore, names: Sequence[str], scratch: Path) -> dict[st
     if set(names) <= {"trajectories"}:
         return found
     rows = {row.chain: row for row in store.attempts()}
-    last = store.last_seq()
+    last = store.live.last_seq()
     for name in names:
         if name in _TYPES:
             known = segments(store, name)
@@ -108,7 +108,7 @@ def _records(
     store: RunStore, name: str, rows: Mapping[str, AttemptRow], part: Segment
 ) -> Iterator[tuple[dict[str, Any], int]]:
     """The rows of a table that some events give, with the size of each event."""
-    for stored in store.later(part.after, part.until, _TYPES[name]):
+    for stored in store.live.later(part.after, part.until, _TYPES[name]):
         if stored.chain not in rows:
             message = f"chain {stored.chain!r} of run {store.run} has events and no row: run `assay verify {store.run}`"
             raise StoreError(message)
@@ -142,4 +142,4 @@ def _folder(store: RunStore) -> Path:
 
 
 def _mark(store: RunStore, seq: int) -> str:
-    return (store.digest_at(seq) or "").removeprefix(DIGEST_PREFIX)[:16]
+    return (store.live.digest_at(seq) or "").removeprefix(DIGEST_PREFIX)[:16]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -149,3 +149,9 @@ class RowBuilder:
     def row(self) -> AttemptRow:
         """The row as it is now."""
         return AttemptRow(**self.fields)
+
+
+def named_rows(rows: Sequence[AttemptRow], attempt: str) -> list[AttemptRow]:
+    """The rows that are called so; where there is none, those whose attempt's name begins so, perhaps after a slash."""
+    exact = [r for r in rows if attempt in (r.chain, r.attempt)]
+    return exact or [r for r in rows if any(n.startswith(attempt) for n in (r.attempt, r.attempt.rpartition("/")[2]))]

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -33,8 +33,9 @@ from .chain import Link, event_of, link_digest
 from .database import WriterLock, connect, store_errors
 from .joint import JointCommits
 from .layout import Layout
+from .live_run import LiveRun
 from .rows import AttemptRow, RowBuilder
-from .sealed import Judged, SealedRun, judged_of
+from .sealed import Judged, SealedRun
 
 __all__ = ["RunStore", "encoded"]
 
@@ -43,7 +44,21 @@ _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET 
 _SHALLOW = 300
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
-_ROW = msgspec.json.Decoder(AttemptRow)
+
+
+class _StoredRun(Protocol):
+    """What a run's live and its sealed form have in common; `RunStore` says what each method gives."""
+
+    def attempts(self) -> list[AttemptRow]: ...
+    def row(self, chain: str) -> AttemptRow | None: ...
+    def near(self, attempt: str) -> list[AttemptRow]: ...
+    def links(self, chain: str | None = None) -> Iterator[Link]: ...
+    def part(self, chain: str, start: int, stop: int) -> Iterator[Link]: ...
+    def ended_at(self) -> dict[str, int]: ...
+    def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]: ...
+    def snapshot(self) -> contextlib.AbstractContextManager[None]: ...
+    def manifest(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
 
 
 class RunStore:
@@ -53,9 +68,8 @@ class RunStore:
         self.layout = layout
         self.run = layout.run
         self.blobs = layout.blobs
-        self._connection = connection
+        self._stored: _StoredRun = SealedRun(layout.sealed) if connection is None else LiveRun(layout, connection)
         self._lock = lock
-        self._sealed = SealedRun(layout.sealed) if connection is None else None
         self._builders: dict[str, RowBuilder] = {}
         self.joint = JointCommits(self.append_all)
         """For who commits beside many others."""
@@ -63,7 +77,7 @@ class RunStore:
     @property
     def is_sealed(self) -> bool:
         """Whether it was opened in its sealed form."""
-        return self._sealed is not None
+        return isinstance(self._stored, SealedRun)
 
     @classmethod
     def create(cls, root: Path, run: str, manifest: dict[str, Any]) -> Self:
@@ -176,11 +190,7 @@ class RunStore:
 
     def attempts(self) -> list[AttemptRow]:
         """One row a chain, in the order in which the chains began."""
-        if self._sealed is not None:
-            return self._sealed.attempts()
-        with store_errors(self.layout.sqlite):
-            found = self._open().execute("SELECT chain, row FROM attempts").fetchall()
-        return sorted((_row(*f) for f in found), key=lambda r: (r.started or 0.0, r.chain))
+        return self._stored.attempts()
 
     def interrupted(self) -> list[str]:
         """Chains that began, have not ended, and are not marked yet."""
@@ -188,11 +198,7 @@ class RunStore:
 
     def row(self, chain: str) -> AttemptRow | None:
         """The row of one chain, without reading the others; None where there is none."""
-        if self._sealed is not None:
-            return self._sealed.row(chain)
-        with store_errors(self.layout.sqlite):
-            found = self._open().execute("SELECT chain, row FROM attempts WHERE chain = ?", (chain,)).fetchone()
-        return None if found is None else _row(*found)
+        return self._stored.row(chain)
 
     def events(self, chain: str) -> Iterator[Event]:
         """The events of a chain, in order."""
@@ -200,102 +206,26 @@ class RunStore:
 
     def links(self, chain: str | None = None) -> Iterator[Link]:
         """The events of one chain, or of all chains by name, with the exact bytes that are stored."""
-        if self._sealed is not None:
-            yield from self._sealed.links(chain)
-            return
-        one, arguments = ("", ()) if chain is None else ("WHERE chain = ?", (chain,))
-        yield from self._links(one, arguments)
+        return self._stored.links(chain)
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
         """The events of one chain with `start <= index < stop`, in order; the others are not read.
 
         Of a sealed run the row groups that hold them are.
         """
-        if self._sealed is not None:
-            return self._sealed.part(chain, start, stop)
-        return self._links("WHERE chain = ? AND idx >= ? AND idx < ?", (chain, start, stop))
-
-    def _links(self, which: str, arguments: tuple[object, ...]) -> Iterator[Link]:
-        query = f"SELECT chain, idx, previous, body, digest FROM events {which} ORDER BY chain, idx"
-        with store_errors(self.layout.sqlite):
-            for found in self._open().execute(query, arguments):
-                yield _link(*found)
-
-    def later(self, after: int, until: int, kind: str | None) -> Iterator[Link]:
-        """The events of a live run with `after < seq <= until`, in the order of their appending.
-
-        `kind` is their type; None is all of them.
-        """
-        one, arguments = ("", ()) if kind is None else ("AND type = ?", (kind,))
-        query = f"SELECT chain, idx, previous, body, digest FROM events WHERE seq > ? AND seq <= ? {one} ORDER BY seq"
-        with store_errors(self.layout.sqlite):
-            for found in self._open().execute(query, (after, until, *arguments)):
-                yield _link(*found)
-
-    def changed(self, after: int, until: int) -> list[AttemptRow]:
-        """The rows of a live run's chains that have events with `after < seq <= until`."""
-        some = "SELECT DISTINCT chain FROM events WHERE seq > ? AND seq <= ?"
-        with store_errors(self.layout.sqlite):
-            query = f"SELECT chain, row FROM attempts WHERE chain IN ({some})"
-            found = self._open().execute(query, (after, until)).fetchall()
-        return sorted((_row(*f) for f in found), key=lambda r: (r.started or 0.0, r.chain))
-
-    def digest_at(self, seq: int) -> str | None:
-        """The digest of an event of a live run by the order of its appending, from 1; None where there is none."""
-        with store_errors(self.layout.sqlite):
-            found = self._open().execute("SELECT digest FROM events WHERE seq = ?", (seq,)).fetchone()
-        return None if found is None else str(found[0])
-
-    def last_seq(self) -> int:
-        """The newest event of a live run by the order of its appending; 0 where there is none."""
-        with store_errors(self.layout.sqlite):
-            found = self._open().execute("SELECT max(seq) FROM events").fetchone()[0]
-        return int(found or 0)
+        return self._stored.part(chain, start, stop)
 
     def ended_at(self) -> dict[str, int]:
         """Chain to the index of the event that says that it ended; those that never ended are not in it."""
-        if self._sealed is not None:
-            return self._sealed.ended_at()
-        with store_errors(self.layout.sqlite):
-            query = "SELECT chain, min(idx) FROM events WHERE type = 'attempt_ended' GROUP BY chain"
-            return dict(self._open().execute(query).fetchall())
+        return self._stored.ended_at()
 
     def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]:
         """What every verdict says, of some chains or of all, chain by chain in the order in which they were given."""
-        if self._sealed is not None:
-            yield from self._sealed.judged(chains)
-            return
-        one = "" if chains is None else "AND chain = ?"
-        asked: list[tuple[str, ...]] = [()] if chains is None else [(chain,) for chain in sorted(set(chains))]
-        query = f"SELECT chain, body FROM events WHERE type = 'verdict' {one} ORDER BY chain, idx"
-        with store_errors(self.layout.sqlite):
-            for arguments in asked:
-                for of, body in self._open().execute(query, arguments):
-                    yield judged_of(str(of), body if isinstance(body, bytes) else str(body).encode())
+        return self._stored.judged(chains)
 
-    def mistyped(self) -> tuple[str, int | None] | None:
-        """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""
-        text = "CAST(body AS TEXT)"
-        told = f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.type') END"
-        query = f"SELECT chain, idx FROM events WHERE type IS NOT {told} ORDER BY seq LIMIT 1"
-        with store_errors(self.layout.sqlite):
-            found = self._open().execute(query).fetchone()
-        return None if found is None else (str(found[0]), found[1] if isinstance(found[1], int) else None)
-
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Everything read inside is of one moment, whatever a writer does meanwhile."""
-        if self._sealed is not None:
-            yield
-            return
-        connection = self._open()
-        with store_errors(self.layout.sqlite):
-            connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            with contextlib.suppress(sqlite3.Error):  # SQLite may have ended it, and a closed one needs no end
-                connection.execute("ROLLBACK")
+        return self._stored.snapshot()
 
     def trajectory(self, chain: str) -> Trajectory:
         """The whole of one try. Raises `StoreError` where there is none."""
@@ -313,8 +243,7 @@ class RunStore:
     def find(self, attempt: str) -> AttemptRow:
         """The deciding (else the newest) try of an attempt, by its id, its chain, or a unique beginning of it; the part
         of its name before a slash may be left out. An imported one is called task@number too."""
-        near = _near(self.attempts(), attempt) if self._sealed is None else self._sealed.near(attempt)
-        near = near or [r for r in self.attempts() if r.is_called(attempt)]
+        near = self._stored.near(attempt) or [r for r in self.attempts() if r.is_called(attempt)]
         names = sorted({r.attempt for r in near})
         if len(names) != 1:
             known = names or sorted({r.attempt for r in self.attempts()})
@@ -326,49 +255,36 @@ class RunStore:
 
     def manifest(self) -> dict[str, Any]:
         """What was asked for."""
-        if self._sealed is not None:
-            return self._sealed.manifest()
-        with store_errors(self.layout.sqlite):
-            found = self._open().execute("SELECT value FROM meta WHERE key = 'manifest'").fetchone()
-        try:
-            return msgspec.json.decode(found[0], type=dict[str, Any])
-        except (msgspec.DecodeError, ValueError, TypeError) as exc:
-            message = f"{self.layout.sqlite} holds no manifest that can be read: restore the run from a copy"
-            raise StoreError(message) from exc
+        return self._stored.manifest()
 
     def close(self) -> None:
         """Closes the files and gives the lock back. Idempotent."""
-        if self._sealed is not None:
-            self._sealed.close()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._stored.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
+    @property
+    def live(self) -> LiveRun:
+        """The live form. Raises `StoreError` where the run was opened in its sealed one."""
+        if not isinstance(self._stored, LiveRun):
+            message = f"run {self.run!r} is sealed"
+            raise StoreError(message)
+        return self._stored
+
+    @property
     def sealed(self) -> SealedRun:
-        """The sealed form, where it was opened in it."""
-        if self._sealed is None:
+        """The sealed form. Raises `StoreError` where the run was opened in its live one."""
+        if not isinstance(self._stored, SealedRun):
             message = f"run {self.run!r} is live"
             raise StoreError(message)
-        return self._sealed
-
-    def raw(self) -> sqlite3.Connection:
-        """The database of a live run, for who looks at its bytes. Nobody else reads it this way."""
-        return self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            message = f"run {self.run!r} is closed"
-            raise StoreError(message)
-        return self._connection
+        return self._stored
 
     def _writable(self) -> sqlite3.Connection:
         if self._lock is None:
             message = f"run {self.run!r} is open for reading only"
             raise StoreError(message)
-        return self._open()
+        return self.live.connection
 
     def __enter__(self) -> Self:
         """Opens a context that closes the run."""
@@ -377,12 +293,6 @@ class RunStore:
     def __exit__(self, *_: object) -> None:
         """Closes the run."""
         self.close()
-
-
-def _near(rows: Sequence[AttemptRow], attempt: str) -> list[AttemptRow]:
-    """The rows that are called so; where there is none, those whose attempt's name begins so, perhaps after a slash."""
-    exact = [r for r in rows if attempt in (r.chain, r.attempt)]
-    return exact or [r for r in rows if any(n.startswith(attempt) for n in (r.attempt, r.attempt.rpartition("/")[2]))]
 
 
 def _refuse_sealed(layout: Layout) -> None:
@@ -477,23 +387,3 @@ def _is_plain(body: Body, raw: bytes) -> bool:
     call = body.call
     numbers = (call.started, call.ended, call.cost_usd, *(call.logprobs or ()))
     return all(type(n) is float or n is None for n in numbers) and len(raw.translate(None, _NO_BRACKETS)) < _SHALLOW
-
-
-def _row(chain: object, row: object) -> AttemptRow:
-    try:
-        found = _ROW.decode(row if isinstance(row, bytes) else str(row))
-    except (msgspec.DecodeError, ValueError) as exc:
-        message = f"the summary row of {chain!r} is damaged: {exc}; restore the run from a copy"
-        raise StoreError(message) from exc
-    if found.chain != chain:
-        message = f"the summary row of {chain!r} is one of {found.chain!r}; restore the run from a copy"
-        raise StoreError(message)
-    return found
-
-
-def _link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
-    """SQLite holds any type in any column, so what somebody changed by hand may be of another one."""
-    if not isinstance(index, int) or not all(isinstance(text, str) for text in (chain, previous, digest)):
-        message = f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
-        raise StoreError(message)
-    return Link(chain, index, previous, body if isinstance(body, bytes) else str(body).encode(), digest)

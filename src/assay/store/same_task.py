@@ -20,12 +20,12 @@ def attempts_at(store: RunStore, task: str, task_digest: str) -> list[AttemptRow
         StoreError: The run cannot be read.
     """
     if store.is_sealed:
-        rows = store.sealed().of_task(task)
+        rows = store.sealed.of_task(task)
     else:
         needle = msgspec.json.encode(task)
         with store_errors(store.layout.sqlite):
             query = "SELECT row FROM attempts WHERE instr(CAST(row AS BLOB), ?)"
-            found = store.raw().execute(query, (needle,)).fetchall()
+            found = store.live.connection.execute(query, (needle,)).fetchall()
         try:
             rows = [msgspec.json.decode(row, type=AttemptRow) for (row,) in found]
         except (msgspec.DecodeError, ValueError, TypeError) as exc:

@@ -269,6 +269,10 @@ class SealedRun:
                 found[name] = int(self._file(name).metadata.num_rows)
         return found
 
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
+        """Does nothing: a sealed run does not change."""
+        return contextlib.nullcontext()
+
     def close(self) -> None:
         """Closes the files. Idempotent; reading again opens them again."""
         while self._files:

@@ -61,7 +61,7 @@ def _head(chain: Chain, outline: Outline) -> dict[str, Any]:
         "headline": trust.headline,
         "separation": trust.separation,
         "final": row.final,
-        "seq": None if chain.store.is_sealed else chain.store.last_seq(),
+        "seq": None if chain.store.is_sealed else chain.store.live.last_seq(),
         "isolation": msgspec.to_builtins(began.isolation) if isinstance(began, AttemptStarted) else None,
         "config": tree(began.config, "/config") if isinstance(began, AttemptStarted) else None,
         "artifacts": _artifacts(ended),

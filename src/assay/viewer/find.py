@@ -48,7 +48,7 @@ def _in_live(store: RunStore, wanted: str) -> Iterator[dict[str, Any]]:
     """One pass over the stored bytes of the steps; only those that hold the text are decoded."""
     needle = msgspec.json.encode(wanted)[1:-1]
     names = {row.chain: row.attempt for row in store.attempts()}
-    for link in store.later(0, store.last_seq(), "step"):
+    for link in store.live.later(0, store.live.last_seq(), "step"):
         if needle in link.body or needle in link.body.decode("utf-8", "replace").lower().encode():
             yield from _places(link, wanted, names.get(link.chain, link.chain))
 

@@ -71,8 +71,8 @@ def _changed(root: Path, run: str, after: int) -> _Change:
     with RunStore.open(root, run) as store, store.snapshot():
         if store.is_sealed:
             return _Change((_message("ended", {"why": "sealed"}),), after, ended=True)
-        until = store.last_seq()
-        rows = store.changed(after, until) if until > after else []
+        until = store.live.last_seq()
+        rows = store.live.changed(after, until) if until > after else []
         shown = [row for row in rows if row.agent != ADMISSION][:MOST_ROWS]
         stands = standing_of(store, shown) if shown else {}
     writing = is_written(Layout(root, run).lock)

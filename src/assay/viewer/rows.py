@@ -104,7 +104,7 @@ def _how(row: AttemptRow) -> str:
 def rows_of_run(root: Path, run: str) -> dict[str, Any]:
     """All attempts of a run as columns, with the place in its record that they are of."""
     with RunStore.open(root, run) as store, store.snapshot():
-        last = None if store.is_sealed else store.last_seq()
+        last = None if store.is_sealed else store.live.last_seq()
         every = store.attempts()
         rows = [row for row in every if row.agent != ADMISSION]  # a certificate is no attempt
         stands = standing_of(store, rows)

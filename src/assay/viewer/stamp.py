@@ -27,7 +27,7 @@ def stamp_of(root: Path, run: str) -> str:
     if not layout.is_sealed:
         with RunStore.open(root, run) as store:
             if not store.is_sealed:  # else it was sealed at this moment
-                return f"live {store.last_seq()}"
+                return f"live {store.live.last_seq()}"
     seal = layout.seal.stat()
     later = sorted(int(path.stem) for path in layout.addenda.glob("*.json") if path.stem.isdecimal())
     return f"sealed {seal.st_mtime_ns} {seal.st_size} {len(later)} {later[-1:]}"
