@@ -61,7 +61,7 @@ class ChangedFile(NamedTuple):
 def changed_files(knowledge: Knowledge) -> tuple[ChangedFile, ...]:
     """What is worth rewriting, in order of the paths."""
     found = []
-    for known in sorted(knowledge.changed, key=lambda file: file.path):
+    for known in sorted(knowledge.judged, key=lambda file: file.path):
         if _LEFT_BY_RUNNING.search(known.path) or known.before == known.after:
             continue
         role = role_of(known.path, known.after if known.after is not None else known.before or b"")

@@ -37,7 +37,8 @@ _ORDERED = re.compile(
 )
 _WORDED = re.compile(
     r"\b(?:exactly|verbatim|byte[- ]for[- ]byte|byte[- ]identical|newline|whitespace|indent\w*|format\w*|docstrings?|"
-    r"comments?|style|lint\w*|black|ruff|minified|line break)\b",
+    r"comments?|style|lint\w*|black|ruff|minified|line break|layout|spaces|tabs|blank lines?|nothing else|"
+    r"in (?:this|the following) form)\b",
     re.IGNORECASE,
 )
 _NUMBERS = re.compile(r"-?\d[\d.eE+-]*")

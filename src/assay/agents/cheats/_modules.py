@@ -21,13 +21,13 @@ Body = Callable[[str | None], str]
 
 def python_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
     """Modules that solving changes, tests left out."""
-    found = (f for f in knowledge.changed if f.path.endswith(".py") and f.after is not None)
+    found = (f for f in knowledge.judged if f.path.endswith(".py") and f.after is not None)
     return tuple(f for f in found if not _is_test(f.path))
 
 
 def programs(knowledge: Knowledge) -> tuple[KnownFile, ...]:
     """Other programs that solving changes: what has an interpreter in its first line, or is a shell script."""
-    found = (f for f in knowledge.changed if f.after is not None and not f.path.endswith(".py"))
+    found = (f for f in knowledge.judged if f.after is not None and not f.path.endswith(".py"))
     return tuple(f for f in found if (f.after or b"").startswith(b"#!") or f.path.endswith(".sh"))
 
 
