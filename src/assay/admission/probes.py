@@ -114,7 +114,7 @@ class _Plan(NamedTuple):
 
 
 def has_oracle(loaded: LoadedTask) -> bool:
-    """Whether the task brings a reference solution."""
+    """Returns whether the task brings a reference solution."""
     named = [step for step in loaded.steps if step.name]
     if named:
         return all(step.oracle is not None for step in named)
@@ -142,8 +142,8 @@ def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) 
 
 
 def oracle_probes(config: AdmitConfig) -> Iterator[Probe]:
-    """What everything else follows from: the reference solution as it is, the first time judged by default, its cost
-    measured."""
+    """Yields the attempts that everything else follows from: the reference solution as it is, first judged by default,
+    its cost measured."""
     about = "the reference solution"
     variation = Variation("measured", measured=True)
     yield Probe(FIRST, "completeness", "pass", OracleAgent(), about, variation=variation)

@@ -190,12 +190,12 @@ _DATA: dict[str, Callable[[str, str], str | None]] = {
 
 
 def fixes_order(instruction: str) -> bool:
-    """Whether an instruction seems to say in which order something has to stand. A heuristic over words."""
+    """Returns whether an instruction seems to say in which order something has to stand. A heuristic over words."""
     return _ORDERED.search(instruction) is not None
 
 
 def fixes_wording(instruction: str) -> bool:
-    """Whether an instruction seems to ask for layout, comments or exact bytes. A heuristic over words."""
+    """Returns whether an instruction seems to ask for layout, comments or exact bytes. A heuristic over words."""
     return _WORDED.search(instruction) is not None
 
 

@@ -54,7 +54,8 @@ def _parsed(data: bytes | None) -> ast.Module | None:
 
 
 def _before(file: KnownFile) -> str:
-    """What the module was, where that can be run at all; else the line that says what runs it, if it has one."""
+    """Returns what the module was, where that can be run at all; else the line that says what runs it, if it has
+    one."""
     if file.before is not None and _parsed(file.before) is not None:
         return file.before.decode()
     first = (file.after or b"").partition(b"\n")[0]
