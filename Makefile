@@ -55,6 +55,7 @@ DEMO_TASKS ?= .assay/demo-tasks-0-24
 campaign: setup ## attack the verifiers whole: every script, COUNT composed ones by SEED, the demo's tasks where made
 	@$(BIN)/python -m tests.adversary --scripts --layers --seed $(SEED) --count $(COUNT) --out $(CAMPAIGN) \
 		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*)
+	@$(BIN)/python -m tests.holes
 
 docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
 	@$(BIN)/python scripts/make_reference.py

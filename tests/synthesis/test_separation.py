@@ -57,6 +57,14 @@ def same(one, two):
     return [_double(x) for x in one] == [_double(x) for x in two]
 
 
+def pack(items, by=1):
+    return [by * _double(item) for item in items]
+
+
+def unpack(items):
+    return [_double(item) // 4 for item in items]
+
+
 def maker(n):
     doubled = _double(n)
     return lambda: doubled
@@ -73,8 +81,11 @@ class Box:
     @property
     def first(self):
         return _double(self.items[0])
+
+    def unpacked(self, items, by):
+        return [_double(item) // by for item in items]
 '''
-TESTS = """from boxes import Box, doubles, grow, is_even_double, lazy, maker, same
+TESTS = """from boxes import Box, doubles, grow, is_even_double, lazy, maker, pack, same, unpack
 
 
 def test_doubles():
@@ -113,6 +124,15 @@ def test_compares():
 def test_empty():
     for item in doubles([3]):
         assert item == 6
+
+
+def test_there_and_back():
+    assert pack([1, 2]) != [1, 2]
+    assert unpack(pack([1, 2])) == [1, 2]
+
+
+def test_back_by_a_method():
+    assert Box([]).unpacked(pack([1, 2], 1), 4) == [1, 2]
 
 
 def test_function():
@@ -199,6 +219,8 @@ def test_only_what_the_reference_changed_may_change(
         ("test_bit", "one-bit answers decide nothing alone"),
         ("test_compares", "the test compares with an entry point's own answers"),
         ("test_empty", "it passes unrepaired where entry points answer: "),
+        ("test_there_and_back", "it passes unrepaired where entry points answer: previous argument"),
+        ("test_back_by_a_method", "it passes unrepaired where entry points answer: own argument"),
         ("test_function", "an entry point answers with a function"),
     ],
 )
