@@ -33,7 +33,7 @@ _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
 _NEW_NAMESPACES = 0x7E020000
 _SIBLING = 0x8000
-"""`CLONE_PARENT`: a judged program would give its parent, a test script's shell, a child that no count of orphans sees."""
+"""`CLONE_PARENT`: a judged program would give a test script's shell a child that no count of orphans sees."""
 Instruction = tuple[int, int, int, int]
 
 
