@@ -6,6 +6,7 @@ from single verdicts, never from the attempt's outcome: a check that was fooled 
 
 from __future__ import annotations
 
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, load_task
+from assay.verify.separation_plan import load_plan
 
 from .library import Script
 
@@ -25,6 +27,8 @@ __all__ = ["Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
 
 TYPIST = f"{Path(__file__).with_name('typist.py')}:TypistAgent"
 CONCURRENCY = 2
+DEMO_MODULE = "/workspace/networkx/__init__.py"
+"""In scripts for synthesised tasks."""
 
 
 class Assignment(NamedTuple):
@@ -77,7 +81,7 @@ async def make_attempts(assignments: Sequence[Assignment], cache: Path | None = 
         scripts, store = Path(scratch, "scripts"), Path(scratch, "store")
         scripts.mkdir()
         for assignment in assignments:
-            text = assignment.script.on(assignment.variant)
+            text = _for_package(assignment.script.on(assignment.variant), assignment.folder)
             (scripts / f"{key_of(assignment)}.sh").write_text(text, encoding="utf-8")
         settings = Settings(cache=cache or Settings.from_environment().cache, store=store)
         config = RunConfig(
@@ -87,6 +91,20 @@ async def make_attempts(assignments: Sequence[Assignment], cache: Path | None = 
         with RunStore.open(store, "adversary") as run:
             last = {t.task: t for t in run.trajectories()}
         return [_row(assignment, last[key_of(assignment)]) for assignment in assignments]
+
+
+def _for_package(text: str, folder: Path) -> str:
+    """Returns the text with the package's own main file where it names that of the demo's package."""
+    if DEMO_MODULE not in text:
+        return text
+    plan = load_plan(folder)
+    if plan is None:
+        return text
+    name = plan.package.partition(".")[0]
+    with tarfile.open(folder / "environment" / "source.tar.gz") as archive:
+        names = {member.removeprefix("./") for member in archive.getnames()}
+    places = (f"{name}/__init__.py", f"src/{name}/__init__.py", f"{name}.py", f"src/{name}.py")
+    return text.replace(DEMO_MODULE, f"/workspace/{next(place for place in places if place in names)}")
 
 
 def _load(assignments: Sequence[Assignment]) -> list[LoadedTask]:
