@@ -122,8 +122,12 @@ def test_function():
 def test_callback():
     assert sorted([3, 1], key=lambda n: doubles([n])) == [1, 3]
     assert doubles([1]) == [2]
+
+
+def test_untouched():
+    assert len(doubles([1, 2, 3])) == 3
 """
-NAMES = [line[4:].partition("(")[0] for line in TESTS.splitlines() if line.startswith("def ")]
+*NAMES, PASSING = [line[4:].partition("(")[0] for line in TESTS.splitlines() if line.startswith("def ")]
 BROKEN = BOX.replace("return 2 * n\n\n\ndef logged", "return 3 * n\n\n\ndef logged")
 
 
@@ -139,7 +143,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> SourceTree:
 async def make_plan(tree: SourceTree, backend: Backend, broken: str = BROKEN) -> SeparationPlan:
     cases = tuple(f"tests/test_boxes.py::{name}" for name in NAMES)
     path = "boxes/__init__.py"
-    deciding = Deciding("one", {path: BOX}, {path: broken}, {}, cases, 10.0)
+    passing = (f"tests/test_boxes.py::{PASSING}",)
+    deciding = Deciding("one", {path: BOX}, {path: broken}, {}, cases, 10.0, passing)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
     async with Laboratory(tree, backend, layer, 1) as laboratory:
         plans = await plan_separation(laboratory, tree, [deciding], 6)
@@ -202,10 +207,21 @@ def test_only_what_the_reference_changed_may_change(
         ("test_function", "an entry point answers with a function"),
     ],
 )
-def test_a_test_that_shows_too_little_stays_in_process(plan: SeparationPlan, name: str, reason: str) -> None:
+def test_a_test_that_shows_too_little_does_not_decide(plan: SeparationPlan, name: str, reason: str) -> None:
     test = test_of(plan, name)
-    assert test.method == "in-process"
+    assert not test.decides
     assert test.reasons[0].startswith(reason)
+
+
+def test_what_cannot_be_sent_stays_in_process_and_other_weak_tests_are_guards(plan: SeparationPlan) -> None:
+    methods = {name: test_of(plan, f"test_{name}").method for name in ("bit", "compares", "empty", "function")}
+    assert methods == {"bit": "splice", "compares": "splice", "empty": "splice", "function": "in-process"}
+
+
+def test_a_test_that_passes_unrepaired_is_a_guard(plan: SeparationPlan) -> None:
+    test = test_of(plan, "test_untouched")
+    assert (test.method, test.reasons) == ("splice", ("it passes unrepaired",))
+    assert not test.decides
 
 
 def test_binding_classes_and_sources_are_recorded(plan: SeparationPlan) -> None:
@@ -217,7 +233,10 @@ def test_binding_classes_and_sources_are_recorded(plan: SeparationPlan) -> None:
 
 def test_carried_tests_are_collected_in_the_plans_order(plan: SeparationPlan) -> None:
     spliced = [test.id for test in plan.of_method("splice")]
-    assert [item.id for item in plan.collection] == spliced == sorted(spliced)
+    assert [item.id for item in plan.collection] == spliced
+    deciding = [test.id for test in plan.of_method("splice") if test.decides]
+    guards = [test.id for test in plan.of_method("splice") if not test.decides]
+    assert spliced == sorted(deciding) + sorted(guards)
 
 
 @pytest.fixture
