@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.environments.interface import Backend
@@ -14,6 +15,7 @@ from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
 from assay.synthesis._laboratory import Laboratory
 from assay.synthesis._separation import Deciding, carried_tests, plan_separation
+from assay.synthesis._splice_proof import ProofJob, prove_splices
 from assay.synthesis._tree import SourceTree, load_source
 from assay.verify.separation_plan import EntryPoint, SeparationPlan, TestPlan, encode_plan
 
@@ -255,6 +257,20 @@ async def test_a_plan_is_the_same_again(tree: SourceTree, plan: SeparationPlan, 
 async def test_a_change_that_no_test_reaches_carries_nothing(tree: SourceTree, backend: Backend) -> None:
     plan = await make_plan(tree, backend, BOX.replace("import functools", "import functools\nLIMIT = 3"))
     assert {test.method for test in plan.tests} == {"in-process"}
+
+
+async def test_a_mutant_without_end_is_ended_and_the_next_one_is_tried(
+    tree: SourceTree, plan: SeparationPlan, backend: Backend
+) -> None:
+    quick = msgspec.structs.replace(plan, call_timeout_s=1.0)
+    endless = BOX.replace("return 2 * n", "while True: pass", 1)
+    path = "boxes/__init__.py"
+    job = ProofJob("one", quick, {}, {path: BROKEN}, ({path: endless}, {path: BROKEN}), 10.0)
+    layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
+    async with Laboratory(tree, backend, layer, 1) as laboratory:
+        proven = (await prove_splices(laboratory, tree, [job]))["one"]
+    assert set(proven.killed) == {"reference", "unrepaired", "mutant 1", "mutant 2"}
+    assert not [text for text in proven.objections.values() if "mutant" in text or "do not run" in text]
 
 
 def test_equal_plans_have_equal_bytes_however_their_texts_were_made() -> None:

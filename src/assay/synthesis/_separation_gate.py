@@ -85,7 +85,9 @@ class SeparationGate:
     async def _objection(self, given: Given, one: Candidate, outcome: Outcome, split: Split) -> str:
         if not set(outcome.apart) & set(split.hidden):
             assert outcome.plan is not None
-            reasons = sorted({reason for test in outcome.plan.tests for reason in test.reasons})
+            cases = one.cases or self._cases
+            failing = {case for test in outcome.flipped for case in cases[test]}
+            reasons = sorted({test.reasons[0] for test in outcome.plan.tests if test.id in failing and test.reasons})
             return f"no hidden test is judged apart: {reasons[0] if reasons else 'all that are, are shown'}"
         right = {path: unbroken(given, one, path) for path in one.changes}
         return await self._unnoticed_part(given, one, outcome, right) or await self._unnoticed_mutant(
