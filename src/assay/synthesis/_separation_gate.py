@@ -147,5 +147,5 @@ class SeparationGate:
             Job(f"{one.digest} {number}", tests, write={**one.base, **version}, cpu_s=cpu_limit(given, one))
             for number, version in enumerate(versions, 1)
         ]
-        done = await self._laboratory.run(jobs, repetition=0)
+        done = await self._laboratory.run(jobs, repetition=0, warm=True)
         return [done[job.id] for job in jobs]
