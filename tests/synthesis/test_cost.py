@@ -6,10 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from assay.cli.app import build_app
 from assay.synthesis import CostMeter, SynthesisCost, SynthesisReport, write_cost
 
-pytestmark = pytest.mark.quick
 REPORT = SynthesisReport("p 1", "blake3:0", "sdist", 0, (), 1, 2, 3, 9, (), {}, (), kept=4, not_separate=2)
 
 
@@ -47,3 +48,15 @@ def test_cost_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["synthesis-cost.json"]
     assert msgspec.json.decode((tmp_path / "synthesis-cost.json").read_bytes(), type=SynthesisCost) == cost
     assert b"cpu" not in msgspec.json.encode(REPORT)
+
+
+@pytest.mark.slow
+def test_verb_prints_and_writes_the_yield(sdist: Path, tmp_path: Path) -> None:
+    options = ["--count", "2", "--separation", "off", "--kind", "operator", "--seed", "77"]
+    result = CliRunner().invoke(build_app(), ["synth", "repository", str(sdist), "--out", str(tmp_path), *options])
+    assert result.exit_code == 0, result.output
+    cost = msgspec.json.decode((tmp_path / "synthesis-cost.json").read_bytes(), type=SynthesisCost)
+    assert cost.sentence() in " ".join(result.output.split())
+    assert (cost.kept, cost.cpu_s > 0) == (2, True)
+    manifest = msgspec.json.decode((tmp_path / "manifest.json").read_bytes(), type=SynthesisReport)
+    assert (manifest.kept, manifest.candidates, manifest.not_separate) == (2, cost.candidates, 0)
