@@ -92,15 +92,9 @@ async def plan_separation(
     for subject in subjects:
         if subject.carried():
             await _find_guards(laboratory, tree, subject)
-    proven = await _prove(laboratory, tree, subjects, mutants)
-    # A guard that disturbs the run must not cost the tests that decide.
-    disturbed = [subject for subject in subjects if subject.guards and _is_disturbed(subject, proven)]
-    for subject in disturbed:
-        subject.guards.clear()
-    proven |= await _prove(laboratory, tree, disturbed, mutants)
     found = {}
     for subject in subjects:
-        shown = proven.get(subject.deciding.id, Proven({}, (), {}))
+        shown = await _prove(laboratory, tree, subject, mutants)
         for case, objection in shown.objections.items():
             if subject.guards.pop(case, None) is None:
                 subject.reasons[case] = objection
@@ -113,23 +107,35 @@ async def plan_separation(
     return found
 
 
-async def _prove(
-    laboratory: Laboratory, tree: SourceTree, subjects: Sequence[_Subject], mutants: int
-) -> dict[str, Proven]:
-    jobs = []
-    for subject in subjects:
-        one = subject.deciding
-        if subject.carried():
-            drawn = mutants_of(one.right, subject.changes, one.id, mutants)
-            jobs.append(ProofJob(one.id, _plan(tree, subject), one.base, one.broken, drawn, one.cpu_s))
-    return await prove_splices(laboratory, tree, jobs)
+async def _prove(laboratory: Laboratory, tree: SourceTree, subject: _Subject, mutants: int) -> Proven:
+    """Proves the plan; once more without the guards where these may have disturbed a test that decides."""
+    one = subject.deciding
+    if not subject.carried():
+        return Proven({}, (), {})
+    drawn = mutants_of(one.right, subject.changes, one.id, mutants)
+    job = ProofJob(one.id, _plan(tree, subject), one.base, one.broken, drawn, one.cpu_s)
+    proven = (await prove_splices(laboratory, tree, [job]))[one.id]
+    objections, in_order = _objections(subject, proven), _is_in_order(subject, proven)
+    if not subject.guards or (in_order and not objections):
+        return proven
+    guards = dict(subject.guards)
+    subject.guards.clear()
+    job = job._replace(plan=_plan(tree, subject))
+    alone = (await prove_splices(laboratory, tree, [job]))[one.id]
+    if in_order and _objections(subject, alone) == objections:
+        subject.guards.update(guards)
+        return proven
+    return alone
 
 
-def _is_disturbed(subject: _Subject, proven: Mapping[str, Proven]) -> bool:
-    """Returns whether a test that decides is objected to, or runs after a guard."""
-    shown, carried = proven[subject.deciding.id], subject.carried()
-    collected = [item.id for item in shown.collected]
-    return bool(carried.keys() & shown.objections) or not set(collected[: len(carried)]) <= carried.keys()
+def _objections(subject: _Subject, proven: Proven) -> dict[str, str]:
+    return {case: reason for case, reason in proven.objections.items() if case in subject.carried()}
+
+
+def _is_in_order(subject: _Subject, proven: Proven) -> bool:
+    """Returns whether the tests that decide run before all guards."""
+    carried = subject.carried()
+    return {item.id for item in proven.collected[: len(carried)]} == carried.keys()
 
 
 def carried_tests(plan: SeparationPlan, cases: Mapping[str, tuple[str, ...]], tests: Iterable[str]) -> tuple[str, ...]:
