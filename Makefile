@@ -48,13 +48,21 @@ fuzz: setup ## fuzz what the gateway reads of strangers, FUZZ_S seconds a target
 	@for target in anthropic-messages openai-responses gemini openai-chat chat-stream message-stream; do \
 		$(BIN)/python -m tests.fuzz.gateway $$target -max_total_time=$(FUZZ_S) || exit 1; done
 
-CAMPAIGN := tests/adversary/results/campaign.json
+RESULTS := tests/adversary/results
 SEED ?= 0
 COUNT ?= 2000
 DEMO_TASKS ?= .assay/demo-tasks-0-24
-campaign: setup ## attack the verifiers whole: every script, COUNT composed ones by SEED, the demo's tasks where made
-	@$(BIN)/python -m tests.adversary --scripts --layers --seed $(SEED) --count $(COUNT) --out $(CAMPAIGN) \
-		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*)
+RIGHT_TASKS ?= $(DEMO_TASKS)
+campaign: setup ## attack the verifiers whole, then try honest attempts and other right solutions on the demo's tasks
+	@$(BIN)/python -m tests.adversary --scripts --layers --seed $(SEED) --count $(COUNT) --out $(RESULTS)/campaign.json \
+		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*-*/); attacks=$$?; \
+	$(BIN)/python -m tests.adversary --honest --seed $(SEED) --out $(RESULTS)/honest.json \
+		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*-*/); honest=$$?; \
+	right=0; for folder in $(RIGHT_TASKS); do test -d $$folder || right=none; done; \
+	if test $$right = 0; then $(BIN)/python -m tests.adversary --seed $(SEED) --out $(RESULTS)/right.json \
+		--right $$(for folder in $(RIGHT_TASKS); do echo $$folder/*-*/; done); right=$$?; \
+	else echo "no synthesised tasks in $(RIGHT_TASKS): run make demo first"; right=0; fi; \
+	test $$attacks = 0 && test $$honest = 0 && test $$right = 0
 
 docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
 	@$(BIN)/python scripts/make_reference.py
