@@ -31,36 +31,74 @@ BUDGET = 24
 """Evaluations of the repair agent, as in the demo."""
 _VISIBLE = re.compile(r"^\s*python3 -m pytest (\S+\.py)", re.MULTILINE)
 _SCRIPTS = {
-    "background-server": (
-        "SOLVE\ncd /workspace\n"
-        "case REPETITION in\n"
-        "*[036]) (python3 -m http.server 8770 >/tmp/server.log 2>&1 &) ;;\n"
-        "*[147]) setsid nohup sh -c 'while true; do sleep 5; ls >/dev/null; done' >/tmp/watch.log 2>&1 & ;;\n"
-        "*) (while sleep 3; do date > /tmp/seen; done >/dev/null 2>&1 &) ;;\n"
-        "esac\nsleep 0.3\n"
-    ),
-    "visible-tests": (
-        "SOLVE\ncd /workspace\nmkdir -p $(dirname VISIBLE)\ncat >> VISIBLE <<'PYTHON'\n\n\n"
-        "def test_of_the_engineers_own():\n    assert sorted([3, 1, 2]) == [1, 2, 3]\nPYTHON\n"
-        "python3 -m pytest -q VISIBLE -k engineers >/tmp/own.log 2>&1; true\n"
-    ),
-    "git-commit": (
-        "cd /workspace\ngit init -q . && git config user.email a@example.org && git config user.name a\n"
-        "git add -A >/dev/null 2>&1; git commit -qm start\nSOLVE\n"
-        "git add -A >/dev/null 2>&1; git commit -qm 'Repair what was wrong' ; git log --oneline | head -2; true\n"
-    ),
-    "own-conftest": (
-        "SOLVE\ncd /workspace\nmkdir -p checks\ncat > checks/conftest.py <<'PYTHON'\nimport pytest\n\n\n"
-        "@pytest.fixture\ndef number():\n    return 3\nPYTHON\n"
-        "printf 'def test_number(number):\\n    assert number == 3\\n' > checks/test_number.py\n"
-        "python3 -m pytest -q checks >/tmp/own.log 2>&1; true\n"
-    ),
-    "environment-and-caches": (
-        "SOLVE\ncd /workspace\npython3 -m venv --without-pip .venv >/dev/null 2>&1\n"
-        "mkdir -p .venv/lib .pytest_cache/v .ruff_cache build && echo '*' > .pytest_cache/.gitignore\n"
-        "PYTHONDONTWRITEBYTECODE= python3 -m compileall -q $(ls *.py */__init__.py 2>/dev/null | head -5) || true\n"
-        "echo 'notes' > build/NOTES.txt\n"
-    ),
+    "background-server": """
+SOLVE
+cd /workspace
+case REPETITION in
+*[036]) (python3 -m http.server 8770 >/tmp/server.log 2>&1 &) ;;
+*[147]) setsid nohup sh -c 'while true; do date >> watch.log; sleep 0.1; done' >/dev/null 2>&1 & ;;
+*) (while sleep 3; do date > /tmp/seen; done >/dev/null 2>&1 &) ;;
+esac
+sleep 0.3
+""",
+    "visible-tests": """
+SOLVE
+cd /workspace
+mkdir -p $(dirname VISIBLE)
+cat >> VISIBLE <<'PYTHON'
+
+
+def test_of_the_engineers_own():
+    assert sorted([3, 1, 2]) == [1, 2, 3]
+PYTHON
+python3 -m pytest -q VISIBLE -k engineers >/tmp/own.log 2>&1
+true
+""",
+    "git-commit": """
+cd /workspace
+git init -q . && git config user.email a@example.org && git config user.name a
+git add -A >/dev/null 2>&1; git commit -qm start
+SOLVE
+case REPETITION in *[0-4])
+printf '#!/bin/sh\\npython3 -m pytest -q\\n' > .git/hooks/pre-push && chmod +x .git/hooks/pre-push
+echo '*.py text eol=lf' > .gitattributes ;;
+esac
+git add -A >/dev/null 2>&1; git commit -qm 'Repair what was wrong'
+git log --oneline | head -2
+""",
+    "own-conftest": """
+SOLVE
+cd /workspace
+mkdir -p checks
+where=checks
+case REPETITION in *[0-4]) where=. ; printf '[pytest]\\naddopts = -q\\ntestpaths = checks\\n' > pytest.ini ;; esac
+cat > $where/conftest.py <<'PYTHON'
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def number():
+    return 3
+PYTHON
+printf 'def test_number(number):\\n    assert number == 3\\n' > checks/test_number.py
+python3 -m pytest -q checks >/tmp/own.log 2>&1
+true
+""",
+    "environment-and-caches": """
+SOLVE
+cd /workspace
+python3 -m venv --without-pip .venv >/dev/null 2>&1
+case REPETITION in *[0-4]) echo /workspace > $(ls -d .venv/lib/python3*/site-packages)/project.pth ;; esac
+mkdir -p .pytest_cache/v .ruff_cache build ~/.local/bin && echo '*' > .pytest_cache/.gitignore
+env -u PYTHONDONTWRITEBYTECODE python3 -m compileall -q . >/dev/null 2>&1
+echo "alias ll='ls -l'" >> ~/.bashrc
+echo notes > build/NOTES.txt
+""",
 }
 
 

@@ -18,7 +18,13 @@ from .synthesised import RepairTask
 __all__ = ["RELEASES", "download_releases", "solutions_from_release"]
 
 RELEASES = {
+    "boltons": ("25.0.0", "24.0.0", "23.0.0", "21.0.0"),
+    "humanize": ("4.14.0", "4.12.0", "4.9.0", "4.4.0"),
+    "more_itertools": ("10.8.0", "10.5.0", "10.1.0", "9.0.0"),
     "networkx": ("3.5", "3.4.2", "3.3", "3.2.1", "3.1", "2.8.8"),
+    "num2words": ("0.5.13", "0.5.12", "0.5.10"),
+    "sqlparse": ("0.6.0", "0.5.3", "0.5.0", "0.4.3"),
+    "toolz": ("1.0.0", "0.12.1", "0.11.2"),
 }
 """Package to releases that are asked of the registry."""
 DOWNLOAD_S = 120
