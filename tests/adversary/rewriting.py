@@ -123,7 +123,7 @@ def _bare(given: ast.arguments) -> str:
 
 
 def add_decorator(text: str, function: FunctionInfo) -> str | None:
-    """Adds a decorator that only passes on, right above `def`; its own function follows what the module begins with."""
+    """Adds a decorator that only passes on, outside of the others; its own function follows what the module begins."""
     node = find_node(text, function.name)
     if node is None or _needs_its_place(node):
         return None
@@ -131,7 +131,7 @@ def add_decorator(text: str, function: FunctionInfo) -> str | None:
     last = max((n.end_lineno or 0 for n in heads if (n.end_lineno or 0) < function.line), default=0)
     lines = text.splitlines(keepends=True)
     indent = lines[function.def_line - 1][: node.col_offset]
-    lines.insert(function.def_line - 1, f"{indent}@_pass_through\n")
+    lines.insert(function.line - 1, f"{indent}@_pass_through\n")
     lines.insert(last, _DECORATOR + "\n\n")
     return _compiled("".join(lines))
 
