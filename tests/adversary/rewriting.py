@@ -7,9 +7,11 @@ structure: a helper is extracted, a decorator added, a private function renamed,
 from __future__ import annotations
 
 import ast
+import random
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from assay.code.preserving import PRESERVING
@@ -40,35 +42,54 @@ class Rewritten(NamedTuple):
     files: dict[str, str]
 
 
-def rewrite_task(task: RepairTask) -> Iterator[Rewritten]:
-    """Yields every rewrite that can be made of a task's repaired functions, their files and the entry points."""
+def rewrite_task(task: RepairTask, chance: random.Random | None = None) -> Iterator[Rewritten]:
+    """Yields every rewrite that can be made of a task's repaired functions, their files and the entry points.
+
+    With `chance` in a random order; each is made when it is its turn.
+    """
+    drafts = list(_drafts(task))
+    if chance is not None:
+        chance.shuffle(drafts)
+    for draft in drafts:
+        text = draft.make()
+        if text is not None:
+            name = re.sub(r"[^a-zA-Z0-9]+", "-", draft.name).strip("-").lower()
+            yield Rewritten(name, {**task.repaired, draft.path: text})
+
+
+class _Draft(NamedTuple):
+    """A rewrite of one file that has not been made yet."""
+
+    name: str
+    path: str
+    make: Callable[[], str | None]
+
+
+def _drafts(task: RepairTask) -> Iterator[_Draft]:
     for path, function in task.repaired_functions():
         text = task.repaired[path]
         lines = range(function.line, function.end_line + 1)
-        for name, rewrite in PRESERVING.items():
-            yield from _made(task, f"{name}-in-{function.name}", path, rewrite(text, lines))
         everywhere = range(1, text.count("\n") + 2)
+        for name, rewrite in PRESERVING.items():
+            yield _Draft(f"{name}-in-{function.name}", path, partial(rewrite, text, lines))
         for name in WHOLE_FILE:
-            yield from _made(task, f"{name}-everywhere", path, PRESERVING[name](text, everywhere))
-        yield from _made(task, f"helper-of-{function.name}", path, extract_helper(text, function))
-        yield from _made(task, f"decorator-of-{function.name}", path, add_decorator(text, function))
+            yield _Draft(f"{name}-everywhere", path, partial(PRESERVING[name], text, everywhere))
+        yield _Draft(f"helper-of-{function.name}", path, partial(extract_helper, text, function))
+        yield _Draft(f"decorator-of-{function.name}", path, partial(add_decorator, text, function))
         for caller in _callers(text, function):
-            lines = range(caller.line, caller.end_line + 1)
-            new = PRESERVING["equal-expressions"](text, lines) or PRESERVING["renamed-locals"](text, lines)
-            yield from _made(task, f"caller-{caller.name}", path, new)
-        yield from _rename_private(task, path, text)
+            yield _Draft(f"caller-{caller.name}", path, partial(_other_expressions, text, caller))
+        for name in sorted({f.name for f in functions(parse(text)) if re.fullmatch(r"_[a-z]\w*", f.name)}):
+            yield _Draft(f"renamed{name}", path, partial(_rename_private, task, path, text, name))
     for path, function in task.entry_functions():
         text = task.repaired.get(path, task.broken[path])
-        lines = range(function.line, function.end_line + 1)
-        yield from _made(task, f"helper-of-entry-{function.name}", path, extract_helper(text, function))
-        new = PRESERVING["renamed-locals"](text, lines) or PRESERVING["equal-expressions"](text, lines)
-        yield from _made(task, f"rewritten-entry-{function.name}", path, new)
-        yield from _made(task, f"decorator-of-entry-{function.name}", path, add_decorator(text, function))
+        yield _Draft(f"helper-of-entry-{function.name}", path, partial(extract_helper, text, function))
+        yield _Draft(f"rewritten-entry-{function.name}", path, partial(_other_expressions, text, function))
+        yield _Draft(f"decorator-of-entry-{function.name}", path, partial(add_decorator, text, function))
 
 
-def _made(task: RepairTask, name: str, path: str, text: str | None) -> Iterator[Rewritten]:
-    if text is not None:
-        yield Rewritten(re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-").lower(), {**task.repaired, path: text})
+def _other_expressions(text: str, function: FunctionInfo) -> str | None:
+    lines = range(function.line, function.end_line + 1)
+    return PRESERVING["equal-expressions"](text, lines) or PRESERVING["renamed-locals"](text, lines)
 
 
 def find_node(text: str, name: str) -> ast.FunctionDef | None:
@@ -146,13 +167,13 @@ def _callers(text: str, function: FunctionInfo) -> Iterator[FunctionInfo]:
             yield other
 
 
-def _rename_private(task: RepairTask, path: str, text: str) -> Iterator[Rewritten]:
-    """Renames private functions of the module that no other file names."""
-    for name in [f.name for f in functions(parse(text)) if re.fullmatch(r"_[a-z]\w*", f.name)]:
-        pattern = re.compile(rf"\b{name}\b")
-        elsewhere = any(pattern.search(other) for place, other in task.broken.items() if place != path)
-        if not elsewhere and not re.search(rf"['\"]{name}['\"]", text):
-            yield from _made(task, f"renamed{name}", path, _compiled(pattern.sub(f"{name}_anew", text)))
+def _rename_private(task: RepairTask, path: str, text: str, name: str) -> str | None:
+    """Renames a private function of the module; None where another file or a text names it."""
+    pattern = re.compile(rf"\b{name}\b")
+    elsewhere = any(name in other and pattern.search(other) for place, other in task.broken.items() if place != path)
+    if elsewhere or re.search(rf"['\"]{name}['\"]", text):
+        return None
+    return _compiled(pattern.sub(f"{name}_anew", text))
 
 
 def _compiled(text: str) -> str | None:

@@ -45,19 +45,20 @@ def right_solutions(
     task: RepairTask, chance: random.Random, each: int, releases: dict[str, dict[str, str]]
 ) -> tuple[Rewritten, ...]:
     """Returns the solutions of one task that differ: written ones, from other releases, and a draw of rewrites."""
-    drawn = list(rewrite_task(task))
-    chance.shuffle(drawn)
     released = [s for version, files in releases.items() for s in solutions_from_release(task, version, files)]
     chance.shuffle(released)
     seen = {_key(task.repaired)}
     chosen: list[Rewritten] = []
-    for solutions, most in ((list(written_solutions(task)), 1000), (released, RELEASED_EACH), (drawn, each)):
-        unseen = 0
+    sources = ((written_solutions(task), 1000), (released, RELEASED_EACH), (rewrite_task(task, chance), each))
+    for solutions, most in sources:
+        left = most
         for solution in solutions:
-            if unseen < most and _key(solution.files) not in seen:
+            if not left:
+                break
+            if _key(solution.files) not in seen:
                 seen.add(_key(solution.files))
                 chosen.append(solution)
-                unseen += 1
+                left -= 1
     return tuple(chosen)
 
 

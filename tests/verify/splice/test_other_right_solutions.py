@@ -57,6 +57,18 @@ class _Lines:
 def lines(basket):
     return _Lines(basket.items)
 """
+ITERABLE = """
+class _Texts:
+    def __init__(self, items):
+        self.items = items
+
+    def __iter__(self):
+        return (f"{name}: {amount}" for name, amount in self.items)
+
+
+def lines(basket):
+    return _Texts(basket.items)
+"""
 OTHER_PARAMETERS = "def ordered(*names, start=(), reverse=False):\n    return sorted([*start, *names], reverse=reverse)"
 MORE_PARAMETERS = "def total(items, start=0, name=1):\n    return sum((pair[name] for pair in items), start)"
 EXCEPTION = "class Gone(ShopError):\n    pass\n\n\ndef missing(name):\n    raise Gone('no ' + name)"
@@ -69,6 +81,7 @@ SOLUTIONS = {
     "decorator": solution(total="return 0") + appended(DECORATED),
     "single-dispatch": solution() + appended(DISPATCHED),
     "iterator-class": solution() + appended(ITERATOR),
+    "iterable-class": solution() + appended(ITERABLE),
     "other-parameters": solution() + appended(OTHER_PARAMETERS) + appended(MORE_PARAMETERS),
     "exception-class": solution() + appended(EXCEPTION),
     "exception-with-field": solution(missing=NOTED),

@@ -97,9 +97,10 @@ class ReplyHeap(splice_codec.Heap):  # type: ignore[misc]
                 return [kind, *map(self.value, base.__iter__(value))]
         if isinstance(value, _VIEWS):
             return ["l", *map(self.value, value)]
-        if hasattr(type(value), "__next__"):
+        if hasattr(type(value), "__iter__") and self._of_package(type(value)):
+            self.replace(self._numbers[id(value)], iter(value))
             return ["it"]
-        return None
+        return ["it"] if hasattr(type(value), "__next__") else None
 
 
 _EXACT = (type(None), bool, int, float, str, bytes, complex)
