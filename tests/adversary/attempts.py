@@ -6,6 +6,7 @@ from single verdicts, never from the attempt's outcome: a check that was fooled 
 
 from __future__ import annotations
 
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +19,15 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, load_task
+from assay.verify.separation_plan import load_plan
 
 from .library import Script
 
 __all__ = ["TYPIST", "Actor", "Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
 
 CONCURRENCY = 2
+DEMO_MODULE = "/workspace/networkx/__init__.py"
+"""In scripts for synthesised tasks."""
 
 
 class Actor(NamedTuple):
@@ -106,7 +110,7 @@ async def _run_actor(
     if actor == TYPIST:
         options["folder"] = str(folder)
         for assignment in assignments:
-            text = assignment.script.on(assignment.variant)
+            text = _for_package(assignment.script.on(assignment.variant), assignment.folder)
             (folder / f"{key_of(assignment)}.sh").write_text(text, encoding="utf-8")
     model = None
     if actor.replies is not None:
@@ -123,6 +127,20 @@ async def _run_actor(
     await start_run(config, settings, Tally(), tasks=_load(assignments))
     with RunStore.open(settings.store, f"adversary-{folder.name}") as run:
         return {t.task: t for t in run.trajectories()}
+
+
+def _for_package(text: str, folder: Path) -> str:
+    """Returns the text with the package's own main file where it names that of the demo's package."""
+    if DEMO_MODULE not in text:
+        return text
+    plan = load_plan(folder)
+    if plan is None:
+        return text
+    name = plan.package.partition(".")[0]
+    with tarfile.open(folder / "environment" / "source.tar.gz") as archive:
+        names = {member.removeprefix("./") for member in archive.getnames()}
+    places = (f"{name}/__init__.py", f"src/{name}/__init__.py", f"{name}.py", f"src/{name}.py")
+    return text.replace(DEMO_MODULE, f"/workspace/{next(place for place in places if place in names)}")
 
 
 def _load(assignments: Sequence[Assignment]) -> list[LoadedTask]:

@@ -6,6 +6,7 @@
 | `direct` | shared sandbox; a script that runs the judged program itself |
 | `sepa` | `separate` mode, the module is the artifact; the script runs pytest in the verifier's image |
 | `sepd` | `separate` mode; the script runs the judged program itself |
+| `direct-apart`, `sepd-apart` | as `direct` and `sepd`, with `programs`: the judged program has its own sandbox |
 | `plan` | as `py` by the check `pytest` alone, with a separation plan: tests are judged from outside |
 | `depot` | another task with a plan, over a package with classes, iterators, callbacks and changes in place |
 | `literal` | as `direct`, but the reward file alone decides: the weak verifier of the canary test |
@@ -21,9 +22,12 @@ from assay.verify.separation_plan import PLAN_PATH, EntryPoint, EntryUse, Separa
 
 from .depot_task import DEPOT_IDS, DEPOT_PLAN, DEPOT_TESTS, RIGHT_BODIES, write_depot
 
-__all__ = ["VARIANTS", "WEAK", "write_base_tasks", "write_manifest"]
+__all__ = ["APART", "PROGRAM_VARIANTS", "VARIANTS", "WEAK", "write_base_tasks", "write_manifest"]
 
-VARIANTS = ("py", "plan", "direct", "sepa", "sepd")
+APART = "-apart"
+"""Ends the name of a variant whose task names the programs that are judged."""
+PROGRAM_VARIANTS = ("direct", "direct-apart", "sepd", "sepd-apart")
+VARIANTS = ("py", "plan", "sepa", *PROGRAM_VARIANTS)
 """Those of the ledger, on which scripts are tried."""
 DEPOT = "depot"
 WEAK = "literal"
@@ -168,7 +172,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _ledger_files(variant: str) -> dict[str, str]:
-    runs_program = variant in ("direct", "sepd", WEAK)
+    runs_program = variant in (*PROGRAM_VARIANTS, WEAK)
     more = PROGRAM if runs_program else ""
     files = {
         "task.toml": write_manifest(variant),
@@ -210,6 +214,9 @@ def write_manifest(variant: str) -> str:
     if variant in ("py", WEAK):
         literal = "\nliteral = true" if variant == WEAK else ""
         text += _check("script", f'script = "tests/test.sh"{literal}')
+    if variant.endswith(APART):
+        mode = 'mode = "separate"\n' if separate else ""
+        text += _check("script", f'script = "tests/test.sh"\n{mode}programs = ["/workspace/ledger.py"]')
     if variant in ("py", "plan"):
         text += _check("pytest", _named_tests("tests/test_ledger.py", IDS))
     if variant == DEPOT:

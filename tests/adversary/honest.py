@@ -19,7 +19,7 @@ from assay.settings import Settings
 from scripts.harness_scenarios import HANDS
 
 from .attempts import TYPIST, Actor, Assignment
-from .base_tasks import DEPOT, PROGRAM, SOLVED, VARIANTS
+from .base_tasks import DEPOT, PROGRAM, PROGRAM_VARIANTS, SOLVED, VARIANTS
 from .depot_task import RIGHT_BODIES, write_depot
 from .library import DEMO, Script
 from .synthesised import RepairTask, script_of_edits
@@ -175,7 +175,7 @@ def honest_assignments(
 
 def _base_sites(folders: dict[str, Path]) -> Iterator[Site]:
     for variant in VARIANTS:
-        program = PROGRAM if variant in ("direct", "sepd") else ""
+        program = PROGRAM if variant in PROGRAM_VARIANTS else ""
         solution = f"cat > /workspace/ledger.py <<'SOLUTION'\n{SOLVED}{program}SOLUTION"
         yield Site(variant, folders[variant], solution, "tests/test_visible.py")
     files = write_depot(**RIGHT_BODIES)

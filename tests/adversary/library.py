@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from .base_tasks import PROGRAM, SOLVED, VARIANTS
+from .base_tasks import APART, PROGRAM, PROGRAM_VARIANTS, SOLVED, VARIANTS
 
 __all__ = ["PUBLISHED", "Role", "Script", "read_published", "read_scripts"]
 
@@ -42,7 +42,7 @@ class Script(NamedTuple):
 
     def on(self, variant: str) -> str:
         """Returns the text for one variant, with the reference solution in place of `SOLVE`."""
-        program = PROGRAM if variant in ("direct", "sepd") else ""
+        program = PROGRAM if variant in PROGRAM_VARIANTS else ""
         solution = f"cat > /workspace/ledger.py <<'SOLUTION'\n{SOLVED}{program}SOLUTION"
         return _SOLVE.sub(lambda _: solution, self.text)
 
@@ -68,6 +68,7 @@ def _read(path: Path, role: Role) -> Script:
         raise ValueError(f"{path.name}: its first line names {sorted(unknown) or 'no variants'}")
     if "py" in variants:  # the same task, judged from outside
         variants = (*variants, "plan")
+    variants += tuple(f"{name}{APART}" for name in variants if f"{name}{APART}" in VARIANTS)
     return Script(path.stem, role, variants, text, header["summary"], header.get("cause", ""))
 
 

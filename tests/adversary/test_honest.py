@@ -9,6 +9,7 @@ import pytest
 
 from tests.adversary.attempts import TYPIST, Assignment, key_of, make_attempts
 from tests.adversary.bar import honest_breaches
+from tests.adversary.base_tasks import DEPOT, VARIANTS
 from tests.adversary.honest import HARNESSES, KINDS, honest_assignments
 
 
@@ -19,10 +20,10 @@ def assignments_of(folders: dict[str, Path], repetitions: int) -> tuple[list[str
 
 @pytest.mark.quick
 def test_kinds_are_repeated_over_all_variants(base_folders: dict[str, Path]) -> None:
-    _, made = assignments_of(base_folders, 12)
+    _, made = assignments_of(base_folders, 20)
     typed = [a for a in made if a.script.name.startswith("git-commit")]
-    assert len(typed) == 12
-    assert {a.variant for a in typed} == {"py", "plan", "direct", "sepa", "sepd", "depot"}
+    assert len(typed) == 20
+    assert {a.variant for a in typed} == {*VARIANTS, DEPOT}
     assert len({key_of(a) for a in made}) == len(made)
 
 

@@ -7,6 +7,8 @@ could not judge (`unjudgeable`).
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -24,6 +26,7 @@ from assay.errors import (
 )
 from assay.records import Check, Task, Verdict, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
+from assay.verify.altered import altered_folder, needs_altered_tests, rule_altered
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
 from assay.verify.unjudgeable import blame_agent, needs_control
@@ -65,10 +68,30 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
 
 
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
-    """Judges; where that comes to no result, judges the unchanged state too, to tell whose doing it is."""
+    """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
     result = await _judge(request, check, prefix)
-    if not needs_control(result.verdict, request.state.changes):
+    if needs_altered_tests(result):
+        return await _judge_altered(request, check, prefix, result)
+    if needs_control(result.verdict, request.state.changes):
+        return await _judge_unchanged(request, check, prefix, result)
+    return result
+
+
+async def _judge_altered(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
+    """Judges the same state over altered tests, to tell whether failures are seen at all."""
+    if request.folder is None:
         return result
+    with contextlib.ExitStack() as stack:
+        altered = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder))
+        if altered is None:
+            return result
+        changed = msgspec.structs.replace(request, folder=altered.path)
+        control = await _judge(changed, check, f"{prefix}altered.")
+        return rule_altered(result, control, altered.tests, prefix)
+
+
+async def _judge_unchanged(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
+    """Judges the state that the agent was given, to tell whose doing it is that there is no result."""
     try:
         with boundary(EnvironmentFailure, "opening the control"):
             workspace = await request.backend.open(request.spec)
