@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Runs the campaign that was asked for: right solutions, honest attempts, or attacks."""
     if options.right:
         cache = Settings.from_environment().cache / "releases"
-        given = RightCampaign(options.seed, tuple(options.right), options.each, options.out, cache)
+        given = RightCampaign(options.seed, tuple(options.right), options.each, options.out, cache, options.only or "")
         return run_right_campaign(given, _say)
     folders = write_base_tasks(folder)
     if options.honest:
@@ -60,7 +60,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=0, help="how many composed scripts")
     parser.add_argument("--scripts", action="store_true", help="all written and published scripts, and honest ones")
     parser.add_argument("--layers", action="store_true", help="all lying workers, hostile frames and lying edits")
-    parser.add_argument("--only", help="only scripts whose name holds this text")
+    parser.add_argument("--only", help="only scripts or solutions whose name holds this text")
     parser.add_argument("--demo", type=Path, nargs="*", default=[], help="folders of synthesised tasks")
     parser.add_argument("--honest", action="store_true", help="honest attempts of every kind, and nothing else")
     parser.add_argument("--repetitions", type=int, default=20, help="how many honest attempts of each kind")

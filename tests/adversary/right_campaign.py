@@ -39,6 +39,8 @@ class RightCampaign(NamedTuple):
     out: Path
     cache: Path
     """Where other releases are kept."""
+    only: str = ""
+    """Text that the names of solutions hold."""
 
 
 def right_solutions(
@@ -98,6 +100,8 @@ def _plain_assignments(campaign: RightCampaign, copies: Path, say: Callable[[str
         (copy / PLAN_PATH).unlink()
         chance = random.Random(f"{campaign.seed}-{folder.name}")
         for solution in right_solutions(task, chance, campaign.each, packages[package]):
+            if campaign.only not in solution.name:
+                continue
             text = script_of_edits(task.broken, solution.files)
             source = solution.name.partition("-")[0]
             cause = source if source in ("written", "release") else "rewrite"
