@@ -6,6 +6,7 @@
 | `direct` | shared sandbox; a script that runs the judged program itself |
 | `sepa` | `separate` mode, the module is the artifact; the script runs pytest in the verifier's image |
 | `sepd` | `separate` mode; the script runs the judged program itself |
+| `direct-apart`, `sepd-apart` | as `direct` and `sepd`, with `programs`: the judged program has its own sandbox |
 | `plan` | as `py` by the check `pytest` alone, with a separation plan: tests are judged from outside |
 | `depot` | another task with a plan, over a package with classes, iterators, callbacks and changes in place |
 | `literal` | as `direct`, but the reward file alone decides: the weak verifier of the canary test |
@@ -21,9 +22,12 @@ from assay.verify.separation_plan import PLAN_PATH, EntryPoint, EntryUse, Separa
 
 from .depot_task import DEPOT_IDS, DEPOT_PLAN, DEPOT_TESTS, RIGHT_BODIES, write_depot
 
-__all__ = ["VARIANTS", "WEAK", "write_base_tasks"]
+__all__ = ["APART", "PROGRAM_VARIANTS", "VARIANTS", "WEAK", "write_base_tasks", "write_manifest"]
 
-VARIANTS = ("py", "plan", "direct", "sepa", "sepd")
+APART = "-apart"
+"""Ends the name of a variant whose task names the programs that are judged."""
+PROGRAM_VARIANTS = ("direct", "direct-apart", "sepd", "sepd-apart")
+VARIANTS = ("py", "plan", "sepa", *PROGRAM_VARIANTS)
 """Those of the ledger, on which scripts are tried."""
 DEPOT = "depot"
 WEAK = "literal"
@@ -168,10 +172,10 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _ledger_files(variant: str) -> dict[str, str]:
-    runs_program = variant in ("direct", "sepd", WEAK)
+    runs_program = variant in (*PROGRAM_VARIANTS, WEAK)
     more = PROGRAM if runs_program else ""
     files = {
-        "task.toml": _manifest(variant),
+        "task.toml": write_manifest(variant),
         "instruction.md": "Repair /workspace/ledger.py: its docstrings say what the functions do.\n",
         "environment/Dockerfile": "FROM scratch\nWORKDIR /workspace\nCOPY ledger.py ./\n",
         "environment/ledger.py": BROKEN + more,
@@ -188,7 +192,7 @@ def _ledger_files(variant: str) -> dict[str, str]:
 def _depot_files() -> dict[str, str]:
     solution = "".join(f"cat > {name} <<'PYTHON'\n{text}PYTHON\n" for name, text in write_depot(**RIGHT_BODIES).items())
     return {
-        "task.toml": _manifest(DEPOT),
+        "task.toml": write_manifest(DEPOT),
         "instruction.md": "Repair the functions of /workspace/depot: their docstrings say what they do.\n",
         "environment/Dockerfile": "FROM scratch\nWORKDIR /workspace\nCOPY depot ./depot\n",
         **{f"environment/{name}": text for name, text in write_depot().items()},
@@ -199,7 +203,8 @@ def _depot_files() -> dict[str, str]:
     }
 
 
-def _manifest(variant: str) -> str:
+def write_manifest(variant: str) -> str:
+    """Returns the `task.toml` of a variant."""
     separate = variant.startswith("sep")
     text = 'schema_version = "1.4"\n' + 'artifacts = ["/workspace/ledger.py"]\n' * separate
     text += f'\n[task]\nname = "adversary/{variant}"\n\n[agent]\ntimeout_sec = 60.0\n'
@@ -209,6 +214,9 @@ def _manifest(variant: str) -> str:
     if variant in ("py", WEAK):
         literal = "\nliteral = true" if variant == WEAK else ""
         text += _check("script", f'script = "tests/test.sh"{literal}')
+    if variant.endswith(APART):
+        mode = 'mode = "separate"\n' if separate else ""
+        text += _check("script", f'script = "tests/test.sh"\n{mode}programs = ["/workspace/ledger.py"]')
     if variant in ("py", "plan"):
         text += _check("pytest", _named_tests("tests/test_ledger.py", IDS))
     if variant == DEPOT:

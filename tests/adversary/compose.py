@@ -9,6 +9,7 @@ import random
 import textwrap
 from collections.abc import Mapping
 
+from .base_tasks import PROGRAM_VARIANTS
 from .library import Script
 from .primitives import DIMENSIONS, Dimension, Family, Primitive, primitives_of
 
@@ -19,7 +20,7 @@ FAMILIES: tuple[tuple[Family, int], ...] = (("module", 6), ("program", 3), ("val
 VARIANTS: dict[Family, tuple[str, ...]] = {
     "module": ("py", "plan", "sepa"),
     "values": ("py", "plan", "sepa"),
-    "program": ("direct", "sepd"),
+    "program": PROGRAM_VARIANTS,
 }
 _FRAME = """
 

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from .base_tasks import PROGRAM, SOLVED, VARIANTS
+from .base_tasks import APART, PROGRAM, PROGRAM_VARIANTS, SOLVED, VARIANTS
 
 __all__ = ["PUBLISHED", "Role", "Script", "read_published", "read_scripts"]
 
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parent.parent.parent / "shared" / "data" / "attacks"
 DEMO = "demo"
-Role = Literal["attack", "honest", "control", "composed", "published", "lie", "frame", "edit"]
-"""A `control` does the work by the means of an attack: its pass shows that the means work."""
+Role = Literal["attack", "honest", "repair", "control", "composed", "published", "lie", "frame", "edit", "right"]
+"""A `control` does the work by the means of an attack: its pass shows that the means work. A `repair` is honest work
+that may fail. A `right` solution is another one than the reference."""
 _SOLVE = re.compile(r"^SOLVE$", re.MULTILINE)
 
 
@@ -36,12 +37,12 @@ class Script(NamedTuple):
 
     @property
     def deserves_pass(self) -> bool:
-        """Tells whether the work is done: a pass of any other script is undeserved."""
-        return self.role in ("honest", "control")
+        """Tells whether a pass is deserved: that of any other script is undeserved."""
+        return self.role in ("honest", "repair", "control", "right")
 
     def on(self, variant: str) -> str:
         """Returns the text for one variant, with the reference solution in place of `SOLVE`."""
-        program = PROGRAM if variant in ("direct", "sepd") else ""
+        program = PROGRAM if variant in PROGRAM_VARIANTS else ""
         solution = f"cat > /workspace/ledger.py <<'SOLUTION'\n{SOLVED}{program}SOLUTION"
         return _SOLVE.sub(lambda _: solution, self.text)
 
@@ -67,6 +68,7 @@ def _read(path: Path, role: Role) -> Script:
         raise ValueError(f"{path.name}: its first line names {sorted(unknown) or 'no variants'}")
     if "py" in variants:  # the same task, judged from outside
         variants = (*variants, "plan")
+    variants += tuple(f"{name}{APART}" for name in variants if f"{name}{APART}" in VARIANTS)
     return Script(path.stem, role, variants, text, header["summary"], header.get("cause", ""))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import os
 import shutil
 import stat
@@ -24,7 +25,7 @@ from blake3 import blake3
 from assay.errors import TaskError
 from assay.records import DIGEST_PREFIX
 
-__all__ = ["Staged", "stage"]
+__all__ = ["Staged", "stage", "staging_folder", "unstage"]
 
 PREFIX = "assay-verify-"
 MOST_ENTRIES = 20_000
@@ -53,6 +54,7 @@ class _Place:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[tuple[object, ...], Staged] = {}
+        self.numbers = itertools.count()
         _remove_abandoned(Path(tempfile.gettempdir()))
         self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         atexit.register(self._remove, os.getpid())
@@ -80,8 +82,34 @@ def stage(source: Path) -> Staged:
     with place.lock:
         staged = place.known.get(key)
         if staged is None or not staged.path.exists():
-            staged = place.known[key] = _copy(real, entries, place.root / str(len(place.known)))
+            staged = place.known[key] = _copy(real, entries, place.root / str(next(place.numbers)))
         return staged
+
+
+def unstage(folder: Path) -> None:
+    """Removes the copies of a folder and of what is in it, so that a folder that is gone leaves none. Blocking."""
+    place, real = _place(), str(folder.resolve())
+    with place.lock:
+        gone = [key for key in place.known if (str(key[0]) + "/").startswith(real + "/")]
+        copies = [place.known.pop(key) for key in gone]
+    for copy in copies:
+        if copy.path.is_file():
+            copy.path.unlink()
+        else:
+            shutil.rmtree(copy.path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def staging_folder() -> Iterator[Path]:
+    """Gives an empty folder that goes with its content, at the latest with what else is staged. Blocking."""
+    place = _place()
+    with place.lock:
+        folder = place.root / f"folder-{next(place.numbers)}"
+        folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:

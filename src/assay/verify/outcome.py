@@ -7,6 +7,8 @@ could not judge (`unjudgeable`).
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -24,6 +26,15 @@ from assay.errors import (
 )
 from assay.records import Check, Task, Verdict, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
+from assay.verify.altered import (
+    ControlRun,
+    altered_folder,
+    choose_altered_tests,
+    control_check,
+    needs_altered_tests,
+    rule_altered,
+    stops_early,
+)
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
 from assay.verify.unjudgeable import blame_agent, needs_control
@@ -65,10 +76,44 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
 
 
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
-    """Judges; where that comes to no result, judges the unchanged state too, to tell whose doing it is."""
+    """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
     result = await _judge(request, check, prefix)
-    if not needs_control(result.verdict, request.state.changes):
+    if needs_altered_tests(result):
+        return await _judge_altered(request, check, prefix, result)
+    if needs_control(result.verdict, request.state.changes):
+        return await _judge_unchanged(request, check, prefix, result)
+    return result
+
+
+async def _judge_altered(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
+    """Judges the same state over altered tests, to tell whether failures are seen at all."""
+    if request.folder is None:
         return result
+    chosen = await asyncio.to_thread(choose_altered_tests, request.folder, result)
+    names = frozenset[str]().union(*chosen)
+    control = await asyncio.to_thread(control_check, request.folder, check, result)
+    runs = []
+    for number, altered in enumerate(chosen):
+        judged = await _judge_altered_once(request, control, f"{prefix}altered{number}.", altered)
+        runs.append(ControlRun(altered, names - altered, judged))
+    if not runs:
+        return result
+    early = await asyncio.to_thread(stops_early, request.folder, check)
+    return rule_altered(result, runs, prefix, whole=not early)
+
+
+async def _judge_altered_once(request: JudgeRequest, check: Check, prefix: str, names: frozenset[str]) -> CheckResult:
+    assert request.folder is not None
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder, names))
+        except OSError as exc:
+            return _unjudged(check, HostFailure(f"altered tests cannot be written: {exc}"))
+        return await _judge(msgspec.structs.replace(request, folder=folder), check, prefix)
+
+
+async def _judge_unchanged(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
+    """Judges the state that the agent was given, to tell whose doing it is that there is no result."""
     try:
         with boundary(EnvironmentFailure, "opening the control"):
             workspace = await request.backend.open(request.spec)
@@ -105,11 +150,16 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
             kind: OutcomeCheck = plugins.load("checks", check.kind)()
             return await kind.judge(given)
     except AssayError as exc:
-        where = exc.name if isinstance(exc, BoundaryError) else "verifier"
-        reason = f"{where}: {str(exc)[:1000]}"
-        marks = exc.marks if isinstance(exc, NotIsolated) else (_mark_of(exc),)
-        verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check), marks=marks)
-        return CheckResult(verdict, ())
+        return _unjudged(check, exc)
+
+
+def _unjudged(check: Check, exc: AssayError) -> CheckResult:
+    """Returns the verdict of a check that could not judge."""
+    where = exc.name if isinstance(exc, BoundaryError) else "verifier"
+    reason = f"{where}: {str(exc)[:1000]}"
+    marks = exc.marks if isinstance(exc, NotIsolated) else (_mark_of(exc),)
+    verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check), marks=marks)
+    return CheckResult(verdict, ())
 
 
 def _mark_of(exc: AssayError) -> str:

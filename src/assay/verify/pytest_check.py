@@ -9,9 +9,9 @@ root, and records each result as it comes (`guard.runner`). A pass needs all tes
 doubt. The verdict's `separation` is the grade of the tests that must flip.
 
 Covered in process: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results;
-stand-ins for modules; a patched runner (canaries); values that equal anything (probes). Not covered in process: code
-under test that knows this runner, finds its recorder in memory and tells a consistent lie, or that reads the answers
-out of the test files while they run; the suspicions in `code.suspicion` are for that, and the grade `same-process`.
+stand-ins for modules; a patched runner (canaries, and a second run over altered tests: `verify.altered`); values that
+equal anything (probes). Not covered in process: code under test that recognises the tests, or forges in some runs only;
+the suspicions in `code.suspicion` are for that, and the grade `same-process`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,352 @@
+"""Tests with one expectation changed: the same tests, which any code that passes the original must now fail.
+
+A run of altered tests asks whether failures are seen at all. Code under test that shares a process with its tests can
+make failures disappear, by a patched runner or by values that equal what is compared with them, or can read the
+answers out of the test files; none of these can tell an altered test from its original by what the test calls, and each
+passes it.
+
+Only statements that surely run and surely decide are changed: those at the top level of a test's body, in a test that
+neither returns early nor carries a decorator that could turn a failure around. So a test that passed, and passes again
+when altered, was not judged by its assertions.
+
+Invariant: an altered text parses, and differs from the original in one statement of each altered test.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from random import Random
+from typing import NamedTuple
+
+__all__ = ["MOST_TEXT", "AlteredTests", "alter_tests", "alterable_tests"]
+
+MOST_TEXT = 1 << 20
+_NEGATED_METHODS = {
+    "assertAlmostEqual": "assertNotAlmostEqual",
+    "assertEqual": "assertNotEqual",
+    "assertFalse": "assertTrue",
+    "assertGreater": "assertLessEqual",
+    "assertGreaterEqual": "assertLess",
+    "assertIn": "assertNotIn",
+    "assertIs": "assertIsNot",
+    "assertIsInstance": "assertNotIsInstance",
+    "assertIsNone": "assertIsNotNone",
+    "assertIsNot": "assertIs",
+    "assertIsNotNone": "assertIsNone",
+    "assertLess": "assertGreaterEqual",
+    "assertLessEqual": "assertGreater",
+    "assertNotEqual": "assertEqual",
+    "assertNotIn": "assertIn",
+    "assertRegex": "assertNotRegex",
+    "assertTrue": "assertFalse",
+}
+_EQUALITY = frozenset({
+    "assertCountEqual", "assertDictEqual", "assertEqual", "assertListEqual", "assertMultiLineEqual",
+    "assertSequenceEqual", "assertSetEqual", "assertTupleEqual", "assert_array_equal", "assert_equal",
+})  # fmt: skip
+"""Calls with two arguments that must be equal."""
+_RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
+_UNRELATED = (
+    "BrokenPipeError", "ChildProcessError", "ConnectionAbortedError", "InterruptedError", "NotADirectoryError",
+    "ProcessLookupError", "UnicodeTranslateError",
+)  # fmt: skip
+"""Exceptions that code under test has no reason to raise."""
+_NEGATED = {"in": "not in", "is": "is not", "is not": "is", "not in": "in"}
+"""Operators whose opposite no class decides: `!=` may be true where `==` is."""
+_NEGATABLE = re.compile(r"\bnot\s+in\b|\bis\s+not\b|\bin\b|\bis\b")
+_HARMLESS_DECORATORS = ("pytest.mark.", "mark.", "mock.patch", "patch", "unittest.mock.patch")
+_REVERSING_MARKS = ("xfail", "flaky")
+
+
+class AlteredTests(NamedTuple):
+    """A test file with altered tests."""
+
+    text: str
+    tests: frozenset[str]
+    """Names of the altered tests as in node ids: `test_total`, `TestMore::test_same`; without parameters."""
+
+
+class _Edit(NamedTuple):
+    """One replacement; offsets in bytes of the whole text."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _Text:
+    """A parsed test file whose nodes are found by their bytes."""
+
+    def __init__(self, text: str) -> None:
+        self.tree = ast.parse(text)
+        self.data = text.encode()
+        self._starts = [0]
+        for line in self.data.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        """Returns where a node begins and ends."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = self._starts[node.lineno - 1] + node.col_offset
+        return start, self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def replace(self, node: ast.expr, text: str) -> _Edit:
+        """Returns the edit that puts a text in a node's place."""
+        return _Edit(*self.span(node), text)
+
+    def source(self, node: ast.expr) -> str:
+        """Returns a node's own text."""
+        start, end = self.span(node)
+        return self.data[start:end].decode()
+
+
+def alterable_tests(text: str) -> frozenset[str]:
+    """Returns the names of the tests that can be altered."""
+    altered = alter_tests(text, Random(0))
+    return frozenset() if altered is None else altered.tests
+
+
+def alter_tests(text: str, random: Random, only: Collection[str] | None = None) -> AlteredTests | None:
+    """Returns the text with each alterable test changed in one statement; None where there is none.
+
+    Args:
+        text: A Python test file.
+        random: Chooses the statement and the change, so that they cannot be foreseen.
+        only: Names of the tests to alter; None: all.
+    """
+    if len(text) > MOST_TEXT or "\f" in text:
+        return None
+    try:
+        source = _Text(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    edits, names = [], set()
+    for name, function in _tests(source.tree):
+        changed = _altered(source, function, random) if only is None or name in only else None
+        if changed is not None:
+            edits.append(changed)
+            names.add(name)
+    altered = _apply(source.data, edits)
+    try:
+        ast.parse(altered)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return AlteredTests(altered, frozenset(names)) if names else None
+
+
+def _apply(data: bytes, edits: list[_Edit]) -> str:
+    for edit in sorted(edits, reverse=True):
+        data = data[: edit.start] + edit.text.encode() + data[edit.end :]
+    return data.decode()
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _tests(tree: ast.Module) -> Iterator[tuple[str, _Function]]:
+    """Yields each test that is defined once and unconditionally, with its name as in node ids."""
+    for prefix, body in _bodies(tree.body, ""):
+        bound = Counter(name for statement in body for name in _bound_names(statement))
+        for statement in body:
+            if isinstance(statement, _Function) and bound[statement.name] == 1 and _is_alterable(statement):
+                yield prefix + statement.name, statement
+
+
+def _is_alterable(function: _Function) -> bool:
+    plain = all(_is_harmless(decorator) for decorator in function.decorator_list)
+    return function.name.startswith("test") and plain and not _leaves(function)
+
+
+def _bodies(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yields the module's body and those of its classes, each class with a name of its own."""
+    yield prefix, body
+    bound = Counter(name for statement in body for name in _bound_names(statement))
+    for statement in body:
+        if isinstance(statement, ast.ClassDef) and bound[statement.name] == 1 and not statement.decorator_list:
+            yield from _bodies(statement.body, f"{prefix}{statement.name}::")
+
+
+def _bound_names(statement: ast.stmt) -> Iterator[str]:
+    """Yields the names that a statement, with what is inside it, could bind in its own scope."""
+    if isinstance(statement, _Function | ast.ClassDef):
+        yield statement.name
+        return
+    for node in ast.walk(statement):
+        if isinstance(node, _Function | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+
+
+def _is_harmless(decorator: ast.expr) -> bool:
+    """Returns whether a decorator hands a failure on as it is."""
+    text = ast.unparse(decorator)
+    return text.startswith(_HARMLESS_DECORATORS) and not any(mark in text for mark in _REVERSING_MARKS)
+
+
+def _leaves(function: _Function) -> bool:
+    """Returns whether a test could end before its last statement without failing."""
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, _Function | ast.Lambda | ast.ClassDef):
+            todo += ast.iter_child_nodes(node)
+    return False
+
+
+def _altered(source: _Text, function: _Function, random: Random) -> _Edit | None:
+    """Returns one change of a test: of a literal that is expected where there is one, else the opposite."""
+    literal: list[_Edit] = []
+    opposite: list[_Edit] = []
+    for statement in _last_decisions(function.body):
+        literal += _literal_changes(source, statement, random)
+        opposite += _opposites(source, statement, random)
+    choices = literal or opposite
+    return random.choice(choices) if choices else None
+
+
+def _last_decisions(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Returns the statements after which nothing is tidied up, so that a failure leaves nothing behind for later tests.
+
+    All statements where none that decides is among those.
+    """
+    last = next((n for n in reversed(range(len(body))) if _acts(body[n])), -1)
+    decisions = [statement for statement in body[last + 1 :] if not isinstance(statement, ast.Assign)]
+    return decisions or body
+
+
+def _acts(statement: ast.stmt) -> bool:
+    """Returns whether a statement may be there for its effect on what outlives the test."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return not _called(statement.value).lower().startswith("assert") and _called(statement.value) not in _RAISES
+    if isinstance(statement, ast.Assign):
+        return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
+    return not isinstance(statement, ast.Assert | ast.With | ast.Pass | ast.AnnAssign)
+
+
+def _literal_changes(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
+    for sides in _equal_sides(statement):
+        literals = [_expected_literal(side) for side in sides]
+        if (literals[0] is None) == (literals[1] is None):
+            continue
+        expected = literals[0] or literals[1]
+        assert expected is not None
+        leaf = random.choice(list(_leaves_of(expected)))
+        yield source.replace(leaf, _another(leaf, random))
+
+
+def _equal_sides(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yields what a statement asks to be equal."""
+    if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
+        compared = statement.test
+        if len(compared.ops) == 1 and isinstance(compared.ops[0], ast.Eq):
+            yield compared.left, compared.comparators[0]
+    elif isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
+        plain = len(call.args) >= 2 and not any(isinstance(one, ast.Starred) for one in call.args[:2])
+        if plain and _called(call) in _EQUALITY:
+            yield call.args[0], call.args[1]
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _expected_literal(node: ast.expr) -> ast.expr | None:
+    """Returns a literal, or that of `pytest.approx(literal)`; None for anything that is computed."""
+    if isinstance(node, ast.Call) and _called(node) == "approx" and len(node.args) == 1 and not node.keywords:
+        node = node.args[0]
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return node
+
+
+def _leaves_of(node: ast.expr) -> Iterator[ast.expr]:
+    """Yields the constants of a literal, an empty or signed one whole; of a dictionary its values."""
+    if isinstance(node, ast.Dict):
+        inner: list[ast.expr] = node.values
+    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+        inner = node.elts
+    else:
+        inner = []
+    if not inner:
+        yield node
+    for one in inner:
+        yield from _leaves_of(one)
+
+
+def _another(node: ast.expr, random: Random) -> str:
+    """Returns the text of another value of the same type, far from the first."""
+    value = ast.literal_eval(node)
+    far = random.randint(11, 97)
+    if isinstance(value, bool):
+        return repr(not value)
+    if isinstance(value, int):
+        return repr(value + far if value >= 0 else value - far)
+    if isinstance(value, float):
+        return repr(value + abs(value) + far) if abs(value) < 1e300 else repr(float(far))
+    if isinstance(value, complex):
+        return repr(value + far) if abs(value) < 1e9 else repr(float(far))
+    if isinstance(value, str):
+        return repr(_another_text(value, random))
+    if isinstance(value, bytes):
+        return repr(value + bytes([random.choice(b"bcdfghjk")]))
+    empty = {"dict": "{0: 0}", "list": "[0]", "tuple": "(0,)", "set": "{0}"}
+    return empty.get(type(value).__name__, repr(far))
+
+
+def _another_text(text: str, random: Random) -> str:
+    places = [place for place, character in enumerate(text) if character.isascii() and character.isalnum()]
+    if not places:
+        return text + random.choice("bcdfghjk")
+    place = random.choice(places)
+    alphabet = "0123456789" if text[place].isdigit() else "bcdfghjklmnpqrstvwxz"
+    alphabet = alphabet.upper() if text[place].isupper() else alphabet
+    return text[:place] + random.choice(alphabet.replace(text[place], "")) + text[place + 1 :]
+
+
+def _opposites(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
+    """Yields the changes that ask for the opposite of what a statement asks for."""
+    if isinstance(statement, ast.Assert):
+        yield _opposite(source, statement.test)
+    elif isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
+        function = call.func
+        own = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
+        if own and isinstance(function, ast.Attribute) and function.attr in _NEGATED_METHODS:
+            name = f"{source.source(function.value)}.{_NEGATED_METHODS[function.attr]}"
+            yield source.replace(function, name)
+        elif _called(call) in _RAISES and len(call.args) >= 2:
+            yield from _other_exception(source, call, random)
+    elif isinstance(statement, ast.With) and len(statement.items) == 1:
+        context = statement.items[0].context_expr
+        if isinstance(context, ast.Call) and _called(context) in _RAISES and context.args:
+            yield from _other_exception(source, context, random)
+
+
+def _opposite(source: _Text, test: ast.expr) -> _Edit:
+    """Returns the change of a condition into its exact negation, written as a test's author would."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        start, end = source.span(test.left)[1], source.span(test.comparators[0])[0]
+        between = source.data[start:end].decode()
+        operators = _NEGATABLE.findall(between)
+        if len(operators) == 1 and "#" not in between:
+            return _Edit(start, end, _NEGATABLE.sub(_NEGATED[" ".join(operators[0].split())], between))
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        start, end = source.span(test)[0], source.span(test.operand)[0]
+        return _Edit(start, end, source.data[start:end].decode().removeprefix("not").lstrip())
+    plain = isinstance(test, ast.Name | ast.Call | ast.Attribute | ast.Subscript | ast.Compare)
+    return source.replace(test, f"not {source.source(test)}" if plain else f"not ({source.source(test)})")
+
+
+def _other_exception(source: _Text, call: ast.Call, random: Random) -> Iterator[_Edit]:
+    if not isinstance(call.args[0], ast.Starred):
+        yield source.replace(call.args[0], random.choice(_UNRELATED))
