@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,12 +23,24 @@ from assay.verify.separation_plan import load_plan
 
 from .library import Script
 
-__all__ = ["Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
+__all__ = ["TYPIST", "Actor", "Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
 
-TYPIST = f"{Path(__file__).with_name('typist.py')}:TypistAgent"
 CONCURRENCY = 2
 DEMO_MODULE = "/workspace/networkx/__init__.py"
 """In scripts for synthesised tasks."""
+
+
+class Actor(NamedTuple):
+    """An agent that carries out scripts. Its name, options and replies are the same for all attempts of one run."""
+
+    agent: str
+    options: tuple[tuple[str, Any], ...] = ()
+    replies: str | None = None
+    """JSON of a scripted model's replies; None for an agent without a model."""
+
+
+TYPIST = Actor(f"{Path(__file__).with_name('typist.py')}:TypistAgent")
+"""Types the assignment's script; other actors read the task alone, or what their scripted model says."""
 
 
 class Assignment(NamedTuple):
@@ -37,6 +49,7 @@ class Assignment(NamedTuple):
     script: Script
     variant: str
     folder: Path
+    actor: Actor = TYPIST
 
 
 class CheckRow(msgspec.Struct, frozen=True):
@@ -78,19 +91,42 @@ async def make_attempts(assignments: Sequence[Assignment], cache: Path | None = 
     The run's store lives only as long as the call; `cache` defaults to that of the environment.
     """
     with tempfile.TemporaryDirectory(prefix="assay-adversary-") as scratch:
-        scripts, store = Path(scratch, "scripts"), Path(scratch, "store")
-        scripts.mkdir()
+        settings = Settings(cache=cache or Settings.from_environment().cache, store=Path(scratch, "store"))
+        rows: dict[str, Row] = {}
+        for number, actor in enumerate(dict.fromkeys(a.actor for a in assignments)):
+            folder = Path(scratch, str(number))
+            folder.mkdir()
+            own = [a for a in assignments if a.actor == actor]
+            last = await _run_actor(actor, own, settings, folder)
+            rows |= {key_of(a): _row(a, last[key_of(a)]) for a in own}
+        return [rows[key_of(assignment)] for assignment in assignments]
+
+
+async def _run_actor(
+    actor: Actor, assignments: Sequence[Assignment], settings: Settings, folder: Path
+) -> dict[str, Trajectory]:
+    """Makes a run of one actor's assignments; returns the last trajectory of each by its key."""
+    options = dict(actor.options)
+    if actor == TYPIST:
+        options["folder"] = str(folder)
         for assignment in assignments:
             text = _for_package(assignment.script.on(assignment.variant), assignment.folder)
-            (scripts / f"{key_of(assignment)}.sh").write_text(text, encoding="utf-8")
-        settings = Settings(cache=cache or Settings.from_environment().cache, store=store)
-        config = RunConfig(
-            tasks=("-",), agent=TYPIST, agent_options={"folder": str(scripts)}, concurrency=CONCURRENCY, run="adversary"
-        )
-        await start_run(config, settings, Tally(), tasks=_load(assignments))
-        with RunStore.open(store, "adversary") as run:
-            last = {t.task: t for t in run.trajectories()}
-        return [_row(assignment, last[key_of(assignment)]) for assignment in assignments]
+            (folder / f"{key_of(assignment)}.sh").write_text(text, encoding="utf-8")
+    model = None
+    if actor.replies is not None:
+        (folder / "replies.json").write_text(actor.replies, encoding="utf-8")
+        model = f"scripted:{folder / 'replies.json'}"
+    config = RunConfig(
+        tasks=("-",),
+        agent=actor.agent,
+        agent_options=options,
+        model=model,
+        concurrency=CONCURRENCY,
+        run=f"adversary-{folder.name}",
+    )
+    await start_run(config, settings, Tally(), tasks=_load(assignments))
+    with RunStore.open(settings.store, f"adversary-{folder.name}") as run:
+        return {t.task: t for t in run.trajectories()}
 
 
 def _for_package(text: str, folder: Path) -> str:
