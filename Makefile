@@ -52,17 +52,9 @@ RESULTS := tests/adversary/results
 SEED ?= 0
 COUNT ?= 2000
 DEMO_TASKS ?= .assay/demo-tasks-0-24
-RIGHT_TASKS ?= $(DEMO_TASKS)
-campaign: setup ## attack the verifiers whole, then try honest attempts and other right solutions on the demo's tasks
-	@$(BIN)/python -m tests.adversary --scripts --layers --seed $(SEED) --count $(COUNT) --out $(RESULTS)/campaign.json \
-		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*-*/); attacks=$$?; \
-	$(BIN)/python -m tests.adversary --honest --seed $(SEED) --out $(RESULTS)/honest.json \
-		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*-*/); honest=$$?; \
-	right=0; for folder in $(RIGHT_TASKS); do test -d $$folder || right=none; done; \
-	if test $$right = 0; then $(BIN)/python -m tests.adversary --seed $(SEED) --out $(RESULTS)/right.json \
-		--right $$(for folder in $(RIGHT_TASKS); do echo $$folder/*-*/; done); right=$$?; \
-	else echo "no synthesised tasks in $(RIGHT_TASKS): run make demo first"; right=0; fi; \
-	test $$attacks = 0 && test $$honest = 0 && test $$right = 0
+SETS ?= $(DEMO_TASKS)
+campaign: setup ## attack the verifiers whole, then try honest attempts, other right solutions and holed verifiers (SETS: folders of made tasks)
+	@sh scripts/campaign.sh "$(BIN)/python" "$(SEED)" "$(COUNT)" $(SETS)
 
 docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
 	@$(BIN)/python scripts/make_reference.py

@@ -71,7 +71,7 @@ class EmptyAnswerAgent(_Writing):
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
         """See `_Writing.files`."""
-        for known in self._knowledge.changed:
+        for known in self._knowledge.judged:
             data = _emptied(known)
             if data is not None and data not in (known.after, known.before):
                 yield known, data
@@ -85,7 +85,7 @@ class CommentsAgent(_Writing):
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
         """See `_Writing.files`."""
-        for known in self._knowledge.changed:
+        for known in self._knowledge.judged:
             base = (known.before or b"").rstrip(b"\n")
             if _removed(known) or b"\0" in base:
                 continue
@@ -100,7 +100,7 @@ class CrashAgent(_Writing):
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
         """See `_Writing.files`."""
-        for known in self._knowledge.changed:
+        for known in self._knowledge.judged:
             kind = posixpath.splitext(known.path)[1] or _shebang(known)
             if kind in _CRASHES and not _removed(known):
                 first = (known.after or b"").partition(b"\n")[0]

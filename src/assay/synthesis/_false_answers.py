@@ -23,8 +23,8 @@ __all__ = ["LieJob", "LieResult", "lies_of", "tell_lies"]
 LIARS = tuple(PAYLOAD / f"{name}.py" for name in ("entry_lies", "false_answers"))
 ANSWERS = (
     "unrepaired", "None", "True", "False", "0", "1", "empty text", "empty list", "empty dict", "empty tuple",
-    "empty set", "first argument", "second argument", "last value sent", "first answer again", "plausible value",
-    "flipped", "bent", "arguments emptied", "emptied answer",
+    "empty set", "first argument", "second argument", "own argument", "previous argument", "last value sent",
+    "first answer again", "plausible value", "flipped", "bent", "arguments emptied", "emptied answer",
 )  # fmt: skip
 """Names in the table of `payload/false_answers.py`."""
 EDIT_ANSWERS = ("None", "True", "first argument")

@@ -21,13 +21,13 @@ Body = Callable[[str | None], str]
 
 def python_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
     """Modules that solving changes, tests left out."""
-    found = (f for f in knowledge.changed if f.path.endswith(".py") and f.after is not None)
+    found = (f for f in knowledge.judged if f.path.endswith(".py") and f.after is not None)
     return tuple(f for f in found if not _is_test(f.path))
 
 
 def programs(knowledge: Knowledge) -> tuple[KnownFile, ...]:
     """Other programs that solving changes: what has an interpreter in its first line, or is a shell script."""
-    found = (f for f in knowledge.changed if f.after is not None and not f.path.endswith(".py"))
+    found = (f for f in knowledge.judged if f.after is not None and not f.path.endswith(".py"))
     return tuple(f for f in found if (f.after or b"").startswith(b"#!") or f.path.endswith(".sh"))
 
 
@@ -54,7 +54,8 @@ def _parsed(data: bytes | None) -> ast.Module | None:
 
 
 def _before(file: KnownFile) -> str:
-    """What the module was, where that can be run at all; else the line that says what runs it, if it has one."""
+    """Returns what the module was, where that can be run at all; else the line that says what runs it, if it has
+    one."""
     if file.before is not None and _parsed(file.before) is not None:
         return file.before.decode()
     first = (file.after or b"").partition(b"\n")[0]
