@@ -1,22 +1,24 @@
 """Other right solutions of synthesised tasks: those that the tests pass in process must pass judged from outside.
 
 Each is tried first on a copy of the task without its separation plan. What passes there is right by the tests, and is
-then judged with the plan: anything but a pass at `separate` is a refusal.
+then judged with the plan: anything but a pass at `separate` is a refusal. The result is written anew after every batch.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.verify.separation_plan import PLAN_PATH
 
-from .attempts import Assignment
+from .attempts import Assignment, Row
 from .bar import summarize_right
-from .campaign import Campaign, make_rows, write_result
+from .campaign import BATCH, Campaign, make_rows, write_result
 from .library import Script
 from .releases import download_releases, solutions_from_release
 from .rewriting import Rewritten, rewrite_task
@@ -74,17 +76,27 @@ def run_right_campaign(campaign: RightCampaign, say: Callable[[str], None]) -> d
     if absent:
         say(f"solutions were written for tasks that were not handed in: {', '.join(absent)}")
     copies = campaign.out.parent / f"{campaign.out.stem}.tasks"
+    folders = {folder.name: folder for folder in campaign.folders}
+    tried: list[Row] = []
+    judged: list[Row] = []
+    result: dict[str, Any] = {}
     try:
-        plain = tuple(_plain_assignments(campaign, copies, say))
-        tried = make_rows(Campaign(campaign.seed, plain, campaign.out), say)
-        right = [a for a, row in zip(plain, tried, strict=True) if row.outcome == "pass"]
-        folders = {folder.name: folder for folder in campaign.folders}
-        planned = tuple(a._replace(variant=a.folder.name, folder=folders[a.folder.name]) for a in right)
-        whole = Campaign(campaign.seed, planned, campaign.out)
-        judged = make_rows(whole, say)
-        return write_result(whole, judged, lambda rows: summarize_right(tried, rows))
+        for batch in _batches(_plain_assignments(campaign, copies, say)):
+            made = make_rows(Campaign(campaign.seed, batch, campaign.out), say)
+            right = [a for a, row in zip(batch, made, strict=True) if row.outcome == "pass"]
+            planned = tuple(a._replace(variant=a.folder.name, folder=folders[a.folder.name]) for a in right)
+            whole = Campaign(campaign.seed, planned, campaign.out)
+            tried += made
+            judged += make_rows(whole, say)
+            result = write_result(whole, judged, partial(summarize_right, tried))
     finally:
         shutil.rmtree(copies, ignore_errors=True)
+    return result or {"breaches": [], "honest_breaches": ["no solution was tried"]}
+
+
+def _batches(assignments: Iterator[Assignment]) -> Iterator[tuple[Assignment, ...]]:
+    while batch := tuple(itertools.islice(assignments, BATCH)):
+        yield batch
 
 
 def _plain_assignments(campaign: RightCampaign, copies: Path, say: Callable[[str], None]) -> Iterator[Assignment]:

@@ -67,3 +67,10 @@ def example(a: int, b: int = 1, c: int = 2, *rest: int, d: int = 3, **more: int)
 )
 def test_defaults_of_the_original_are_not_sent(programs: Any, values: Any, keywords: Any, sent: Any) -> None:
     assert programs.splice_client._omit_defaults(example, ["a", "b", "c"], values, keywords) == sent
+
+
+def test_a_wrapper_that_compiles_itself_is_the_same_before_and_after(programs: Any) -> None:
+    codec = programs.splice_codec
+    fresh, called = wrapped(plain), wrapped(plain)
+    called.__code__ = called.__code__.replace(co_name="compiled_7", co_filename="<compiled>")
+    assert codec.unwrap(fresh, codec.wrapper_layers(called)) is plain

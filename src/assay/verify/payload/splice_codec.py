@@ -179,12 +179,12 @@ def _accessed(value: Any) -> Any:
 
 def _outer_layer(value: Any) -> tuple[list[str] | None, Any]:
     """The description of the outermost wrapper and what is inside; None where there is none."""
-    code = getattr(value, "__code__", None)
-    name = "".join(part for part in getattr(code, "co_name", "") if not part.isdigit())  # some are compiled by number
+    # Not by the code's name: there are wrappers that compile themselves when they are called first.
+    place = getattr(value, "__globals__", {}).get("__name__", "")
     if "orig_func" in getattr(value, "__dict__", {}):
-        return ["orig_func", type(value).__name__, name], value.orig_func
+        return ["orig_func", type(value).__name__, place], value.orig_func
     if hasattr(value, "__wrapped__"):
-        return ["__wrapped__", type(value).__name__, name], value.__wrapped__
+        return ["__wrapped__", type(value).__name__, place], value.__wrapped__
     return None, value
 
 
