@@ -29,10 +29,12 @@ _EXCEPTIONS = frozenset(
     {
         *("ArithmeticError", "AttributeError", "BufferError", "EOFError", "Exception", "FloatingPointError"),
         *("ImportError", "IndexError", "KeyError", "LookupError", "MemoryError", "ModuleNotFoundError", "NameError"),
-        *("NotImplementedError", "OverflowError", "RecursionError", "ReferenceError", "RuntimeError", "StopIteration"),
-        *("SyntaxError", "TypeError", "UnboundLocalError", "ValueError", "ZeroDivisionError"),
+        *("NotImplementedError", "OverflowError", "RecursionError", "ReferenceError", "RuntimeError", "SyntaxError"),
+        *("TypeError", "UnboundLocalError", "ValueError", "ZeroDivisionError"),
     }
 )
+"""Not `StopIteration`: raised by a function, it ends a test's own `map` or `for` as if all had been seen."""
+_NEVER_RAISED = (AssertionError, OSError, StopIteration, StopAsyncIteration)
 
 
 class RefusedReply(Exception):
@@ -127,7 +129,7 @@ class Decoder:
         arguments = tuple(self.value(part) for part in raw["a"])
         if name[0] == "builtins":
             return cls(*arguments)
-        if not issubclass(cls, Exception) or issubclass(cls, (AssertionError, OSError)):
+        if not issubclass(cls, Exception) or issubclass(cls, _NEVER_RAISED):
             raise RefusedReply(f"the exception {cls.__name__}")
         made = BaseException.__new__(cls, *arguments)
         made.args = arguments
