@@ -12,7 +12,6 @@ import msgspec
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.tasks import load_task
 
 __all__ = ["FRESH", "RESULTS", "Measured", "admit_folders", "folders_of", "with_wrong_solution"]
 
@@ -57,18 +56,17 @@ def admit_folders(folders: Sequence[Path], store: Path, *options: str) -> dict[s
     result = CliRunner().invoke(build_app(), words)
     if result.exit_code not in (0, 1):
         raise RuntimeError(result.output)
-    digests = {one.task.id: one.digest for one in map(load_task, folders)}
     reports = json.loads(result.stdout)["report"]["tasks"]
-    return {report["task"]: _measured(report, digests[report["task"]]) for report in reports}
+    return {report["task"]: _measured(report) for report in reports}
 
 
-def _measured(report: dict[str, Any], digest: str) -> Measured:
+def _measured(report: dict[str, Any]) -> Measured:
     accepted_wrongly = (report["sensitivity"] or {"changed": 0})["changed"]
     refused = not all(report["admitted"].values())
     weak = {finding["kind"] for finding in report["findings"] if finding["severity"] == "weak"}
     return Measured(
         task=report["task"],
-        digest=digest,
+        digest=report["task_digest"],
         result="refused" if refused else "led to" if accepted_wrongly else "clean",
         weak=tuple(sorted(weak)),
         attempts=report["cost"]["attempts"],

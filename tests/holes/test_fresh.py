@@ -26,7 +26,7 @@ def measured(side: str) -> list[Measured]:
 
 
 def test_the_result_is_of_these_very_folders() -> None:
-    tasks = {one.task.id: one.digest for one in map(load_task, (*HOLED, *SOUND))}
+    tasks = {one.task.id: one.task.digest for one in map(load_task, (*HOLED, *SOUND))}
     assert {one.task: one.digest for side in ("holed", "sound") for one in measured(side)} == tasks
     assert (len(HOLED), len(SOUND)) == (8, 12)
 

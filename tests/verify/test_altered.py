@@ -189,7 +189,9 @@ def test_a_run_that_was_not_told_to_its_end_shows_no_failure() -> None:
     control = _result(NAMES[0], test_answer="failed")
     control.evidence[0].data["problems"] = ["a run of the test runner began and did not tell its record to the end"]
     run = ControlRun(frozenset({"test_a.py::test_answer"}), frozenset(), control)
-    assert rule_altered(_result(NAMES[0]), [run], "v").verdict.status == "unknown"
+    verdict = rule_altered(_result(NAMES[0]), [run], "v").verdict
+    assert (verdict.status, verdict.marks) == ("unknown", ("not_whole",))
+    assert "not told to its end" in verdict.reason
 
 
 @pytest.mark.parametrize(

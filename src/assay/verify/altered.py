@@ -223,7 +223,7 @@ def rule_altered(
     """
     passed = _with_status(result, "passed")
     asked, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
-    statuses = []
+    controls, statuses = tuple(controls), []
     for control in controls:
         altered = {test for test in passed if _end_of(test) in control.altered}
         asked |= altered
@@ -236,6 +236,8 @@ def rule_altered(
     verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
     if forged:
         verdict = _forged(verdict, sorted(forged))
+    elif not all(_is_whole(control.result) for control in controls):
+        verdict = _not_believed(verdict, "a control run over altered tests was not told to its end", "not_whole")
     elif changed:
         reason = f"{len(changed)} tests that passed did not pass in a second run, first {min(changed)[:200]}"
         verdict = _not_believed(verdict, reason, FLAKY)
@@ -284,10 +286,18 @@ def _end_of(test: str) -> str:
     return f"{path.rsplit('/', 1)[-1]}::{name.partition('[')[0]}"
 
 
+def _records(result: CheckResult) -> list[dict[str, Any]]:
+    """Returns what our own recorder told, a report for each run of tests."""
+    reports = (item.data for item in result.evidence if item.kind == "test_report")
+    return [report for report in reports if report.get("source") == "recorder"]
+
+
+def _is_whole(result: CheckResult) -> bool:
+    records = _records(result)
+    return bool(records) and not any(record.get("problems") for record in records)
+
+
 def _with_status(result: CheckResult, status: str) -> set[str]:
     """Returns the ids of tests of which our own recorder told this status, in a run that it told to its end."""
-    found: set[str] = set()
-    for item in result.evidence:
-        if item.kind == "test_report" and item.data.get("source") == "recorder" and not item.data.get("problems"):
-            found |= {str(test["id"]) for test in item.data["tests"] if test["status"] == status}
-    return found
+    records = (record for record in _records(result) if not record.get("problems"))
+    return {str(test["id"]) for record in records for test in record["tests"] if test["status"] == status}
