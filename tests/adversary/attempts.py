@@ -174,6 +174,6 @@ def _row(assignment: Assignment, trajectory: Trajectory) -> Row:
         checks=checks,
         marks=() if integrity is None else integrity.marks,
         stopped=None if ended is None else ended.stopped,
-        broke="unfinished" if ended is None else ended.broke,
+        broke="unfinished" if ended is None else ended.broke and f"{ended.broke}: {ended.error}"[:300],
         judged_s=round(sum(v.duration_s or 0.0 for v in trajectory.verdicts if v.kind == "outcome"), 3),
     )

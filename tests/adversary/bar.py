@@ -8,7 +8,7 @@ that is none of the judge's wrote, traced or patched what is the judge's, integr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from assay.verdicts import meets
@@ -111,24 +111,30 @@ def summarize_honest(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def refusals(rows: Iterable[Row]) -> list[str]:
-    """Returns one sentence for each right solution, judged with its plan, that does not pass at `separate`."""
+    """Returns one sentence for each right solution, judged with its plan, that does not pass at `separate`.
+
+    A failure of the infrastructure is no refusal.
+    """
     told = []
     for row in rows:
-        passed = row.outcome == "pass" and row.integrity == "pass" and row.broke is None and row.checks
-        if not passed or not all(meets(check.separation, "separate") for check in row.checks.values()):
+        passed = row.outcome == "pass" and row.integrity == "pass" and row.checks
+        apart = all(meets(check.separation, "separate") for check in row.checks.values())
+        if row.broke is None and not (passed and apart):
             reasons = [f"{c.status} at {c.separation}: {c.reason} {list(c.marks)}" for c in row.checks.values()]
-            told.append(f"{row.key}: {'; '.join(reasons)}; integrity {row.integrity}, broke {row.broke}")
+            told.append(f"{row.key}: {'; '.join(reasons)}; integrity {row.integrity}")
     return told
 
 
-def summarize_right(tried: Iterable[Row], judged: Iterable[Row]) -> dict[str, Any]:
+def summarize_right(tried: Sequence[Row], judged: Sequence[Row]) -> dict[str, Any]:
     """Counts other right solutions by where they come from.
 
     Args:
         tried: All solutions, judged in process: those that pass are right by the tests.
-        judged: The right ones, judged with the task's separation plan.
+        judged: The right ones, judged with the task's separation plan. What the infrastructure failed is no refusal: it
+            is left out of the count and is a breach.
     """
-    every, right = list(tried), list(judged)
+    every, right = list(tried), [row for row in judged if row.broke is None]
+    broken = [f"{row.key}: {row.broke}" for row in (*every, *judged) if row.broke is not None]
     refused = refusals(right)
     share = len(refused) / len(right) if right else 0.0
     allowed = len(right) * MOST_REFUSED
@@ -137,11 +143,11 @@ def summarize_right(tried: Iterable[Row], judged: Iterable[Row]) -> dict[str, An
         "right": len(right),
         "tasks": len({row.variant for row in right}),
         "by_source": dict(sorted(Counter(row.cause for row in right).items())),
-        "wrong_by_the_tests": sorted(row.key for row in every if row.outcome != "pass"),
+        "wrong_by_the_tests": sorted(row.key for row in every if row.outcome != "pass" and row.broke is None),
         "refused": len(refused),
         "refused_share": round(share, 4),
         "refusals": refused,
-        "breaches": [],
+        "breaches": broken,
         "honest_breaches": refused if len(refused) > allowed else [],
     }
 

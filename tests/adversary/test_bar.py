@@ -106,3 +106,11 @@ def test_one_refusal_in_a_hundred_is_within_the_bar() -> None:
     summary = summarize_right(tried, [good] * 99 + [bad])
     assert (summary["tried"], summary["right"], summary["refused"], summary["honest_breaches"]) == (101, 100, 1, [])
     assert summarize_right(tried, [good] * 98 + [bad] * 2)["honest_breaches"]
+
+
+def test_failure_of_the_infrastructure_is_no_refusal() -> None:
+    good = make_row("pass", "separate", deserves_pass=True)
+    broken = msgspec.structs.replace(good, outcome=None, broke="verifier: no space", checks={})
+    summary = summarize_right([good, good, broken], [good, broken])
+    assert (summary["right"], summary["refused"], summary["wrong_by_the_tests"]) == (1, 0, [])
+    assert len(summary["breaches"]) == 2
