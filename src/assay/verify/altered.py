@@ -42,6 +42,7 @@ __all__ = [
     "altered_folder",
     "choose_altered_tests",
     "control_check",
+    "fewer_altered_tests",
     "needs_altered_tests",
     "rule_altered",
     "stops_early",
@@ -52,6 +53,7 @@ _LEFT_AS_THEY_ARE = frozenset({"environment", "solution"})
 MOST_FILES = 500
 LONG_S = 120.0
 """A check that took longer is given one control run, not two."""
+FEW = 3
 _OF_A_SCRIPT = ("", ".sh", ".bash")
 _OF_SETTINGS = (".ini", ".cfg", ".toml")
 _STOP = re.compile(r"(?<![\w-])(?:-x|--exitfirst|--maxfail)\b|^\s*-\w*x\b", re.MULTILINE)
@@ -104,6 +106,15 @@ def _ends_of_passed(folder: Path, result: CheckResult) -> set[str]:
 def _judged_apart(folder: Path, result: CheckResult) -> set[str]:
     plan = load_plan(folder) if set(result.verdict.separations) - {_SHARED_PROCESS} else None
     return set() if plan is None else {test.id for test in plan.tests if test.method != "in-process"}
+
+
+def fewer_altered_tests(result: CheckResult, altered: frozenset[str]) -> frozenset[str] | None:
+    """Returns the tests to alter in place of those whose control run came to no end; None where it did come to one.
+
+    One altered test can end a whole run, by failing in a way that the test runner does not stand. Few seldom do.
+    """
+    told = any(item.kind == "test_report" and not item.data.get("problems") for item in result.evidence)
+    return None if told or len(altered) <= FEW else frozenset(SystemRandom().sample(sorted(altered), FEW))
 
 
 def control_check(folder: Path, check: Check, result: CheckResult) -> Check:

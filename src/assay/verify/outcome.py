@@ -31,6 +31,7 @@ from assay.verify.altered import (
     altered_folder,
     choose_altered_tests,
     control_check,
+    fewer_altered_tests,
     needs_altered_tests,
     rule_altered,
     stops_early,
@@ -95,6 +96,10 @@ async def _judge_altered(request: JudgeRequest, check: Check, prefix: str, resul
     runs = []
     for number, altered in enumerate(chosen):
         judged = await _judge_altered_once(request, control, f"{prefix}altered{number}.", altered)
+        fewer = fewer_altered_tests(judged, altered)
+        if fewer is not None:
+            altered = fewer
+            judged = await _judge_altered_once(request, control, f"{prefix}altered{number}.fewer.", altered)
         runs.append(ControlRun(altered, names - altered, judged))
     if not runs:
         return result
