@@ -9,6 +9,7 @@ import ast
 import posixpath
 from collections.abc import Callable, Iterator
 
+from assay.code.source import parse_tree
 from assay.environments.interface import Workspace
 from assay.errors import AgentError
 
@@ -164,7 +165,7 @@ def _stubbed(source: bytes, *, bare: bool = False) -> bytes | None:
     """A module whose functions keep their names and parameters and return None; `bare`: with nothing else in it, since
     what a whole new program does outside of functions is the answer itself."""
     try:
-        tree = ast.parse(source)
+        tree = parse_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if bare:

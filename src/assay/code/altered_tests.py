@@ -21,6 +21,8 @@ from collections.abc import Collection, Iterator
 from random import Random
 from typing import NamedTuple
 
+from .source import parse_tree
+
 __all__ = ["MOST_TEXT", "AlteredTests", "alter_tests", "alterable_tests"]
 
 MOST_TEXT = 1 << 20
@@ -81,7 +83,7 @@ class _Text:
     """A parsed test file whose nodes are found by their bytes."""
 
     def __init__(self, text: str) -> None:
-        self.tree = ast.parse(text)
+        self.tree = parse_tree(text)
         self.data = text.encode()
         self._starts = [0]
         for line in self.data.splitlines(keepends=True):
@@ -132,7 +134,7 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
             names.add(name)
     altered = _apply(source.data, edits)
     try:
-        ast.parse(altered)
+        parse_tree(altered)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return AlteredTests(altered, frozenset(names)) if names else None

@@ -11,6 +11,8 @@ import posixpath
 from collections.abc import Callable
 from itertools import takewhile
 
+from assay.code.source import parse_tree
+
 from .interface import Knowledge, KnownFile
 
 __all__ = ["changed_names", "needs_program", "needs_python", "on_top", "overridden", "programs", "python_files"]
@@ -48,7 +50,7 @@ def _is_test(path: str) -> bool:
 
 def _parsed(data: bytes | None) -> ast.Module | None:
     try:
-        return ast.parse((data or b"").decode())
+        return parse_tree((data or b"").decode())
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -67,7 +69,7 @@ def on_top(file: KnownFile, code: str) -> str:
     text = _before(file)
     lines = text.splitlines(keepends=True)
     place = len(list(takewhile(lambda line: line.startswith("#"), lines)))
-    for index, node in enumerate(ast.parse(text).body):
+    for index, node in enumerate(parse_tree(text).body):
         documented = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not documented and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             break
