@@ -69,12 +69,26 @@ async def test_a_right_answer_passes_and_fails_the_altered_tests(bench: Any, kin
 
 
 @pytest.mark.parametrize("text", [FORGIVES, READS], ids=["a patched runner", "read answers"])
-@pytest.mark.parametrize(("kind", "parameters"), CHECKS, ids=["pytest", "script"])
-async def test_what_passes_altered_tests_too_is_forged(bench: Any, text: str, kind: str, parameters: Any) -> None:
-    verdict = (await _judge(bench, text, kind, parameters)).verdict
+async def test_what_passes_altered_tests_too_is_forged(bench: Any, text: str) -> None:
+    verdict = (await _judge(bench, text, "pytest", PYTEST)).verdict
     assert verdict.status == "fail", verdict
     assert "forged" in verdict.marks
     assert "passed again" in verdict.reason
+
+
+@pytest.mark.parametrize("text", [FORGIVES, READS], ids=["a patched runner", "read answers"])
+async def test_a_script_in_which_no_altered_test_fails_is_not_believed(bench: Any, text: str) -> None:
+    verdict = (await _judge(bench, text, "script", CHECKS[1][1])).verdict
+    assert verdict.status == "unknown", verdict
+    assert "not_whole" in verdict.marks
+
+
+async def test_a_script_that_runs_other_tests_of_the_same_names_accuses_nobody_of_forging(bench: Any) -> None:
+    bench.files = {"tests/test_a.py": TEST, "tests/test.sh": SCRIPT.replace("/tests/test_a.py", "own/test_a.py")}
+    bench.given = {"workspace/a.py": "def answer(): return 0\n", "workspace/own/test_a.py": TEST}
+    verdict = (await bench.judge(f"echo '{RIGHT}' > a.py", "script", **CHECKS[1][1])).verdict
+    assert verdict.status == "unknown", verdict
+    assert "forged" not in verdict.marks
 
 
 async def test_a_wrong_answer_is_not_asked_again(bench: Any) -> None:

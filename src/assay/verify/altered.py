@@ -222,7 +222,7 @@ def _test_files(folder: Path) -> Iterator[Path]:
 
 
 def rule_altered(
-    result: CheckResult, controls: Iterable[ControlRun], prefix: str, *, whole: bool = True
+    result: CheckResult, controls: Iterable[ControlRun], prefix: str, *, whole: bool = True, mounted: bool = True
 ) -> CheckResult:
     """Returns the result with the verdict that follows from its control runs, which are cited as evidence.
 
@@ -231,6 +231,8 @@ def rule_altered(
         controls: The same check's results over altered tests.
         prefix: What the ids of this check's evidence start with.
         whole: Runs go on after a failed test, so that each test that is as it was is due to pass again.
+        mounted: The check itself puts the task's tests in their place. A script may run others of the same names, which
+            no change of the task's reaches: there a pass is forged only where some altered test is seen to fail.
     """
     passed = _with_status(result, "passed")
     asked, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
@@ -245,7 +247,7 @@ def rule_altered(
     data = {"asked": len(asked), "failed": len(failed), "passed": sorted(forged)[:50], "statuses": statuses}
     cited = Evidence(f"{prefix}altered", "audit", "altered_tests", {**data, "changed": sorted(changed)[:50]})
     verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
-    if forged:
+    if forged and (failed or mounted):
         verdict = _forged(verdict, sorted(forged))
     elif not all(_is_whole(control.result) for control in controls):
         verdict = _not_believed(verdict, "a control run over altered tests was not told to its end", "not_whole")

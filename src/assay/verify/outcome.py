@@ -104,7 +104,7 @@ async def _judge_altered(request: JudgeRequest, check: Check, prefix: str, resul
     if not runs:
         return result
     early = await asyncio.to_thread(stops_early, request.folder, check)
-    return rule_altered(result, runs, prefix, whole=not early)
+    return rule_altered(result, runs, prefix, whole=not early, mounted=check.kind == "pytest")
 
 
 async def _judge_altered_once(request: JudgeRequest, check: Check, prefix: str, names: frozenset[str]) -> CheckResult:
