@@ -32,7 +32,7 @@ Summary = Callable[[Sequence[Row]], dict[str, Any]]
 
 
 class Campaign(NamedTuple):
-    """What is tried, and where the result goes."""
+    """The attempts to make and the file for the result."""
 
     seed: int
     assignments: tuple[Assignment, ...]

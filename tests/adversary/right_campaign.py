@@ -32,7 +32,7 @@ RELEASED_EACH = 4
 
 
 class RightCampaign(NamedTuple):
-    """What is tried, and where the result goes."""
+    """The attempts to make and the file for the result."""
 
     seed: int
     folders: tuple[Path, ...]

@@ -21,7 +21,7 @@ Side = Literal["holed", "sound"]
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What an admission says of one verifier."""
+    """The result of one verifier's admission."""
 
     task: str
     digest: str

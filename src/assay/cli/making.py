@@ -24,7 +24,7 @@ def demo_layers() -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 class MadeTasks(NamedTuple):
-    """What came of making tasks, and what it cost."""
+    """The report of making tasks and its cost."""
 
     report: SynthesisReport
     cost: SynthesisCost

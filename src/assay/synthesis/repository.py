@@ -41,7 +41,7 @@ __all__ = ["FROM_JOURNAL", "Progress", "synthesise"]
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 FROM_JOURNAL = "candidates judged by an earlier run"
-"""What `Progress` is told of each wave that the journal knows candidates of."""
+"""Message to `Progress` for each wave of which the journal holds candidates."""
 WAVE = 8
 """The fewest candidates that are judged together."""
 

@@ -54,6 +54,7 @@ MOST_FILES = 500
 LONG_S = 120.0
 """A check that took longer is given one control run, not two."""
 FEW = 3
+"""Tests altered in a control run that is made again."""
 _OF_A_SCRIPT = ("", ".sh", ".bash")
 _OF_SETTINGS = (".ini", ".cfg", ".toml")
 _STOP = re.compile(r"(?<![\w-])(?:-x|--exitfirst|--maxfail)\b|^\s*-\w*x\b", re.MULTILINE)
@@ -111,7 +112,7 @@ def _judged_apart(folder: Path, result: CheckResult) -> set[str]:
 def fewer_altered_tests(result: CheckResult, altered: frozenset[str]) -> frozenset[str] | None:
     """Returns the tests to alter in place of those whose control run came to no end; None where it did come to one.
 
-    One altered test can end a whole run, by failing in a way that the test runner does not stand. Few seldom do.
+    A single altered test can crash the test runner, for example by a deep recursion; a small sample rarely contains it.
     """
     told = any(item.kind == "test_report" and not item.data.get("problems") for item in result.evidence)
     return None if told or len(altered) <= FEW else frozenset(SystemRandom().sample(sorted(altered), FEW))

@@ -30,7 +30,7 @@ class Call(NamedTuple):
     changes: Any = ()
     """Parameter and path of what the reference changes in place: no other change is taken from a worker."""
     shared: Any = None
-    """What all entry points remember together within one test."""
+    """State that all entry points share within one test."""
     bound: bool = False
     """True where the first argument is the object or the class that the function is called on."""
 
