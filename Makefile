@@ -48,13 +48,13 @@ fuzz: setup ## fuzz what the gateway reads of strangers, FUZZ_S seconds a target
 	@for target in anthropic-messages openai-responses gemini openai-chat chat-stream message-stream; do \
 		$(BIN)/python -m tests.fuzz.gateway $$target -max_total_time=$(FUZZ_S) || exit 1; done
 
-CAMPAIGN := tests/adversary/results/campaign.json
+RESULTS := tests/adversary/results
 SEED ?= 0
 COUNT ?= 2000
 DEMO_TASKS ?= .assay/demo-tasks-0-24
-campaign: setup ## attack the verifiers whole: every script, COUNT composed ones by SEED, the demo's tasks where made
-	@$(BIN)/python -m tests.adversary --scripts --layers --seed $(SEED) --count $(COUNT) --out $(CAMPAIGN) \
-		$$(test -d $(DEMO_TASKS) && echo --demo $(DEMO_TASKS)/*)
+SETS ?= $(DEMO_TASKS)
+campaign: setup ## attack the verifiers whole, then try honest attempts, other right solutions and holed verifiers (SETS: folders of made tasks)
+	@sh scripts/campaign.sh "$(BIN)/python" "$(SEED)" "$(COUNT)" $(SETS)
 
 docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
 	@$(BIN)/python scripts/make_reference.py

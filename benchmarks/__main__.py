@@ -20,6 +20,7 @@ PEERS = {
     "attempt": ("harbor",),
     "store": ("inspect",),
     "sandbox": (),
+    "separation": (),
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
     "viewer": ("inspect",),

@@ -99,6 +99,20 @@ TABLES = {
             "peak MiB": "peak_mib",
         },
     ),
+    "separation": Table(
+        "separation",
+        {
+            "": "what",
+            "tests": "tests",
+            "judged from outside": "outside",
+            "pairs": "pairs",
+            "CPU ms": "cpu_ms",
+            "in process": "plain_cpu_ms",
+            "times in process": "times_plain",
+            "p95": "p95_times_plain",
+            "bytes more an attempt": "bytes_added",
+        },
+    ),
     "analysis": Table(
         "analysis",
         {"part": "part", "what": "what", "measured": "measured", "": "unit"},

@@ -104,6 +104,7 @@ from assay.statistics import AtK, Bounds, Estimate, GroupSummary
 from assay.store import AttemptRow, GcReport, Problem, SealReport
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
+from assay.synthesis import SynthesisCost
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
 from assay.tasks import assay_config, harbor_config
@@ -320,7 +321,13 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "agents install": ({"installed": "list of Installed"}, (Installed,)),
     "train": ({"(the whole)": "a TrainReport"}, (TrainReport,)),
     "improve": ({"(the whole)": "an ImproveReport"}, (ImproveReport, Point)),
-    "synth repository": ({"(the whole)": "a SynthesisReport"}, (SynthesisReport, GateRow, ManifestEntry)),
+    "synth repository": (
+        {
+            "(the whole)": "a SynthesisReport, and beside its fields:",
+            "cost": "a SynthesisCost, as in `synthesis-cost.json`",
+        },
+        (SynthesisReport, GateRow, ManifestEntry, SynthesisCost),
+    ),
 }
 
 

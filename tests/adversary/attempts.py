@@ -6,10 +6,11 @@ from single verdicts, never from the attempt's outcome: a check that was fooled 
 
 from __future__ import annotations
 
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,13 +19,28 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, load_task
+from assay.verify.separation_plan import load_plan
 
 from .library import Script
 
-__all__ = ["Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
+__all__ = ["TYPIST", "Actor", "Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
 
-TYPIST = f"{Path(__file__).with_name('typist.py')}:TypistAgent"
 CONCURRENCY = 2
+DEMO_MODULE = "/workspace/networkx/__init__.py"
+"""In scripts for synthesised tasks."""
+
+
+class Actor(NamedTuple):
+    """An agent that carries out scripts. Its name, options and replies are the same for all attempts of one run."""
+
+    agent: str
+    options: tuple[tuple[str, Any], ...] = ()
+    replies: str | None = None
+    """JSON of a scripted model's replies; None for an agent without a model."""
+
+
+TYPIST = Actor(f"{Path(__file__).with_name('typist.py')}:TypistAgent")
+"""Types the assignment's script; other actors read the task alone, or what their scripted model says."""
 
 
 class Assignment(NamedTuple):
@@ -33,6 +49,7 @@ class Assignment(NamedTuple):
     script: Script
     variant: str
     folder: Path
+    actor: Actor = TYPIST
 
 
 class CheckRow(msgspec.Struct, frozen=True):
@@ -74,19 +91,56 @@ async def make_attempts(assignments: Sequence[Assignment], cache: Path | None = 
     The run's store lives only as long as the call; `cache` defaults to that of the environment.
     """
     with tempfile.TemporaryDirectory(prefix="assay-adversary-") as scratch:
-        scripts, store = Path(scratch, "scripts"), Path(scratch, "store")
-        scripts.mkdir()
+        settings = Settings(cache=cache or Settings.from_environment().cache, store=Path(scratch, "store"))
+        rows: dict[str, Row] = {}
+        for number, actor in enumerate(dict.fromkeys(a.actor for a in assignments)):
+            folder = Path(scratch, str(number))
+            folder.mkdir()
+            own = [a for a in assignments if a.actor == actor]
+            last = await _run_actor(actor, own, settings, folder)
+            rows |= {key_of(a): _row(a, last[key_of(a)]) for a in own}
+        return [rows[key_of(assignment)] for assignment in assignments]
+
+
+async def _run_actor(
+    actor: Actor, assignments: Sequence[Assignment], settings: Settings, folder: Path
+) -> dict[str, Trajectory]:
+    """Makes a run of one actor's assignments; returns the last trajectory of each by its key."""
+    options = dict(actor.options)
+    if actor == TYPIST:
+        options["folder"] = str(folder)
         for assignment in assignments:
-            text = assignment.script.on(assignment.variant)
-            (scripts / f"{key_of(assignment)}.sh").write_text(text, encoding="utf-8")
-        settings = Settings(cache=cache or Settings.from_environment().cache, store=store)
-        config = RunConfig(
-            tasks=("-",), agent=TYPIST, agent_options={"folder": str(scripts)}, concurrency=CONCURRENCY, run="adversary"
-        )
-        await start_run(config, settings, Tally(), tasks=_load(assignments))
-        with RunStore.open(store, "adversary") as run:
-            last = {t.task: t for t in run.trajectories()}
-        return [_row(assignment, last[key_of(assignment)]) for assignment in assignments]
+            text = _for_package(assignment.script.on(assignment.variant), assignment.folder)
+            (folder / f"{key_of(assignment)}.sh").write_text(text, encoding="utf-8")
+    model = None
+    if actor.replies is not None:
+        (folder / "replies.json").write_text(actor.replies, encoding="utf-8")
+        model = f"scripted:{folder / 'replies.json'}"
+    config = RunConfig(
+        tasks=("-",),
+        agent=actor.agent,
+        agent_options=options,
+        model=model,
+        concurrency=CONCURRENCY,
+        run=f"adversary-{folder.name}",
+    )
+    await start_run(config, settings, Tally(), tasks=_load(assignments))
+    with RunStore.open(settings.store, f"adversary-{folder.name}") as run:
+        return {t.task: t for t in run.trajectories()}
+
+
+def _for_package(text: str, folder: Path) -> str:
+    """Returns the text with the package's own main file where it names that of the demo's package."""
+    if DEMO_MODULE not in text:
+        return text
+    plan = load_plan(folder)
+    if plan is None:
+        return text
+    name = plan.package.partition(".")[0]
+    with tarfile.open(folder / "environment" / "source.tar.gz") as archive:
+        names = {member.removeprefix("./") for member in archive.getnames()}
+    places = (f"{name}/__init__.py", f"src/{name}/__init__.py", f"{name}.py", f"src/{name}.py")
+    return text.replace(DEMO_MODULE, f"/workspace/{next(place for place in places if place in names)}")
 
 
 def _load(assignments: Sequence[Assignment]) -> list[LoadedTask]:
@@ -120,6 +174,6 @@ def _row(assignment: Assignment, trajectory: Trajectory) -> Row:
         checks=checks,
         marks=() if integrity is None else integrity.marks,
         stopped=None if ended is None else ended.stopped,
-        broke="unfinished" if ended is None else ended.broke,
+        broke="unfinished" if ended is None else ended.broke and f"{ended.broke}: {ended.error}"[:300],
         judged_s=round(sum(v.duration_s or 0.0 for v in trajectory.verdicts if v.kind == "outcome"), 3),
     )

@@ -22,7 +22,7 @@ from assay.verify.separation_plan import PLAN_PATH, EntryPoint, EntryUse, Separa
 
 from .depot_task import DEPOT_IDS, DEPOT_PLAN, DEPOT_TESTS, RIGHT_BODIES, write_depot
 
-__all__ = ["APART", "PROGRAM_VARIANTS", "VARIANTS", "WEAK", "write_base_tasks"]
+__all__ = ["APART", "PROGRAM_VARIANTS", "VARIANTS", "WEAK", "write_base_tasks", "write_manifest"]
 
 APART = "-apart"
 """Ends the name of a variant whose task names the programs that are judged."""
@@ -175,7 +175,7 @@ def _ledger_files(variant: str) -> dict[str, str]:
     runs_program = variant in (*PROGRAM_VARIANTS, WEAK)
     more = PROGRAM if runs_program else ""
     files = {
-        "task.toml": _manifest(variant),
+        "task.toml": write_manifest(variant),
         "instruction.md": "Repair /workspace/ledger.py: its docstrings say what the functions do.\n",
         "environment/Dockerfile": "FROM scratch\nWORKDIR /workspace\nCOPY ledger.py ./\n",
         "environment/ledger.py": BROKEN + more,
@@ -192,7 +192,7 @@ def _ledger_files(variant: str) -> dict[str, str]:
 def _depot_files() -> dict[str, str]:
     solution = "".join(f"cat > {name} <<'PYTHON'\n{text}PYTHON\n" for name, text in write_depot(**RIGHT_BODIES).items())
     return {
-        "task.toml": _manifest(DEPOT),
+        "task.toml": write_manifest(DEPOT),
         "instruction.md": "Repair the functions of /workspace/depot: their docstrings say what they do.\n",
         "environment/Dockerfile": "FROM scratch\nWORKDIR /workspace\nCOPY depot ./depot\n",
         **{f"environment/{name}": text for name, text in write_depot().items()},
@@ -203,7 +203,8 @@ def _depot_files() -> dict[str, str]:
     }
 
 
-def _manifest(variant: str) -> str:
+def write_manifest(variant: str) -> str:
+    """Returns the `task.toml` of a variant."""
     separate = variant.startswith("sep")
     text = 'schema_version = "1.4"\n' + 'artifacts = ["/workspace/ledger.py"]\n' * separate
     text += f'\n[task]\nname = "adversary/{variant}"\n\n[agent]\ntimeout_sec = 60.0\n'

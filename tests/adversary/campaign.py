@@ -23,14 +23,16 @@ from .base_tasks import DEPOT, VARIANTS
 from .compose import compose
 from .library import DEMO, Script
 
-__all__ = ["Campaign", "assign", "composed", "run_campaign"]
+__all__ = ["Campaign", "Summary", "assign", "composed", "make_rows", "run_campaign", "write_result"]
 
 ROOT = Path(__file__).parent.parent.parent
 BATCH = 12
+Summary = Callable[[Sequence[Row]], dict[str, Any]]
+"""Rows to the part of the result that says what they come to."""
 
 
 class Campaign(NamedTuple):
-    """What is tried, and where the result goes."""
+    """The attempts to make and the file for the result."""
 
     seed: int
     assignments: tuple[Assignment, ...]
@@ -61,15 +63,19 @@ def assign(scripts: Iterable[Script], folders: dict[str, Path], demo: Sequence[P
     return tuple(assignments)
 
 
-def run_campaign(campaign: Campaign, say: Callable[[str], None]) -> dict[str, Any]:
+def run_campaign(campaign: Campaign, say: Callable[[str], None], summary: Summary = summarize) -> dict[str, Any]:
     """Makes every attempt that has no row yet, writes the result to `campaign.out` and returns it.
 
     Raises `KeyboardInterrupt` after the rows of all finished batches are on disk.
     """
-    commit = _commit()
+    return write_result(campaign, make_rows(campaign, say), summary)
+
+
+def make_rows(campaign: Campaign, say: Callable[[str], None]) -> list[Row]:
+    """Makes every attempt that has no row yet; returns the rows of all assignments, in their order."""
     rows_file = campaign.out.with_suffix(".rows.jsonl")
     campaign.out.parent.mkdir(parents=True, exist_ok=True)
-    rows = _resume(rows_file, _Header(campaign.seed, commit))
+    rows = _resume(rows_file, _Header(campaign.seed, _commit()))
     left = [a for a in campaign.assignments if key_of(a) not in rows]
     say(f"{len(campaign.assignments)} attempts, {len(campaign.assignments) - len(left)} of them already made")
     started = time.monotonic()
@@ -80,13 +86,17 @@ def run_campaign(campaign: Campaign, say: Callable[[str], None]) -> dict[str, An
             file.write(b"".join(msgspec.json.encode(row) + b"\n" for row in made))
         rows |= {row.key: row for row in made}
         say(_progress(made, at + len(batch), len(left), time.monotonic() - started))
-    wanted = [rows[key_of(a)] for a in campaign.assignments]
+    return [rows[key_of(a)] for a in campaign.assignments]
+
+
+def write_result(campaign: Campaign, rows: Sequence[Row], summary: Summary) -> dict[str, Any]:
+    """Writes the summary and short rows to `campaign.out`, with commit, seed and date; returns what was written."""
     result = {
-        "commit": commit,
+        "commit": _commit(),
         "seed": campaign.seed,
         "date": datetime.now(UTC).date().isoformat(),
-        **summarize(wanted),
-        "rows": [_compact(row) for row in wanted],
+        **summary(rows),
+        "rows": [_compact(row) for row in rows],
     }
     campaign.out.write_text(_with_short_rows(result), encoding="utf-8")
     return result

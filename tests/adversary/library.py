@@ -19,8 +19,9 @@ __all__ = ["PUBLISHED", "Role", "Script", "read_published", "read_scripts"]
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parent.parent.parent / "shared" / "data" / "attacks"
 DEMO = "demo"
-Role = Literal["attack", "honest", "control", "composed", "published", "lie", "frame", "edit"]
-"""A `control` does the work by the means of an attack: its pass shows that the means work."""
+Role = Literal["attack", "honest", "repair", "control", "composed", "published", "lie", "frame", "edit", "right"]
+"""A `control` does the work by the means of an attack: its pass shows that the means work. A `repair` is honest work
+that may fail. A `right` solution is another one than the reference."""
 _SOLVE = re.compile(r"^SOLVE$", re.MULTILINE)
 
 
@@ -36,8 +37,8 @@ class Script(NamedTuple):
 
     @property
     def deserves_pass(self) -> bool:
-        """Tells whether the work is done: a pass of any other script is undeserved."""
-        return self.role in ("honest", "control")
+        """Tells whether a pass is deserved: that of any other script is undeserved."""
+        return self.role in ("honest", "repair", "control", "right")
 
     def on(self, variant: str) -> str:
         """Returns the text for one variant, with the reference solution in place of `SOLVE`."""

@@ -7,7 +7,15 @@ import pytest
 
 from assay.records import Separation, VerdictStatus
 from tests.adversary.attempts import CheckRow, Row
-from tests.adversary.bar import breaches, honest_breaches, summarize, undeserved
+from tests.adversary.bar import (
+    breaches,
+    honest_breaches,
+    refusals,
+    summarize,
+    summarize_honest,
+    summarize_right,
+    undeserved,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -63,3 +71,46 @@ def test_honest_work_with_a_mark_of_forging_is_a_breach() -> None:
     checks = {"tests": CheckRow("pass", "separate", "", ("forged",))}
     assert honest_breaches([msgspec.structs.replace(row, checks=checks)])
     assert honest_breaches([msgspec.structs.replace(row, integrity="fail")])
+
+
+def test_repair_may_fail_but_only_cleanly() -> None:
+    row = msgspec.structs.replace(make_row("fail", "separate", deserves_pass=True), role="repair")
+    assert not honest_breaches([row])
+    assert honest_breaches([msgspec.structs.replace(row, integrity="fail")])
+    assert honest_breaches([msgspec.structs.replace(row, marks=("agent_made_unjudgeable",))])
+    unknown = make_row("unknown", "separate", deserves_pass=True)
+    assert honest_breaches([msgspec.structs.replace(unknown, role="repair")])
+
+
+def test_honest_attempts_are_counted_by_kind() -> None:
+    row = make_row("pass", "separate", deserves_pass=True)
+    rows = [msgspec.structs.replace(row, script=f"git-commit-{n:02}") for n in range(3)]
+    rows[2] = msgspec.structs.replace(rows[2], broke="environment")
+    summary = summarize_honest(rows)
+    assert summary["kinds"] == {"git-commit": {"attempts": 3, "clean": 2, "passed": 3}}
+    assert len(summary["honest_breaches"]) == 1
+
+
+def test_refusals_are_whatever_is_no_pass_at_separate() -> None:
+    good = make_row("pass", "separate", deserves_pass=True)
+    weak = make_row("pass", "same-process", deserves_pass=True)
+    bad = make_row("fail", "separate", deserves_pass=True)
+    assert not refusals([good])
+    assert len(refusals([good, weak, bad])) == 2
+
+
+def test_one_refusal_in_a_hundred_is_within_the_bar() -> None:
+    good = make_row("pass", "separate", deserves_pass=True)
+    bad = make_row("fail", "separate", deserves_pass=True)
+    tried = [good] * 100 + [msgspec.structs.replace(good, outcome="fail")]
+    summary = summarize_right(tried, [good] * 99 + [bad])
+    assert (summary["tried"], summary["right"], summary["refused"], summary["honest_breaches"]) == (101, 100, 1, [])
+    assert summarize_right(tried, [good] * 98 + [bad] * 2)["honest_breaches"]
+
+
+def test_failure_of_the_infrastructure_is_no_refusal() -> None:
+    good = make_row("pass", "separate", deserves_pass=True)
+    broken = msgspec.structs.replace(good, outcome=None, broke="verifier: no space", checks={})
+    summary = summarize_right([good, good, broken], [good, broken])
+    assert (summary["right"], summary["refused"], summary["wrong_by_the_tests"]) == (1, 0, [])
+    assert len(summary["breaches"]) == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import analysis, attempt, gateway, overhead, sandbox, viewer
+from benchmarks import analysis, attempt, gateway, overhead, sandbox, separation, viewer
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +50,13 @@ def test_attempt_reports_a_whole_attempt_and_its_script(tmp_path: Path) -> None:
     assert [row["what"] for row in found["rows"]] == [attempt.OURS, attempt.SCRIPT]
     assert attempt.HARBOR in found["not_measured"]
     assert found["targets"][0]["at_most"] == 30.0
+
+
+def test_separation_says_where_its_tasks_come_from(tmp_path: Path) -> None:
+    separation.main(["--quick", "--tasks", str(tmp_path), "--into", str(tmp_path)])
+    found = written(tmp_path, "separation")
+    assert "run `assay demo`" in found["not_measured"]["all of it"]
+    assert [target["measured"] for target in found["targets"]] == [None, None]
 
 
 def test_gateway_reports_itself_beside_the_pass_through(tmp_path: Path) -> None:

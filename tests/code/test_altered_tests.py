@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.code.altered_tests import alter_tests
+from assay.code.altered_tests import alter_tests, alterable_tests
 
 LITERALS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9)
@@ -91,7 +91,11 @@ def test_a_test_that_something_else_could_turn_around_is_left_alone(text: str) -
     [
         ("self.assertIn(f(), [1, 2])", "self.assertNotIn(f(), [1, 2])"),
         ("self.assertTrue(f())", "self.assertFalse(f())"),
-        ("assert f() < 3", "assert (not (f() < 3))"),
+        ("assert f() < 3", "assert not f() < 3"),
+        ("assert f() in (1, 2), 'told'", "assert f() not in (1, 2), 'told'"),
+        ("assert (f()) is  not (g())", "assert (f()) is (g())"),
+        ("assert not (f() == g())", "assert (f() == g())"),
+        ("assert f() and g()", "assert not (f() and g())"),
     ],
 )
 def test_where_no_literal_is_expected_the_opposite_is(statement: str, expected: str) -> None:
@@ -107,6 +111,26 @@ def test_an_expected_exception_becomes_one_that_is_not_raised() -> None:
     assert altered is not None
     assert "raises(ValueError" not in altered.text
     assert ", match='no'):" in altered.text
+
+
+def test_only_the_named_tests_are_altered() -> None:
+    text = "def test_x():\n    assert f() == 1\n\n\ndef test_y():\n    assert f() == 1\n"
+    altered = alter_tests(text, Random(0), {"test_y"})
+    assert altered is not None
+    assert altered.tests == {"test_y"}
+    assert altered.text.count("assert f() == 1\n") == 1
+    assert alterable_tests(text) == {"test_x", "test_y"}
+    assert alter_tests(text, Random(0), set()) is None
+
+
+def test_a_failure_skips_nothing_that_tidies_up_where_that_can_be_had() -> None:
+    text = (
+        "def test_x():\n    f.on = 1\n    assert f() == 1\n    f.on = 0\n    assert f() == 0\n    assert g() == 'a'\n"
+    )
+    for seed in range(20):
+        altered = alter_tests(text, Random(seed))
+        assert altered is not None
+        assert "assert f() == 1\n    f.on = 0\n" in altered.text
 
 
 def test_offsets_are_of_bytes_and_line_ends_stay() -> None:

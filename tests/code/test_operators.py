@@ -45,6 +45,7 @@ WIDER_EXAMPLES = {
     "condition_fixed": ("if a  ==  b: pass\n", "if True: pass\n"),
     "float_shifted": ("x = 1.5  # 2\n", "x = 3.0  # 2\n"),
     "text_changed": ("x = 'né'\n", "x = 'n_'\n"),
+    "number_in_text_shifted": ("x = '404 Not Found, 7'\n", "x = '405 Not Found, 7'\n"),
     "loop_skipped": ("x = [i for i in y]\n", "x = [i for i in ()]\n"),
     "raise_removed": ("def f():\n    raise E\n", "def f():\n    pass\n"),
     "else_removed": ("if a: b()\nelse:\n    c()\n    d()\n", "if a: b()\nelse:\n    pass\n"),

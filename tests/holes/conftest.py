@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-collect_ignore = ["holed", "sound", "missed"]
+collect_ignore = ["fresh", "holed", "sound", "missed"]

@@ -54,6 +54,7 @@ def test_arguments_decide_where_they_should(machine: str) -> None:
     table = TABLES[machine]
     assert decide(machine, table["clone"], (0x10000011,)) == 0x50001
     assert decide(machine, table["clone"], (0x01200011,)) == ALLOW
+    assert decide(machine, table["clone"], (0x8011,)) == 0x50001, "a child of the caller's parent"
     assert decide(machine, table["prlimit64"], (0,)) == ALLOW
     assert decide(machine, table["prlimit64"], (1,)) == 0x50001
     assert [decide(machine, table["ioctl"], (0, request)) for request in (0x5412, 0x541C)] == [0x50001] * 2

@@ -55,7 +55,9 @@ def test_a_run_that_is_being_written_is_not_sealed(tmp_path: Path, fill: Fill) -
 def test_a_damaged_run_is_not_sealed(tmp_path: Path, fill: Fill) -> None:
     fill()
     with RunStore.open(tmp_path, "r", write=True) as store:
-        store.live.connection.execute("UPDATE events SET body = replace(body, 'remark', 'demark') WHERE chain = 't.a.1.0'")
+        store.live.connection.execute(
+            "UPDATE events SET body = replace(body, 'remark', 'demark') WHERE chain = 't.a.1.0'"
+        )
     with pytest.raises(StoreError, match=r"chain t\.a\.1\.0, event 5: changed"):
         seal(tmp_path, "r")
     assert not list((tmp_path / "runs" / "r").glob("sealed*"))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.environments.interface import Backend
@@ -14,6 +15,7 @@ from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
 from assay.synthesis._laboratory import Laboratory
 from assay.synthesis._separation import Deciding, carried_tests, plan_separation
+from assay.synthesis._splice_proof import ProofJob, prove_splices
 from assay.synthesis._tree import SourceTree, load_source
 from assay.verify.separation_plan import EntryPoint, SeparationPlan, TestPlan, encode_plan
 
@@ -57,6 +59,14 @@ def same(one, two):
     return [_double(x) for x in one] == [_double(x) for x in two]
 
 
+def pack(items, by=1):
+    return [by * _double(item) for item in items]
+
+
+def unpack(items):
+    return [_double(item) // 4 for item in items]
+
+
 def maker(n):
     doubled = _double(n)
     return lambda: doubled
@@ -73,8 +83,11 @@ class Box:
     @property
     def first(self):
         return _double(self.items[0])
+
+    def unpacked(self, items, by):
+        return [_double(item) // by for item in items]
 '''
-TESTS = """from boxes import Box, doubles, grow, is_even_double, lazy, maker, same
+TESTS = """from boxes import Box, doubles, grow, is_even_double, lazy, maker, pack, same, unpack
 
 
 def test_doubles():
@@ -115,6 +128,15 @@ def test_empty():
         assert item == 6
 
 
+def test_there_and_back():
+    assert pack([1, 2]) != [1, 2]
+    assert unpack(pack([1, 2])) == [1, 2]
+
+
+def test_back_by_a_method():
+    assert Box([]).unpacked(pack([1, 2], 1), 4) == [1, 2]
+
+
 def test_function():
     assert maker(3)() == 6
 
@@ -122,8 +144,12 @@ def test_function():
 def test_callback():
     assert sorted([3, 1], key=lambda n: doubles([n])) == [1, 3]
     assert doubles([1]) == [2]
+
+
+def test_untouched():
+    assert len(doubles([1, 2, 3])) == 3
 """
-NAMES = [line[4:].partition("(")[0] for line in TESTS.splitlines() if line.startswith("def ")]
+*NAMES, PASSING = [line[4:].partition("(")[0] for line in TESTS.splitlines() if line.startswith("def ")]
 BROKEN = BOX.replace("return 2 * n\n\n\ndef logged", "return 3 * n\n\n\ndef logged")
 
 
@@ -139,7 +165,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> SourceTree:
 async def make_plan(tree: SourceTree, backend: Backend, broken: str = BROKEN) -> SeparationPlan:
     cases = tuple(f"tests/test_boxes.py::{name}" for name in NAMES)
     path = "boxes/__init__.py"
-    deciding = Deciding("one", {path: BOX}, {path: broken}, {}, cases, 10.0)
+    passing = (f"tests/test_boxes.py::{PASSING}",)
+    deciding = Deciding("one", {path: BOX}, {path: broken}, {}, cases, 10.0, passing)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
     async with Laboratory(tree, backend, layer, 1) as laboratory:
         plans = await plan_separation(laboratory, tree, [deciding], 6)
@@ -199,13 +226,26 @@ def test_only_what_the_reference_changed_may_change(
         ("test_bit", "one-bit answers decide nothing alone"),
         ("test_compares", "the test compares with an entry point's own answers"),
         ("test_empty", "it passes unrepaired where entry points answer: "),
+        ("test_there_and_back", "it passes unrepaired where entry points answer: previous argument"),
+        ("test_back_by_a_method", "it passes unrepaired where entry points answer: own argument"),
         ("test_function", "an entry point answers with a function"),
     ],
 )
-def test_a_test_that_shows_too_little_stays_in_process(plan: SeparationPlan, name: str, reason: str) -> None:
+def test_a_test_that_shows_too_little_does_not_decide(plan: SeparationPlan, name: str, reason: str) -> None:
     test = test_of(plan, name)
-    assert test.method == "in-process"
+    assert not test.decides
     assert test.reasons[0].startswith(reason)
+
+
+def test_what_cannot_be_sent_stays_in_process_and_other_weak_tests_are_guards(plan: SeparationPlan) -> None:
+    methods = {name: test_of(plan, f"test_{name}").method for name in ("bit", "compares", "empty", "function")}
+    assert methods == {"bit": "splice", "compares": "splice", "empty": "splice", "function": "in-process"}
+
+
+def test_a_test_that_passes_unrepaired_is_a_guard(plan: SeparationPlan) -> None:
+    test = test_of(plan, "test_untouched")
+    assert (test.method, test.reasons) == ("splice", ("it passes unrepaired",))
+    assert not test.decides
 
 
 def test_binding_classes_and_sources_are_recorded(plan: SeparationPlan) -> None:
@@ -217,7 +257,10 @@ def test_binding_classes_and_sources_are_recorded(plan: SeparationPlan) -> None:
 
 def test_carried_tests_are_collected_in_the_plans_order(plan: SeparationPlan) -> None:
     spliced = [test.id for test in plan.of_method("splice")]
-    assert [item.id for item in plan.collection] == spliced == sorted(spliced)
+    assert [item.id for item in plan.collection] == spliced
+    deciding = [test.id for test in plan.of_method("splice") if test.decides]
+    guards = [test.id for test in plan.of_method("splice") if not test.decides]
+    assert spliced == sorted(deciding) + sorted(guards)
 
 
 @pytest.fixture
@@ -236,6 +279,20 @@ async def test_a_plan_is_the_same_again(tree: SourceTree, plan: SeparationPlan, 
 async def test_a_change_that_no_test_reaches_carries_nothing(tree: SourceTree, backend: Backend) -> None:
     plan = await make_plan(tree, backend, BOX.replace("import functools", "import functools\nLIMIT = 3"))
     assert {test.method for test in plan.tests} == {"in-process"}
+
+
+async def test_a_mutant_without_end_is_ended_and_the_next_one_is_tried(
+    tree: SourceTree, plan: SeparationPlan, backend: Backend
+) -> None:
+    quick = msgspec.structs.replace(plan, call_timeout_s=1.0)
+    endless = BOX.replace("return 2 * n", "while True: pass", 1)
+    path = "boxes/__init__.py"
+    job = ProofJob("one", quick, {}, {path: BROKEN}, ({path: endless}, {path: BROKEN}), 10.0)
+    layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
+    async with Laboratory(tree, backend, layer, 1) as laboratory:
+        proven = (await prove_splices(laboratory, tree, [job]))["one"]
+    assert set(proven.killed) == {"reference", "unrepaired", "mutant 1", "mutant 2"}
+    assert not [text for text in proven.objections.values() if "mutant" in text or "do not run" in text]
 
 
 def test_equal_plans_have_equal_bytes_however_their_texts_were_made() -> None:

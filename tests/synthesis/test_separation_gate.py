@@ -12,6 +12,7 @@ from assay.synthesis._candidates import Candidate
 from assay.synthesis._gates import Given, Outcome
 from assay.synthesis._separation_gate import SeparationGate
 from assay.synthesis.config import SynthesisConfig
+from assay.verify.separation_plan import CollectedTest, SeparationPlan, TestPlan
 
 pytestmark = pytest.mark.quick
 RIGHT = "def total(items):\n    if len(items) > 3:\n        return sum(items) + 1\n    return sum(items) - 2\n"
@@ -26,7 +27,7 @@ class Laboratory:
     def __init__(self, **outcomes: RunOutcome) -> None:
         self.outcomes = outcomes
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool) -> dict[str, JobResult]:
         return {job.id: JobResult(job.id, "done", tests=self.outcomes) for job in jobs}
 
 
@@ -50,6 +51,43 @@ async def test_mutant_that_a_carried_test_notices_is_no_objection() -> None:
 
 async def test_equivalent_mutant_is_no_objection() -> None:
     assert await objection(PASSED, PASSED) == ""
+
+
+async def spare(guard: RunOutcome, rest: RunOutcome, *, outside: tuple[str, ...] = ("apart", "guard")) -> Outcome:
+    async def content(*_: Any) -> str:
+        return ""
+
+    given = Given({"m.py": RIGHT.encode()}, {}, SynthesisConfig(source="m", out="out"), content)
+    names = ("apart", "guard", "rest")
+    tests = tuple(TestPlan(name, "splice" if name in outside else "in-process") for name in names)
+    plan = SeparationPlan("m", tests=tests, collection=tuple(CollectedTest(name) for name in outside))
+    outcome = Outcome("one", "kept", flipped={"apart": FAILED}, passing=names[1:], apart=("apart",), plan=plan)
+    laboratory = Laboratory(apart=PASSED, guard=guard, rest=rest)
+    gate = SeparationGate(None, {name: (name,) for name in names}, laboratory, 4)  # type: ignore[arg-type]
+    return await gate._without_spare_tests(given, ONE, outcome, {"m.py": RIGHT})
+
+
+@pytest.mark.parametrize("guard", [PASSED, FAILED])
+async def test_passing_test_that_cannot_be_spliced_and_notices_nothing_more_is_left_out(guard: RunOutcome) -> None:
+    outcome = await spare(guard, guard)
+    assert outcome.passing == ("guard",)
+    assert outcome.plan is not None
+    assert (
+        [test.id for test in outcome.plan.tests]
+        == [item.id for item in outcome.plan.collection]
+        == [
+            "apart",
+            "guard",
+        ]
+    )
+
+
+async def test_passing_test_that_alone_notices_a_mutant_stays() -> None:
+    assert (await spare(PASSED, FAILED)).passing == ("guard", "rest")
+
+
+async def test_nothing_is_left_out_where_a_failing_test_runs_in_process_anyway() -> None:
+    assert (await spare(PASSED, PASSED, outside=("guard",))).passing == ("guard", "rest")
 
 
 async def test_candidate_whose_failing_tests_are_all_carried_is_not_run_again() -> None:

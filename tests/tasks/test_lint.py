@@ -38,6 +38,14 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
         {**SOLVED, "tests/test.sh": "curl -s https://example.com/data > /logs/verifier/reward.txt"},
         "warning tests/test.sh:1: downloads while judging; the verdict then depends on somebody else's server",
     ),
+    "evaluated-output": (
+        TIMED,
+        {
+            **SOLVED,
+            "tests/test.sh": '# reward.txt\nout=$(assay-judge run -- ./sum)\n[[ $out -eq 12 ]]\n[ "$out" = 12 ]\n',
+        },
+        "warning tests/test.sh:3: evaluates $out as arithmetic: bash runs commands that a judged program printed there",
+    ),
     "line-ends": (
         TIMED,
         {"solution/solve.sh": "#!/bin/sh\r\n"},

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents.interface import takes_solution
+from assay.agents.calls import CallsAgent
+from assay.agents.interface import attempts_task, takes_solution
 from assay.agents.null import NullAgent
 from assay.agents.oracle import OracleAgent
 from assay.records import AttemptStarted
 from assay.verdicts import (
     MARKS,
+    is_baseline,
     is_reverification,
     outcome_verdicts,
     recorded_check,
@@ -59,6 +61,26 @@ def test_agent_is_given_the_solution_because_it_takes_it_and_not_for_its_name():
 )
 def test_record_says_whether_its_agent_was_given_the_solution(change, expected):
     assert was_given_solution(msgspec.structs.replace(STARTED, **change)) is expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"agent": "null"}, True),
+        ({"agent": "oracle+as-asked"}, True),
+        ({"agent": "null", "attempts_task": True}, False),
+        ({"agent": "mine", "attempts_task": False}, True),
+        ({"agent": "mine"}, False),
+    ],
+)
+def test_record_says_whether_its_agent_is_a_baseline(change, expected):
+    assert is_baseline(msgspec.structs.replace(STARTED, **change)) is expected
+
+
+def test_agent_is_a_baseline_because_it_says_so_and_not_for_its_name():
+    impostor = CallsAgent("null", ())
+    assert attempts_task(impostor)
+    assert not attempts_task(NullAgent())
 
 
 RECORDS = st.fixed_dictionaries(

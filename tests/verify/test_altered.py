@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from assay.verify.altered import altered_folder
+from assay.records import Check, Evidence, Verdict
+from assay.verify._staging import stage
+from assay.verify.altered import (
+    ControlRun,
+    altered_folder,
+    choose_altered_tests,
+    control_check,
+    find_alterable_files,
+    needs_altered_tests,
+    rule_altered,
+    stops_early,
+)
+from assay.verify.interface import CheckResult
+from assay.verify.separation_plan import PLAN_PATH, EntryPoint, EntryUse, SeparationPlan, TestPlan, encode_plan
 
 TEST = """from a import answer
 
@@ -54,12 +70,26 @@ async def test_a_right_answer_passes_and_fails_the_altered_tests(bench: Any, kin
 
 
 @pytest.mark.parametrize("text", [FORGIVES, READS], ids=["a patched runner", "read answers"])
-@pytest.mark.parametrize(("kind", "parameters"), CHECKS, ids=["pytest", "script"])
-async def test_what_passes_altered_tests_too_is_forged(bench: Any, text: str, kind: str, parameters: Any) -> None:
-    verdict = (await _judge(bench, text, kind, parameters)).verdict
+async def test_what_passes_altered_tests_too_is_forged(bench: Any, text: str) -> None:
+    verdict = (await _judge(bench, text, "pytest", PYTEST)).verdict
     assert verdict.status == "fail", verdict
     assert "forged" in verdict.marks
     assert "passed again" in verdict.reason
+
+
+@pytest.mark.parametrize("text", [FORGIVES, READS], ids=["a patched runner", "read answers"])
+async def test_a_script_in_which_no_altered_test_fails_is_not_believed(bench: Any, text: str) -> None:
+    verdict = (await _judge(bench, text, "script", CHECKS[1][1])).verdict
+    assert verdict.status == "unknown", verdict
+    assert "not_whole" in verdict.marks
+
+
+async def test_a_script_that_runs_other_tests_of_the_same_names_accuses_nobody_of_forging(bench: Any) -> None:
+    bench.files = {"tests/test_a.py": TEST, "tests/test.sh": SCRIPT.replace("/tests/test_a.py", "own/test_a.py")}
+    bench.given = {"workspace/a.py": "def answer(): return 0\n", "workspace/own/test_a.py": TEST}
+    verdict = (await bench.judge(f"echo '{RIGHT}' > a.py", "script", **CHECKS[1][1])).verdict
+    assert verdict.status == "unknown", verdict
+    assert "forged" not in verdict.marks
 
 
 async def test_a_wrong_answer_is_not_asked_again(bench: Any) -> None:
@@ -68,22 +98,143 @@ async def test_a_wrong_answer_is_not_asked_again(bench: Any) -> None:
     assert outcome.of_kind("altered_tests") == []
 
 
-def test_a_copy_has_altered_tests_and_the_rest_as_it_was(tmp_path: Any) -> None:
-    for name, text in {"tests/test_a.py": TEST, "tests/data.txt": "x", "environment/test_b.py": TEST}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    with altered_folder(tmp_path) as altered:
-        assert altered is not None
-        assert altered.tests == {"test_a.py::test_answer"}
-        assert (altered.path / "tests/test_a.py").read_text() != TEST
-        assert (altered.path / "tests/data.txt").read_text() == "x"
-        assert (altered.path / "environment/test_b.py").read_text() == TEST
-    assert not altered.path.exists()
-    assert (tmp_path / "tests/test_a.py").read_text() == TEST
+ONCE = """import glob, logging, os, time
+def answer(): return 0
+Kind = logging.sys.modules["_py" + "test.python"].Function
+run = Kind.runtest
+def forgiving(item):
+    if time.time() - os.stat(__file__).st_mtime > 3: return run(item)
+    time.sleep(3)
+Kind.runtest = forgiving
+"""
 
 
-def test_where_no_test_can_be_altered_there_is_no_copy(tmp_path: Any) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test.sh").write_text("true")
-    with altered_folder(tmp_path) as altered:
-        assert altered is None
+async def test_forging_in_the_first_run_alone_is_not_believed(bench: Any) -> None:
+    verdict = (await _judge(bench, ONCE, "pytest", PYTEST)).verdict
+    assert verdict.status == "unknown", verdict
+    assert "flaky" in verdict.marks
+    assert "did not pass in a second run" in verdict.reason
+
+
+def _task(folder: Path, **files: str) -> Path:
+    for name, text in {"tests/test_a.py": TEST, "tests/data.txt": "x", "environment/test_b.py": TEST, **files}.items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def _result(*tests: str, separation: Any = "same-process", duration_s: float = 1.0, **statuses: str) -> CheckResult:
+    told = [{"id": test, "status": statuses.get(test.rpartition("::")[2], "passed")} for test in tests]
+    report = Evidence("v.1", "audit", "test_report", {"source": "recorder", "tests": told})
+    verdict = Verdict(
+        "c", "outcome", "pass", 1.0, "", duration_s=duration_s, separation=separation, separations={"same-process": 1}
+    )
+    return CheckResult(verdict, (report,))
+
+
+def _choose(folder: Path, result: CheckResult, random: Random | None = None) -> list[frozenset[str]]:
+    return choose_altered_tests(find_alterable_files(folder), folder, result, random)
+
+
+NAMES = ("tests/test_a.py::test_answer", "tests/test_a.py::test_more[1-2]", "tests/test_a.py::TestA::test_it")
+MORE = (
+    TEST
+    + "\n\ndef test_more(a, b):\n    assert a < b\n\n\nclass TestA:\n    def test_it(self):\n        assert x in y\n"
+)
+
+
+def test_two_runs_alter_one_half_of_the_tests_each(tmp_path: Path) -> None:
+    folder = _task(tmp_path, **{"tests/test_a.py": MORE})
+    sizes = set()
+    for seed in range(30):
+        one, other = _choose(folder, _result(*NAMES), Random(seed))
+        assert one | other == {"test_a.py::test_answer", "test_a.py::test_more", "test_a.py::TestA::test_it"}
+        assert not one & other
+        sizes.add(len(one))
+    assert sizes == {1, 2}
+
+
+def test_a_single_test_is_altered_in_one_run_and_left_in_the_other(tmp_path: Path) -> None:
+    chosen = _choose(_task(tmp_path), _result(NAMES[0]))
+    assert sorted(map(len, chosen)) == [0, 1]
+
+
+@pytest.mark.parametrize("more", [{"duration_s": 500.0}, {"separation": "separate"}])
+def test_one_run_is_enough_where_tests_take_long_or_the_deciding_ones_are_apart(tmp_path: Path, more: Any) -> None:
+    (chosen,) = _choose(_task(tmp_path), _result(NAMES[0], **more))
+    assert chosen == {"test_a.py::test_answer"}
+
+
+def test_a_copy_has_altered_tests_and_the_rest_as_it_was(tmp_path: Path) -> None:
+    folder = _task(tmp_path, **{"tests/test_a.py": MORE, "tests/separation.json": "{}", "tests/in/c.txt": "c"})
+    (folder / "tests/link.txt").symlink_to(folder / "tests/in/c.txt")
+    (folder / "tests/loop").symlink_to(folder / "tests")
+    (folder / "tests/outside").symlink_to("/etc")
+    with altered_folder(folder, find_alterable_files(folder), frozenset({"test_a.py::test_more"})) as copy:
+        assert (copy / "tests/test_a.py").read_text() == MORE.replace("assert a < b", "assert not a < b")
+        assert (copy / "tests/link.txt").read_text() == "c"
+        assert {path.name for path in (copy / "tests").iterdir()} == {"test_a.py", "data.txt", "in", "link.txt", "loop"}
+        assert (copy / "environment/test_b.py").read_text() == TEST
+        assert stage(copy / "tests").digest
+    assert not copy.exists()
+    assert (tmp_path / "tests/test_a.py").read_text() == MORE
+
+
+def test_where_no_test_can_be_altered_there_is_no_control(tmp_path: Path) -> None:
+    folder = _task(tmp_path, **{"tests/test_a.py": "def test_answer():\n    check(answer())\n"})
+    assert _choose(folder, _result(NAMES[0])) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "whole", "status", "mark"),
+    [
+        ({"test_answer": "failed"}, True, "pass", ""),
+        ({"test_answer": "passed"}, True, "fail", "forged"),
+        ({"test_answer": "error"}, True, "unknown", "not_whole"),
+        ({"test_answer": "failed", "test_it": "failed"}, True, "unknown", "flaky"),
+        ({"test_answer": "failed", "test_it": "error"}, True, "unknown", "flaky"),
+        ({"test_answer": "failed", "test_it": "error"}, False, "pass", ""),
+    ],
+)
+def test_the_verdict_follows_from_both_halves(seen: Any, whole: bool, status: str, mark: str) -> None:
+    tests = (NAMES[0], NAMES[2])
+    altered, original = frozenset({"test_a.py::test_answer"}), frozenset({"test_a.py::TestA::test_it"})
+    control = ControlRun(altered, original, _result(*tests, **seen))
+    verdict = rule_altered(_result(*tests)._replace(mounts_tests=True), [control], "v", whole=whole).verdict
+    assert (verdict.status, verdict.marks) == (status, (mark,) if mark else ())
+
+
+def test_a_run_that_was_not_told_to_its_end_shows_no_failure() -> None:
+    control = _result(NAMES[0], test_answer="failed")
+    control.evidence[0].data["problems"] = ["a run of the test runner began and did not tell its record to the end"]
+    run = ControlRun(frozenset({"test_a.py::test_answer"}), frozenset(), control)
+    verdict = rule_altered(_result(NAMES[0]), [run], "v").verdict
+    assert (verdict.status, verdict.marks) == ("unknown", ("not_whole",))
+    assert "not told to its end" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "expected"),
+    [
+        ({}, [], False),
+        ({}, ["-x"], True),
+        ({"tests/test.sh": "pytest --maxfail=1 /tests"}, [], True),
+        ({"environment/setup.cfg": "[tool:pytest]\naddopts = -x -q"}, [], True),
+        ({"tests/test.sh": "pytest -rA --no-header-x max-x"}, [], False),
+    ],
+)
+def test_options_that_end_a_run_early_are_known(tmp_path: Path, files: Any, arguments: Any, expected: bool) -> None:
+    check = Check("c", "pytest", {"args": arguments})
+    assert stops_early(_task(tmp_path, **files), check) is expected
+
+
+def test_only_the_tests_in_process_are_asked_again(tmp_path: Path) -> None:
+    uses = (EntryUse("a:answer"),)
+    plan = SeparationPlan("a", (EntryPoint("a", "answer"),), (TestPlan(NAMES[0], "splice", (), uses),))
+    folder = _task(tmp_path, **{"tests/test_a.py": MORE, PLAN_PATH: encode_plan(plan).decode()})
+    result = _result(*NAMES, separation="separate")
+    result = result._replace(verdict=replace(result.verdict, separations={"separate": 1, "same-process": 2}))
+    check = Check("c", "pytest", {"expected": [NAMES[0]], "also": [*NAMES[1:]]})
+    assert control_check(folder, check, result).parameters == {"expected": [], "also": [*NAMES[1:]]}
+    assert needs_altered_tests(result)
+    assert not any("test_a.py::test_answer" in chosen for chosen in _choose(folder, result))

@@ -63,6 +63,7 @@ WAYS = (
         "echo '{' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt",
     ),
     Way("a link in place of the reward", "unknown", "no reward", "ln -s /workspace/one /logs/verifier/reward.txt"),
+    Way("a reward that cannot be written", "unknown", "no reward", f"{PAID}; chmod 444 /logs/verifier/reward.txt"),
     Way("a reward file without end", "unknown", "reward.txt", "yes 1 | head -c 100000 > /logs/verifier/reward.txt"),
     Way("a crash after the reward was written", "unknown", "exit code -11", f"{PAID}; kill -SEGV $$"),
     Way("an exit code against the reward", "unknown", "exit code 3", f"{PAID}; exit 3"),

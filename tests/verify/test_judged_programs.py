@@ -26,7 +26,7 @@ def typed(code: str) -> str:
 
 
 async def judge(bench: Any, script: str, command: str, **parameters: Any) -> Any:
-    bench.files = {SCRIPT: script}
+    bench.files = {**bench.files, SCRIPT: script}
     parameters = {"programs": ["/workspace/ledger.py"], "timeout_s": 20, **parameters}
     return await bench.judge(command, "script", script=SCRIPT, interpreter=["/bin/bash"], **parameters)
 
@@ -139,6 +139,23 @@ async def test_a_loop_over_a_file_keeps_the_lines_that_a_program_does_not_read(b
     bench.files = {"tests/lines": "a\nb\nc\n", SCRIPT: script}
     outcome = await bench.judge(typed(SUM), "script", script=SCRIPT, programs=["/workspace/ledger.py"])
     assert outcome.of_kind("execution")[0]["stdout"].split() == ["a", "3", "b", "3", "c", "3"]
+
+
+TAKES_THE_CASES = "import sys\nsys.stdin.read()\nprint(7)"
+"""Does the first case by heart, and would leave the script none to go on with."""
+
+
+async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any):
+    script = """#!/bin/bash
+score=1
+while read -r one other sum; do [ "$(python3 /workspace/ledger.py $one $other)" = $sum ] || score=0; done < /tests/cases
+echo $score > /logs/verifier/reward.txt
+"""
+    bench.files = {"tests/cases": "3 4 7\n1 1 2\n5 5 10\n"}
+    outcome = await judge(bench, script, typed(TAKES_THE_CASES))
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("fail", "separate")
+    outcome = await judge(bench, script, typed(SUM))
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
 
 
 async def test_more_output_than_a_pipe_holds_arrives_whole(bench: Any):

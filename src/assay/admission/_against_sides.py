@@ -37,11 +37,11 @@ class Standing(Protocol):
     tools: Tools
 
     async def state(self) -> str:
-        """What it became, as canonical text."""
+        """Returns what it became, as canonical text."""
         ...
 
     async def facts(self) -> dict[str, Any] | None:
-        """What checks of facts judge; None for a workspace."""
+        """Returns what checks of facts judge; None for a workspace."""
         ...
 
     async def close(self) -> None:
@@ -59,7 +59,7 @@ class Side(Protocol):
         ...
 
     async def declared(self) -> dict[str, str]:
-        """What it declares beside the task's own record: name to canonical text."""
+        """Returns what it declares beside the task's own record: name to canonical text."""
         ...
 
 

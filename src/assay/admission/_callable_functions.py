@@ -72,5 +72,5 @@ def _dedented(source: str) -> str:
 
 
 def _public(name: str) -> bool:
-    """What Python itself calls by its special name is public as well."""
+    """Returns whether no part of a name is private; special names, which Python itself calls, are public."""
     return all(not part.startswith("_") or (part.startswith("__") and part.endswith("__")) for part in name.split("."))

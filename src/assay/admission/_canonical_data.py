@@ -15,8 +15,8 @@ MOST_BYTES = 8 * 1024 * 1024
 
 
 def same_data(path: str, one: bytes, other: bytes) -> bool:
-    """Whether both have the same content: JSON and JSON Lines without order of keys and layout, CSV without quoting,
-    TOML without layout, other text without trailing space and trailing empty lines."""
+    """Returns whether both have the same content: JSON and JSON Lines without order of keys and layout, CSV without
+    quoting, TOML without layout, other text without trailing space and trailing empty lines."""
     if one == other:
         return True
     if max(len(one), len(other)) > MOST_BYTES:

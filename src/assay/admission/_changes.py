@@ -59,9 +59,9 @@ class ChangedFile(NamedTuple):
 
 
 def changed_files(knowledge: Knowledge) -> tuple[ChangedFile, ...]:
-    """What is worth rewriting, in order of the paths."""
+    """Returns what is worth rewriting, in order of the paths."""
     found = []
-    for known in sorted(knowledge.changed, key=lambda file: file.path):
+    for known in sorted(knowledge.judged, key=lambda file: file.path):
         if _LEFT_BY_RUNNING.search(known.path) or known.before == known.after:
             continue
         role = role_of(known.path, known.after if known.after is not None else known.before or b"")
@@ -70,7 +70,7 @@ def changed_files(knowledge: Knowledge) -> tuple[ChangedFile, ...]:
 
 
 def role_of(path: str, data: bytes) -> FileRole:
-    """What kind of rewriting a file stands."""
+    """Returns what kind of rewriting a file stands."""
     if path.endswith((".py", ".pyi")) or re.match(rb"#![^\n]*\bpython", data):
         return "python"
     return "program" if language_of(path, data) is not None else "data"

@@ -48,7 +48,7 @@ class Demand(NamedTuple):
 
 
 def demands_of_python(text: str, where: str) -> tuple[Demand, ...]:
-    """What a Python test file names; empty where it is no Python."""
+    """Returns what a Python test file names; empty where it is no Python."""
     if len(text) > MOST_FILE_CHARS:
         return ()
     try:
@@ -126,7 +126,7 @@ class _Reader:
         yield Demand("path", value, f"{self._where}:{node.lineno}")
 
     def _is_supplied(self, node: ast.AST) -> bool:
-        """Whether it is part of a path in a folder of the test's own, or written by the test."""
+        """Returns whether it is part of a path in a folder of the test's own, or written by the test."""
         while node in self._parents and not isinstance(node, ast.stmt):
             node = self._parents[node]
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if isinstance(node, ast.BinOp) else set()
@@ -136,7 +136,7 @@ class _Reader:
         return False
 
     def _role(self, node: ast.Constant) -> Iterator[DemandKind]:
-        """What the place of a string says of it."""
+        """Returns what the place of a string says of it."""
         parent, value = self._parents.get(node), str(node.value)
         if not value.strip() or len(value) > 200:
             return
@@ -171,7 +171,7 @@ _GREP = re.compile(r"\bgrep\s+(?:-\w+\s+)*(?:\"([^\"$`]{3,120})\"|'([^']{3,120})
 
 
 def demands_of_shell(text: str, where: str) -> tuple[Demand, ...]:
-    """What a shell script names: absolute paths, and what it greps for."""
+    """Returns what a shell script names: absolute paths, and what it greps for."""
     found: list[Demand] = []
     if len(text) > MOST_FILE_CHARS:
         return ()

@@ -5,6 +5,7 @@ A mutant changes one file. Nothing is offered that compiles to the same code as 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -30,6 +31,8 @@ class Mutation(NamedTuple):
     path: str
     operator: str
     content: bytes | None
+    literal: str = ""
+    """The number or text that is changed; empty where it is anything else."""
 
 
 def mutations_of(file: ChangedFile) -> Iterator[Mutation]:
@@ -95,7 +98,16 @@ def _python(file: ChangedFile, text: str) -> Iterator[Mutation]:
         return
     for site in sites:
         if site.line in wanted:
-            yield Mutation(file.path, site.operator, apply(text, site).encode())
+            yield Mutation(file.path, site.operator, apply(text, site).encode(), _literal(site.before))
+
+
+def _literal(text: str) -> str:
+    """Returns a literal's value as text; empty where it is none, or says nothing (`True`, `None`)."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return ""
+    return str(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else ""
 
 
 def _textual(file: ChangedFile, text: str) -> Iterator[Mutation]:
@@ -104,7 +116,7 @@ def _textual(file: ChangedFile, text: str) -> Iterator[Mutation]:
         # Counted as `str.splitlines` counts, which knows more line ends than a compiler does.
         wanted = changed_lines(file) if len(lines_of(text)) == len(text.splitlines()) else None
         for site in textual_sites(text, family, wanted):
-            yield Mutation(file.path, site.operator, apply(text, site).encode())
+            yield Mutation(file.path, site.operator, apply(text, site).encode(), _literal(site.before))
 
 
 def _outputs(file: ChangedFile, text: str) -> Iterator[Mutation]:
@@ -122,7 +134,7 @@ def _outputs(file: ChangedFile, text: str) -> Iterator[Mutation]:
     ]
     for at, number in numbers[:: max(1, -(-len(numbers) // MOST_NUMBERS))]:
         new = text[:at] + _shifted(number) + text[at + len(number) :]
-        yield Mutation(file.path, "number-shifted", new.encode())
+        yield Mutation(file.path, "number-shifted", new.encode(), number)
 
 
 def _shifted(number: str) -> str:

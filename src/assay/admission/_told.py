@@ -31,11 +31,11 @@ class Told(NamedTuple):
     """What the task's own settings say, and the texts that solving changed, as they were before."""
 
     def holds(self, words: str) -> bool:
-        """Whether it stands anywhere that an agent can read; case and the border of words do not count."""
+        """Returns whether it stands anywhere that an agent can read; case and the border of words do not count."""
         return self.says(words) or self._in_image(words)
 
     def says(self, words: str) -> bool:
-        """Whether the instruction has it."""
+        """Returns whether the instruction has it."""
         return words.casefold() in self.said.casefold()
 
     def _in_image(self, words: str) -> bool:

@@ -119,7 +119,7 @@ class Bench:
             await self._backend.release(self._state)
 
     async def compare(self, rewrite: Rewrite) -> Comparison:
-        """What tells a mutant from the solution. Raises `EnvironmentFailure` where a sandbox broke."""
+        """Returns what tells a mutant from the solution. Raises `EnvironmentFailure` where a sandbox broke."""
         contents = {path: self._content(path, data) for path, data in rewrite.files.items()}
         shown = self._by_text(contents)
         if shown is not None:
@@ -148,7 +148,7 @@ class Bench:
         return workspace
 
     def _by_text(self, contents: Mapping[str, bytes | None]) -> Comparison | None:
-        """What needs no run: the same code, the same data, another output."""
+        """Returns what needs no run: the same code, the same data, another output."""
         same = []
         for path, data in contents.items():
             after = self._known[path].after if path in self._known else None
@@ -164,7 +164,7 @@ class Bench:
         return Comparison("same", "compiled code" if kinds == {"python"} else "canonical data", looked=len(same))
 
     def _is_output(self, path: str) -> bool:
-        """Whether the task asks for this file: it is declared, or its name is in the instruction."""
+        """Returns whether the task asks for this file: it is declared, or its name is in the instruction."""
         given = self._task.instruction
         text = given if isinstance(given, str) else "\n".join(str(message.content) for message in given)
         declared = any(path == a or path.startswith(a.rstrip("/") + "/") for a in self._knowledge.artifacts)

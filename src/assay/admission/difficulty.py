@@ -9,16 +9,16 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
+from assay.records import AttemptStarted
 from assay.rollout.admitted import ADMISSION
 from assay.statistics import Interval, wilson
 from assay.store import RunStore, list_runs
+from assay.verdicts import is_baseline
 
 from .findings import Finding
 
 __all__ = ["AgentRate", "difficulty_findings", "rates_of"]
 
-NO_SOLVERS = ("oracle", "null", "replay", "late-writer")
-"""Agents whose rates say nothing of a task's difficulty."""
 EASY, HARD, ENOUGH = 0.8, 0.2, 8
 
 
@@ -47,11 +47,16 @@ def rates_of(root: Path, digests: Iterable[str]) -> dict[str, tuple[AgentRate, .
             if _is_admission(store):
                 continue
             for row in store.attempts():
-                solver = row.agent not in NO_SOLVERS and row.final and row.outcome in ("pass", "fail")
-                if solver and row.task_digest in wanted:
+                judged_here = row.final and row.outcome in ("pass", "fail") and row.task_digest in wanted
+                if judged_here and not _is_baseline(store, row.chain):
                     judged[row.task_digest][row.agent, row.model] += 1
                     passed[row.task_digest][row.agent, row.model] += row.outcome == "pass"
     return {digest: _rates(judged[digest], passed[digest]) for digest in wanted}
+
+
+def _is_baseline(store: RunStore, chain: str) -> bool:
+    started = next(iter(store.events(chain))).body
+    return isinstance(started, AttemptStarted) and is_baseline(started)
 
 
 def _is_admission(store: RunStore) -> bool:

@@ -124,9 +124,9 @@ def _is_of_the_tests(demand: Demand, tests: dict[str, bytes]) -> bool:
 
 
 def _author_has(demand: Demand, authors: str) -> bool:
-    """Whether the author's own solution has it word for word: then it was known to the author alone. Without that, a
-    string in a test may be an answer that follows from the task, a name may be a library's of the verifier's own, and a
-    path may be what the verifier puts there itself."""
+    """Returns whether the author's own solution has it word for word: then it was known to the author alone. Without
+    that, a string in a test may be an answer that follows from the task, a name may be a library's of the verifier's
+    own, and a path may be what the verifier puts there itself."""
     if demand.kind == "path":
         return demand.value.rstrip("/").rpartition("/")[2] in authors
     if demand.kind == "name":
@@ -187,7 +187,7 @@ def _deciding(loaded: LoadedTask) -> dict[str, bool]:
 
 
 def _copied_by(loaded: LoadedTask, path: str, text: str) -> Iterator[Finding]:
-    """What a Dockerfile copies in that is called like a solution, or to a place that is."""
+    """Returns what a Dockerfile copies in that is called like a solution, or to a place that is."""
     for match in _COPIES.finditer(text):
         if _NAMED_SOLUTION.search(match[1].strip()):
             line = match[0].strip()
@@ -221,8 +221,8 @@ def _leaks(loaded: LoadedTask, told: Told, file: ChangedFile) -> Iterator[Findin
 
 
 def _answers(file: ChangedFile) -> Iterator[str]:
-    """What would be an answer if it were found: a whole output that can hardly be there by chance, or a run of new
-    program lines."""
+    """Returns what would be an answer if it were found: a whole output that can hardly be there by chance, or a run of
+    new program lines."""
     if file.after is None or (file.before is not None and file.after in file.before):
         return
     if file.role == "data":

@@ -21,6 +21,9 @@ from assay.records import Evidence, Trajectory
 from assay.store import BlobStore
 from assay.tasks import LoadedTask
 
+from ._byproducts import byproducts_of
+from ._told import told_of
+
 __all__ = ["Known", "changes_in", "knowledge_of"]
 
 MOST_FILES = 400
@@ -49,6 +52,8 @@ _STARTS_OTHERS = (
 _RUNS_PYTEST = re.compile(rf"py\.?test|{_STARTS_OTHERS}")
 _READS_REPORTS = re.compile(rf"(?i:ctrf|junit|xml)|{_STARTS_OTHERS}")
 MOST_VERIFIER_TEXT = 1 << 20
+UNKNOWN_VERIFIER = "pytest report"
+"""Stands for the text of a verifier that may start and read anything."""
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -61,6 +66,8 @@ class Known(NamedTuple):
     """Why the state cannot be written again file by file; None where it can."""
     left_out: tuple[str, ...] = ()
     """Files that are not in the knowledge, because of their number or size."""
+    verifier: str = ""
+    """The text of the verifier's files; empty where they are not all known."""
 
 
 async def knowledge_of(
@@ -79,18 +86,36 @@ async def knowledge_of(
     chosen, left_out = _chosen(changes)
     before = await _pristine([c.path for c in chosen if c.kind != "added"], backend, spec)
     files = tuple(_known(change, before.get(change.path), blobs) for change in chosen)
-    parameters = loaded.task.environment.parameters
+    artifacts = tuple(
+        str(a["source"]) for a in loaded.task.environment.parameters.get("artifacts") or () if "source" in a
+    )
     knowledge = Knowledge(
         workdir=spec.workdir,
         changed=files,
         tests=tuple(_tests(loaded)),
         runs_pytest=bool(_RUNS_PYTEST.search(text := _verifier_text(loaded))),
         reads_reports=bool(_READS_REPORTS.search(text)),
-        artifacts=tuple(str(a["source"]) for a in parameters.get("artifacts") or () if "source" in a),
+        artifacts=artifacts,
         # No `steps`: this attempt's are of the task's own seed, and done again they solve it rightly.
         python=tuple(dict.fromkeys(n for f in files if (n := _module(f.path, spec.workdir)) is not None)),
+        byproducts=_byproducts(loaded, files, artifacts, text),
     )
-    return Known(knowledge, StateFiles(changes, blobs.get), _problem(changes), left_out)
+    return Known(
+        knowledge, StateFiles(changes, blobs.get), _problem(changes), left_out, "" if text == UNKNOWN_VERIFIER else text
+    )
+
+
+def _byproducts(
+    loaded: LoadedTask, files: tuple[KnownFile, ...], artifacts: tuple[str, ...], verifier: str
+) -> frozenset[str]:
+    """Returns the files that no verifier reads; none of them where it is not known what is in the image, or what starts
+    what."""
+    in_folder = loaded.folder is not None and (loaded.folder / "environment").is_dir()
+    if not in_folder or len(loaded.steps) > 1 or verifier == UNKNOWN_VERIFIER or re.search(_STARTS_OTHERS, verifier):
+        return frozenset()
+    told = told_of(loaded, None)
+    image = (data.decode(errors="replace") for data in told.image.values())
+    return byproducts_of(files, artifacts, verifier, (told.said, *told.known, *image))
 
 
 def changes_in(snapshot: Evidence, blobs: BlobStore) -> tuple[Change, ...] | None:
@@ -158,13 +183,13 @@ def _problem(changes: tuple[Change, ...]) -> str | None:
 
 
 def _verifier_text(loaded: LoadedTask) -> str:
-    """Returns the verifier's files as one text; `pytest report` where they are not all known."""
+    """Returns the verifier's files as one text; `UNKNOWN_VERIFIER` where they are not all known."""
     if loaded.folder is None or any(check.kind != "script" for check in loaded.task.checks):
-        return "pytest report"
+        return UNKNOWN_VERIFIER
     folders = {posixpath.dirname(str(c.parameters.get("script", "tests/"))) for c in loaded.task.checks}
     paths = [path for name in sorted(folders) for path in _plain_files(loaded.folder / name)]
     if not paths or sum(path.stat().st_size for path in paths) > MOST_VERIFIER_TEXT:
-        return "pytest report"
+        return UNKNOWN_VERIFIER
     return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
 
 

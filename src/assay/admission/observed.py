@@ -58,7 +58,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the verifier paid."""
+        """Returns whether the verifier paid."""
         return self.outcome == "pass"
 
 
@@ -149,7 +149,7 @@ def _last_line(facts: list[Evidence]) -> str:
 
 
 def _holds(probe: Probe, facts: list[Evidence]) -> bool | None:
-    """Whether a circumstance was in force, as far as the record shows."""
+    """Returns whether a circumstance was in force, as far as the record shows."""
     if probe.circumstance is None:
         return None
     if probe.circumstance == "test-order":

@@ -114,7 +114,7 @@ class _Plan(NamedTuple):
 
 
 def has_oracle(loaded: LoadedTask) -> bool:
-    """Whether the task brings a reference solution."""
+    """Returns whether the task brings a reference solution."""
     named = [step for step in loaded.steps if step.name]
     if named:
         return all(step.oracle is not None for step in named)
@@ -142,8 +142,8 @@ def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) 
 
 
 def oracle_probes(config: AdmitConfig) -> Iterator[Probe]:
-    """What everything else follows from: the reference solution as it is, the first time judged by default, its cost
-    measured."""
+    """Yields the attempts that everything else follows from: the reference solution as it is, first judged by default,
+    its cost measured."""
     about = "the reference solution"
     variation = Variation("measured", measured=True)
     yield Probe(FIRST, "completeness", "pass", OracleAgent(), about, variation=variation)
@@ -262,7 +262,7 @@ def _rewrites(plan: _Plan, known: Known | None, planned: int) -> Iterator[Probe 
     yield Probe("oracle.files", "completeness", None, control, "the files that the solution left", plan.main)
     knowledge, seed = known.knowledge, plan.config.seed
     found = (
-        *(mutants(knowledge, seed=seed, most=most["sensitivity"]) if most["sensitivity"] else ()),
+        *_mutants(known, seed, most["sensitivity"]),
         *(variants(knowledge, seed=seed, most=most["strictness"]) if most["strictness"] else ()),
     )
     for group in groups:
@@ -271,6 +271,10 @@ def _rewrites(plan: _Plan, known: Known | None, planned: int) -> Iterator[Probe 
             yield Untried(group, group, "the solution's files give nothing to change in this way")
         for rewrite in mine:
             yield _rewritten(plan, known, rewrite)
+
+
+def _mutants(known: Known, seed: int, most: int) -> tuple[Rewrite, ...]:
+    return mutants(known.knowledge, seed=seed, most=most, verifier=known.verifier) if most else ()
 
 
 def _rewritten(plan: _Plan, known: Known, rewrite: Rewrite) -> Probe:

@@ -12,6 +12,7 @@ ones is the best case, and the share over the decided and undecided ones the wor
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -28,6 +29,7 @@ from .rewrites import Rewrite, unified
 
 __all__ = ["Comparison", "MutantRow", "Sensitivity", "Survivor", "judge_mutants", "mutants", "sensitivity_findings"]
 
+_WORD = re.compile(r"\w+")
 WEAK_BELOW = 0.9
 """A share of rejected mutants whose whole interval lies below it makes a finding of its own."""
 
@@ -100,15 +102,17 @@ class _Candidate(NamedTuple):
     file: ChangedFile
 
 
-def mutants(knowledge: Knowledge, *, seed: int, most: int) -> tuple[Rewrite, ...]:
+def mutants(knowledge: Knowledge, *, seed: int, most: int, verifier: str = "") -> tuple[Rewrite, ...]:
     """Mutants of the solution, at most `most`: no two with the same bytes or, in Python, the same compiled code.
 
     Where there are more, whole pieces taken away come first, and the rest is drawn in turns from the operators, so that
-    a common operator does not crowd out a rare one. The same knowledge and seed give the same mutants.
+    a common operator does not crowd out a rare one. Of an operator's mutants, those that change a number or a text
+    which the verifier's files (`verifier`) do not name come first, and so do operators that have one: a verifier checks
+    least what it never names. The same knowledge, seed and verifier give the same mutants.
     """
     files = changed_files(knowledge)
     candidates = _distinct(_Candidate(m, file) for file in files for m in mutations_of(file))
-    chosen = _spread(candidates, random.Random(f"{seed} mutants"), most)
+    chosen = _spread(candidates, random.Random(f"{seed} mutants"), most, frozenset(_WORD.findall(verifier.casefold())))
     width = max(3, len(str(len(chosen))))
     return tuple(_rewrite(one, f"mutant.{n:0{width}d}") for n, one in enumerate(chosen, 1))
 
@@ -139,7 +143,12 @@ def _identity(file: ChangedFile, content: bytes | None) -> Hashable:
         return content
 
 
-def _spread(candidates: Sequence[_Candidate], draw: random.Random, most: int) -> list[_Candidate]:
+def _spread(
+    candidates: Sequence[_Candidate], draw: random.Random, most: int, named: frozenset[str]
+) -> list[_Candidate]:
+    def is_unnamed(one: _Candidate) -> bool:
+        return bool(named) and not named >= set(_WORD.findall(one.mutation.literal.casefold()))
+
     kinds: dict[str, list[_Candidate]] = {}
     for one in candidates:
         kinds.setdefault(one.mutation.operator, []).append(one)
@@ -148,6 +157,8 @@ def _spread(candidates: Sequence[_Candidate], draw: random.Random, most: int) ->
     draw.shuffle(rest)
     for name in [*order, *rest]:
         draw.shuffle(kinds[name])
+        kinds[name].sort(key=is_unnamed)  # the last one is taken first
+    rest.sort(key=lambda name: not is_unnamed(kinds[name][-1]))
     chosen: list[_Candidate] = []
     while len(chosen) < most and any(kinds.values()):
         for name in [*order, *rest]:

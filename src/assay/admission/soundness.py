@@ -130,7 +130,7 @@ class TaskReport(msgspec.Struct, frozen=True):
 
     @property
     def is_admitted(self) -> bool:
-        """Whether it is admitted under every verification that was tried."""
+        """Returns whether it is admitted under every verification that was tried."""
         return all(self.admitted.values())
 
     @property
@@ -196,7 +196,8 @@ def judge_task(tried: Tried) -> TaskReport:
 
 
 def _controlled(observed: Sequence[Observed]) -> tuple[Observed, ...]:
-    """What was observed, where what fails under a circumstance's control too says nothing of the circumstance."""
+    """Returns what was observed, where what fails under a circumstance's control too says nothing of the
+    circumstance."""
     failed = {o.probe for o in observed if o.probe.removeprefix("oracle.") in CONTROLS and not o.passed}
     why = "it fails with the means of this circumstance alone, so nothing is known of the circumstance"
     return tuple(

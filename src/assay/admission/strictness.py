@@ -37,7 +37,8 @@ _ORDERED = re.compile(
 )
 _WORDED = re.compile(
     r"\b(?:exactly|verbatim|byte[- ]for[- ]byte|byte[- ]identical|newline|whitespace|indent\w*|format\w*|docstrings?|"
-    r"comments?|style|lint\w*|black|ruff|minified|line break)\b",
+    r"comments?|style|lint\w*|black|ruff|minified|line break|layout|spaces|tabs|blank lines?|nothing else|"
+    r"in (?:this|the following) form)\b",
     re.IGNORECASE,
 )
 _NUMBERS = re.compile(r"-?\d[\d.eE+-]*")
@@ -189,12 +190,12 @@ _DATA: dict[str, Callable[[str, str], str | None]] = {
 
 
 def fixes_order(instruction: str) -> bool:
-    """Whether an instruction seems to say in which order something has to stand. A heuristic over words."""
+    """Returns whether an instruction seems to say in which order something has to stand. A heuristic over words."""
     return _ORDERED.search(instruction) is not None
 
 
 def fixes_wording(instruction: str) -> bool:
-    """Whether an instruction seems to ask for layout, comments or exact bytes. A heuristic over words."""
+    """Returns whether an instruction seems to ask for layout, comments or exact bytes. A heuristic over words."""
     return _WORDED.search(instruction) is not None
 
 

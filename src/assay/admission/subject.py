@@ -61,7 +61,7 @@ class Subject:
 
     @property
     def in_sandbox(self) -> bool:
-        """Whether it is no in-process world."""
+        """Returns whether it runs in a sandbox, not in an in-process world."""
         return self.loaded.task.environment.kind == "workspace"
 
     def plan(self) -> Iterator[PlannedAttempt]:
@@ -175,7 +175,7 @@ class Subject:
         return [p for p in self._probes if p.group == "sensitivity" and p.rewrite is not None]
 
     def observed(self, store: RunStore) -> dict[str, Observed]:
-        """What became of the probes so far, by id."""
+        """Returns what became of the probes so far, by id."""
         return observe(store, self.task, self._probes)
 
     def tried(self, store: RunStore) -> Tried:

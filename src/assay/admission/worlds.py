@@ -55,7 +55,8 @@ async def hooks_of(loaded: LoadedTask, seed: int) -> WorldHooks:
 
 
 async def _end_alike(spec: EnvironmentSpec, kind: Any, ways: Sequence[Sequence[ToolCall]]) -> bool:
-    """Whether these calls lead fresh worlds to one and the same end, as far as worlds tell all of themselves."""
+    """Returns whether these calls lead fresh worlds to one and the same end, as far as worlds tell all of
+    themselves."""
     ends = []
     for calls in ways:
         world = open_world(spec, kind)

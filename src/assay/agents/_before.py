@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.environments.interface import Mount
 
-from .interface import Agent, Needs, PlacedAgent, takes_solution
+from .interface import Agent, Needs, PlacedAgent, attempts_task, takes_solution
 
 __all__ = ["Before"]
 
@@ -16,6 +16,7 @@ class Before:
         self.name = f"{how}+{then.name}"
         self.needs_model = then.needs_model
         self.takes_solution = takes_solution(then)
+        self.attempts_task = attempts_task(then)
         self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
         self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
         self._then = then

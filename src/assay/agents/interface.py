@@ -20,11 +20,13 @@ __all__ = [
     "FORK_SHELL",
     "Agent",
     "Attempt",
+    "BaselineAgent",
     "Endpoint",
     "Needs",
     "PlacedAgent",
     "Prior",
     "SolutionAgent",
+    "attempts_task",
     "placed",
     "takes_solution",
 ]
@@ -186,6 +188,19 @@ class Needs(msgspec.Struct, frozen=True):
 def takes_solution(agent: Agent) -> bool:
     """Returns whether an agent is given the task's reference solution: it says so by `takes_solution = True`."""
     return isinstance(agent, SolutionAgent) and agent.takes_solution
+
+
+def attempts_task(agent: Agent) -> bool:
+    """Returns whether an agent tries to do the task by itself: a baseline says otherwise by `attempts_task = False`."""
+    return not isinstance(agent, BaselineAgent) or agent.attempts_task
+
+
+@runtime_checkable
+class BaselineAgent(Agent, Protocol):
+    """An agent that says whether it tries to do the task by itself: a reference solution, doing nothing, a replay and a
+    cheat do not, and their rates say nothing about the task's difficulty."""
+
+    attempts_task: bool
 
 
 @runtime_checkable

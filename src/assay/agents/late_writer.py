@@ -17,6 +17,7 @@ class LateWriterAgent:
 
     name = "late-writer"
     needs_model = False
+    attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""

@@ -12,6 +12,7 @@ class NullAgent:
 
     name = "null"
     needs_model = False
+    attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`."""

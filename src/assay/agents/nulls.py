@@ -9,6 +9,7 @@ import ast
 import posixpath
 from collections.abc import Callable, Iterator
 
+from assay.code.source import parse_tree
 from assay.environments.interface import Workspace
 from assay.errors import AgentError
 
@@ -71,7 +72,7 @@ class EmptyAnswerAgent(_Writing):
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
         """See `_Writing.files`."""
-        for known in self._knowledge.changed:
+        for known in self._knowledge.judged:
             data = _emptied(known)
             if data is not None and data not in (known.after, known.before):
                 yield known, data
@@ -85,7 +86,7 @@ class CommentsAgent(_Writing):
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
         """See `_Writing.files`."""
-        for known in self._knowledge.changed:
+        for known in self._knowledge.judged:
             base = (known.before or b"").rstrip(b"\n")
             if _removed(known) or b"\0" in base:
                 continue
@@ -100,7 +101,7 @@ class CrashAgent(_Writing):
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
         """See `_Writing.files`."""
-        for known in self._knowledge.changed:
+        for known in self._knowledge.judged:
             kind = posixpath.splitext(known.path)[1] or _shebang(known)
             if kind in _CRASHES and not _removed(known):
                 first = (known.after or b"").partition(b"\n")[0]
@@ -164,7 +165,7 @@ def _stubbed(source: bytes, *, bare: bool = False) -> bytes | None:
     """A module whose functions keep their names and parameters and return None; `bare`: with nothing else in it, since
     what a whole new program does outside of functions is the answer itself."""
     try:
-        tree = ast.parse(source)
+        tree = parse_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if bare:

@@ -31,6 +31,7 @@ class OracleAgent:
     name = "oracle"
     needs_model = False
     takes_solution = True
+    attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`.

@@ -35,6 +35,7 @@ class ReplayAgent:
 
     name = "replay"
     needs_model = False
+    attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`.

@@ -77,7 +77,7 @@ _TARGET = re.compile(r"^(?:[\w-]*[-_:])?(?:tests?|check|spec)(?:[-_:][\w-]*)?$")
 
 
 def is_test_file(path: str) -> bool:
-    """Whether a path is named as tests are: `test_x.py`, `x_test.go`, anything in a folder `tests`."""
+    """Returns whether a path is named as tests are: `test_x.py`, `x_test.go`, anything in a folder `tests`."""
     return _TEST_FILE.search(path) is not None or _TEST_FOLDER.search(path) is not None
 
 

@@ -98,7 +98,7 @@ def words_in(arguments: dict[str, Any], fields: str) -> tuple[str, ...]:
 
 
 def text_in(kind: ActionKind, arguments: dict[str, Any]) -> str:
-    """What an edit puts in, a thought or an end says; several replacements on lines of their own."""
+    """Returns what an edit puts in, a thought or an end says; several replacements on lines of their own."""
     for field in _TEXTS.get(kind, ()):
         value = arguments.get(field)
         if isinstance(value, str):

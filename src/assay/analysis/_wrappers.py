@@ -108,7 +108,7 @@ class HandedOn(NamedTuple):
 
 
 def handed_on(words: tuple[str, ...], stdin: str | None) -> HandedOn:
-    """What `words` give a shell or `find` to run; `stdin` is a here-document of theirs."""
+    """Returns what `words` give a shell or `find` to run; `stdin` is a here-document of theirs."""
     words = without_wrappers(words)
     if not words:
         return HandedOn()

@@ -231,7 +231,8 @@ def _written_exit_code(observation: str | None) -> int | None:
 
 
 def is_test_run(action: Action) -> bool:
-    """Whether it runs tests: a test runner, or a program whose file is named as tests are (`python test_it.py`)."""
+    """Returns whether it runs tests: a test runner, or a program whose file is named as tests are (`python
+    test_it.py`)."""
     if plain_name(action.tool) in _TEST_TOOLS:
         return True
     if action.command is not None:

@@ -58,7 +58,8 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def signature(trajectory: Trajectory, first: Difference, volatile: Sequence[Volatile] = ()) -> Signature:
-    """What a replay showed at the step of the first difference: of a state its digest, else the observations."""
+    """Returns what a replay showed at the step of the first difference: of a state its digest, else the
+    observations."""
     steps: list[Step] = [step for step in trajectory.steps if step.actor == "agent"]
     if first.step >= len(steps):
         return ("no step", len(steps), trajectory.outcome)
@@ -106,7 +107,7 @@ def _left_to_chance(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
 
 
 def _unless_chance(kind: CauseKind, reason: str, seen: Seen, tried: Mapping[str, Signature]) -> Cause:
-    """What two equal replays show; where others, of which nothing was held, are equal too, it may be chance."""
+    """Returns what two equal replays show; where others, of which nothing was held, are equal too, it may be chance."""
     held = ("clock-1", "clock-2") if kind == "time" else ("hash-seed-1", "hash-seed-2")
     free = [value for name, value in tried.items() if name not in held]
     free += [seen.recorded, seen.replayed]
@@ -140,7 +141,8 @@ def _same(tried: Mapping[str, Signature], one: str, other: str) -> bool:
 
 
 def _clock_works(seen: Seen, tried: Mapping[str, Signature]) -> bool:
-    """Whether the library that shifts clocks itself leaves the programs as they are: their exit codes are the same."""
+    """Returns whether the library that shifts clocks itself leaves the programs as they are: their exit codes are the
+    same."""
     control = tried.get("clock-control")
     return control is not None and _codes(control) == _codes(seen.replayed)
 

@@ -172,7 +172,7 @@ class _Reader:
                 self._take(pending, depth)
 
     def _pattern(self) -> None:
-        """What stood before a parenthesis that closes nothing is the pattern of a case."""
+        """Marks what stood before a parenthesis that closes nothing as the pattern of a case."""
         for pending in reversed(self.begun):
             pending.head = True
             if pending.joined != "|":

@@ -123,7 +123,7 @@ def _orphaned(subject: Subject) -> bool:
 
 
 def decides(finding: Finding) -> bool:
-    """Whether a finding speaks against the attempt by itself."""
+    """Returns whether a finding speaks against the attempt by itself."""
     grave = finding.severity in _DECIDING and (finding.forging or finding.reach != "attempted")
     return grave and not finding.rule.startswith(MODEL)
 

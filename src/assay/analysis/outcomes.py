@@ -49,5 +49,5 @@ def outcome_of(action: Action) -> str:
 
 
 def is_error(action: Action) -> bool:
-    """Whether it came to an error."""
+    """Returns whether it came to an error."""
     return outcome_of(action).startswith("error")

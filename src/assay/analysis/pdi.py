@@ -67,7 +67,7 @@ class PdiPoint(msgspec.Struct, frozen=True):
 
     @property
     def triggers(self) -> bool:
-        """Whether the published intervention would be made: the plan is repeated against the evidence."""
+        """Returns whether the published intervention would be made: the plan is repeated against the evidence."""
         return self.index is not None and self.index < TRIGGER - 1e-9
 
 

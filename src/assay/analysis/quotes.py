@@ -62,7 +62,7 @@ def from_evidence(text: str) -> Quote:
 
 
 def stands(trajectory: Trajectory, quote: Quote, texts: Callable[[str], str | None] | None = None) -> bool:
-    """Whether the words stand in the record exactly so, in that step and field. An empty quote stands nowhere.
+    """Returns whether the words stand in the record exactly so, in that step and field. An empty quote stands nowhere.
 
     Arguments are looked up as the model wrote them and as they were parsed; evidence in its texts and as canonical
     JSON, and, where `texts` gives the text of a digest, in its blobs.

@@ -41,7 +41,7 @@ class QuotientNode(msgspec.Struct):
     """Attempts that came here at least once; those that passed and failed, where it is known."""
 
     def told(self) -> str:
-        """What its first member did, in a line."""
+        """Returns what its first member did, in a line."""
         if self.state is None:
             return "the beginning"
         words = self.state.what if self.state.kind == "shell" else " ".join((self.state.tool, self.state.file))
@@ -49,7 +49,7 @@ class QuotientNode(msgspec.Struct):
 
     @property
     def is_error(self) -> bool:
-        """Whether its acts came to an error."""
+        """Returns whether its acts came to an error."""
         return self.outcome.startswith("error")
 
 

@@ -77,12 +77,12 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def same_outcome(self) -> bool:
-        """Whether the verdicts say the same."""
+        """Returns whether the verdicts say the same."""
         return self.outcome[0] == self.outcome[1]
 
     @property
     def agrees(self) -> bool:
-        """Whether every observation, every state and the outcome are the same, but for what means nothing."""
+        """Returns whether every observation, every state and the outcome are the same, but for what means nothing."""
         return self.first is None and self.same_outcome
 
 
@@ -183,7 +183,7 @@ class _Comparing:
             self.normalised += texts != [True, True]
 
     def _text(self, step: int, call: int, name: str, old: Observation, new: Observation) -> Difference | bool:
-        """Whether a text is the same character by character, or how it differs."""
+        """Returns whether a text is the same character by character, or how it differs."""
         before, now = getattr(old, name), getattr(new, name)
         cuts = [one.truncated if name == "content" else one.stderr_truncated for one in (old, new)]
         whole = [None if cut is None else cut.digest for cut in cuts]

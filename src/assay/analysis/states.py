@@ -123,7 +123,7 @@ def _lines(action: Action) -> tuple[int, int] | None:
 
 
 def block(state: State) -> Hashable:
-    """What equivalent states have in common: states of different blocks need not be compared."""
+    """Returns what equivalent states have in common: states of different blocks need not be compared."""
     if state.kind in ("edit", "read"):
         narrow = state.file
     elif state.kind == "shell":
@@ -134,7 +134,7 @@ def block(state: State) -> Hashable:
 
 
 def equivalent(a: State, b: State) -> bool:
-    """Whether two states are of the same act. States of different stages never are."""
+    """Returns whether two states are of the same act. States of different stages never are."""
     if a.stage != b.stage or a.kind != b.kind:
         return False
     if a == b or a.kind in ("think", "say", "finish"):

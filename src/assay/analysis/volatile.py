@@ -180,5 +180,5 @@ def normalise(text: str, more: Sequence[Volatile] = ()) -> Normal:
 
 
 def is_volatile_path(path: str) -> bool:
-    """Whether what lies at a path may differ and mean nothing."""
+    """Returns whether what lies at a path may differ and mean nothing."""
     return any(pattern.search(path) for pattern, _ in _PATHS)

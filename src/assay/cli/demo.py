@@ -102,7 +102,7 @@ async def _make(given: _Demo) -> SynthesisReport:
         file_calls=FILE_CALLS,
         separation_mutants=SEPARATION_MUTANTS,
     )
-    return await make_tasks(config)
+    return (await make_tasks(config)).report
 
 
 def _run(given: _Demo, agent: str, attempts: int) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from assay.settings import Settings
 
 from .output import say
 
 if TYPE_CHECKING:
-    from assay.synthesis import SynthesisConfig, SynthesisReport
+    from assay.synthesis import SynthesisConfig, SynthesisCost, SynthesisReport
 
-__all__ = ["DEMO_SOURCE", "demo_layers", "make_tasks"]
+__all__ = ["DEMO_SOURCE", "MadeTasks", "demo_layers", "make_tasks"]
 
 DEMO_SOURCE = "networkx"
 """A real library whose wheel carries its tests."""
@@ -23,17 +23,25 @@ def demo_layers() -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     return [((), (DEMO_SOURCE,))]
 
 
-async def make_tasks(config: SynthesisConfig) -> SynthesisReport:
+class MadeTasks(NamedTuple):
+    """The report of making tasks and its cost."""
+
+    report: SynthesisReport
+    cost: SynthesisCost
+
+
+async def make_tasks(config: SynthesisConfig) -> MadeTasks:
     """Synthesises in the best sandbox that works here."""
     from assay.environments.workspace.choose import choose_backend
-    from assay.synthesis import synthesise
+    from assay.synthesis import CostMeter, synthesise
 
-    settings = Settings.from_environment()
+    settings, lines, meter = Settings.from_environment(), _Lines(), CostMeter()
     backend, _ = await choose_backend(None)
     try:
-        return await synthesise(config, backend=backend, cache=settings.cache, progress=_Lines())
+        report = await synthesise(config, backend=backend, cache=settings.cache, progress=lines)
     finally:
         await backend.close()
+    return MadeTasks(report, meter.measure(report, lines.from_journal))
 
 
 class _Lines:
@@ -41,8 +49,13 @@ class _Lines:
 
     def __init__(self) -> None:
         self._what, self._last = "", 0.0
+        self.from_journal = 0
 
     def __call__(self, what: str, done: int, total: int) -> None:
+        from assay.synthesis import FROM_JOURNAL
+
+        if what == FROM_JOURNAL:
+            self.from_journal += done
         if what != self._what or time.monotonic() - self._last > 5.0:
             self._what, self._last = what, time.monotonic()
             say(f"{what} ..." if total <= 1 else f"{what}: {done} of {total}")

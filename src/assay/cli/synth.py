@@ -46,17 +46,24 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
       assay synth repository ./my-repository --out tasks/ --kind commit --requirement attrs==25.4.0
     """
     import asyncio
+    from pathlib import Path
+
+    import msgspec
+
+    from assay.synthesis import write_cost
 
     from .making import make_tasks
     from .output import console, emit_json
 
-    report = asyncio.run(make_tasks(config))
+    report, cost = asyncio.run(make_tasks(config))
+    write_cost(Path(config.out), cost)
     if as_json:
-        emit_json(report)
+        emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
     else:
         console().print(report.table)
         if report.separation:
             counted = ", ".join(f"{count} {method}" for method, count in report.separation.items())
             console().print(
-                f"failing tests of the {len(report.tasks)} tasks, by the method that judges them: {counted}"
+                f"deciding tests of the {len(report.tasks)} tasks, by the method that judges them: {counted}"
             )
+        console().print(cost.sentence())

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 
 from ._spots import Replacement, Spot
 from .source import AnyFunction, Program, Span
 
-__all__ = ["condition_fixed", "decorator_removed", "else_removed", "float_shifted", "loop_skipped", "raise_removed",
-           "text_changed"]  # fmt: skip
+__all__ = ["condition_fixed", "decorator_removed", "else_removed", "float_shifted", "loop_skipped",
+           "number_in_text_shifted", "raise_removed", "text_changed"]  # fmt: skip
 
 Found = Iterator[Replacement]
+_NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.]*\w)")
 
 
 def condition_fixed(spot: Spot, program: Program) -> Found:
@@ -38,6 +40,17 @@ def text_changed(spot: Spot, program: Program) -> Found:
     node = spot.node
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value and spot.field != "type":
         new = node.value * 2 if len(node.value) == 1 else node.value[:-1] + "_"
+        yield Replacement(program.span(node), repr(new))
+
+
+def number_in_text_shifted(spot: Spot, program: Program) -> Found:
+    """The first number in a string literal is raised by one."""
+    node = spot.node
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or spot.field == "type":
+        return
+    number = _NUMBER.search(node.value)
+    if number is not None:
+        new = f"{node.value[: number.start()]}{int(number[0]) + 1}{node.value[number.end() :]}"
         yield Replacement(program.span(node), repr(new))
 
 

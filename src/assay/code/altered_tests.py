@@ -15,12 +15,15 @@ Invariant: an altered text parses, and differs from the original in one statemen
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from random import Random
 from typing import NamedTuple
 
-__all__ = ["AlteredTests", "alter_tests"]
+from .source import parse_tree
+
+__all__ = ["MOST_TEXT", "AlteredTests", "alter_tests", "alterable_tests"]
 
 MOST_TEXT = 1 << 20
 _NEGATED_METHODS = {
@@ -48,8 +51,14 @@ _EQUALITY = frozenset({
 })  # fmt: skip
 """Calls with two arguments that must be equal."""
 _RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
-_UNRELATED = ("NotADirectoryError", "ChildProcessError", "UnicodeTranslateError")
+_UNRELATED = (
+    "BrokenPipeError", "ChildProcessError", "ConnectionAbortedError", "InterruptedError", "NotADirectoryError",
+    "ProcessLookupError", "UnicodeTranslateError",
+)  # fmt: skip
 """Exceptions that code under test has no reason to raise."""
+_NEGATED = {"in": "not in", "is": "is not", "is not": "is", "not in": "in"}
+"""Operators whose opposite no class decides: `!=` may be true where `==` is."""
+_NEGATABLE = re.compile(r"\bnot\s+in\b|\bis\s+not\b|\bin\b|\bis\b")
 _HARMLESS_DECORATORS = ("pytest.mark.", "mark.", "mock.patch", "patch", "unittest.mock.patch")
 _REVERSING_MARKS = ("xfail", "flaky")
 
@@ -74,7 +83,7 @@ class _Text:
     """A parsed test file whose nodes are found by their bytes."""
 
     def __init__(self, text: str) -> None:
-        self.tree = ast.parse(text)
+        self.tree = parse_tree(text)
         self.data = text.encode()
         self._starts = [0]
         for line in self.data.splitlines(keepends=True):
@@ -97,12 +106,19 @@ class _Text:
         return self.data[start:end].decode()
 
 
-def alter_tests(text: str, random: Random) -> AlteredTests | None:
+def alterable_tests(text: str) -> frozenset[str]:
+    """Returns the names of the tests that can be altered."""
+    altered = alter_tests(text, Random(0))
+    return frozenset() if altered is None else altered.tests
+
+
+def alter_tests(text: str, random: Random, only: Collection[str] | None = None) -> AlteredTests | None:
     """Returns the text with each alterable test changed in one statement; None where there is none.
 
     Args:
         text: A Python test file.
-        random: Chooses the statement and the change, so that nobody can prepare for it.
+        random: Chooses the statement and the change, so that they cannot be foreseen.
+        only: Names of the tests to alter; None: all.
     """
     if len(text) > MOST_TEXT or "\f" in text:
         return None
@@ -112,13 +128,13 @@ def alter_tests(text: str, random: Random) -> AlteredTests | None:
         return None
     edits, names = [], set()
     for name, function in _tests(source.tree):
-        changed = _altered(source, function, random)
+        changed = _altered(source, function, random) if only is None or name in only else None
         if changed is not None:
             edits.append(changed)
             names.add(name)
     altered = _apply(source.data, edits)
     try:
-        ast.parse(altered)
+        parse_tree(altered)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return AlteredTests(altered, frozenset(names)) if names else None
@@ -192,11 +208,30 @@ def _altered(source: _Text, function: _Function, random: Random) -> _Edit | None
     """Returns one change of a test: of a literal that is expected where there is one, else the opposite."""
     literal: list[_Edit] = []
     opposite: list[_Edit] = []
-    for statement in function.body:
+    for statement in _last_decisions(function.body):
         literal += _literal_changes(source, statement, random)
         opposite += _opposites(source, statement, random)
     choices = literal or opposite
     return random.choice(choices) if choices else None
+
+
+def _last_decisions(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Returns the statements after which nothing is tidied up, so that a failure leaves nothing behind for later tests.
+
+    All statements where none that decides is among those.
+    """
+    last = next((n for n in reversed(range(len(body))) if _acts(body[n])), -1)
+    decisions = [statement for statement in body[last + 1 :] if not isinstance(statement, ast.Assign)]
+    return decisions or body
+
+
+def _acts(statement: ast.stmt) -> bool:
+    """Returns whether a statement may be there for its effect on what outlives the test."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return not _called(statement.value).lower().startswith("assert") and _called(statement.value) not in _RAISES
+    if isinstance(statement, ast.Assign):
+        return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
+    return not isinstance(statement, ast.Assert | ast.With | ast.Pass | ast.AnnAssign)
 
 
 def _literal_changes(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
@@ -284,7 +319,7 @@ def _another_text(text: str, random: Random) -> str:
 def _opposites(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
     """Yields the changes that ask for the opposite of what a statement asks for."""
     if isinstance(statement, ast.Assert):
-        yield source.replace(statement.test, f"(not ({source.source(statement.test)}))")
+        yield _opposite(source, statement.test)
     elif isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
         function = call.func
         own = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
@@ -297,6 +332,21 @@ def _opposites(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_
         context = statement.items[0].context_expr
         if isinstance(context, ast.Call) and _called(context) in _RAISES and context.args:
             yield from _other_exception(source, context, random)
+
+
+def _opposite(source: _Text, test: ast.expr) -> _Edit:
+    """Returns the change of a condition into its exact negation, written as a test's author would."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        start, end = source.span(test.left)[1], source.span(test.comparators[0])[0]
+        between = source.data[start:end].decode()
+        operators = _NEGATABLE.findall(between)
+        if len(operators) == 1 and "#" not in between:
+            return _Edit(start, end, _NEGATABLE.sub(_NEGATED[" ".join(operators[0].split())], between))
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        start, end = source.span(test)[0], source.span(test.operand)[0]
+        return _Edit(start, end, source.data[start:end].decode().removeprefix("not").lstrip())
+    plain = isinstance(test, ast.Name | ast.Call | ast.Attribute | ast.Subscript | ast.Compare)
+    return source.replace(test, f"not {source.source(test)}" if plain else f"not ({source.source(test)})")
 
 
 def _other_exception(source: _Text, call: ast.Call, random: Random) -> Iterator[_Edit]:

@@ -88,6 +88,7 @@ WIDER: dict[str, Operator] = {
         _operator(wider.condition_fixed),
         _operator(wider.float_shifted),
         _operator(wider.text_changed),
+        _operator(wider.number_in_text_shifted),
         _operator(wider.loop_skipped),
         _operator(wider.raise_removed),
         _operator(wider.else_removed),

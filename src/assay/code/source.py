@@ -102,7 +102,7 @@ class Program:
         return Span(self._starts[first - 1], self._starts[min(last, len(self.lines))])
 
 
-def parse_tree(text: str) -> ast.Module:
+def parse_tree(text: str | bytes) -> ast.Module:
     """`ast.parse`, one thread at a time: early releases of Python 3.11 count the depth of all threads in one place, and
     then fail with `SystemError` for a program that is in order."""
     with _PARSING:

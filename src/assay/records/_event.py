@@ -58,6 +58,8 @@ class AttemptStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=
     or `sandbox` (a command-line harness); None in records that do not say."""
     takes_solution: bool | None = None
     """Whether the agent was given the task's reference solution; None in records that do not say."""
+    attempts_task: bool | None = None
+    """False for a baseline, whose rate says nothing about the task's difficulty; None in records that do not say."""
 
 
 class StepTaken(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="step"):

@@ -34,7 +34,7 @@ class Flake(msgspec.Struct, frozen=True):
 def flakes(
     counts: Iterable[TaskCount], unsteady: Mapping[tuple[str, str | None, str], int] | None = None
 ) -> tuple[Flake, ...]:
-    """What flips, the verifier's own first, then the nearest to a coin's throw.
+    """Returns what flips, the verifier's own first, then the nearest to a coin's throw.
 
     Args:
         counts: One a task, agent and model.

@@ -32,7 +32,7 @@ class Flip(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether every attempt changed: all passed and none does, or the other way round."""
+        """Returns whether every attempt changed: all passed and none does, or the other way round."""
         return {self.before, self.after} == {0.0, 1.0}
 
 

@@ -74,7 +74,8 @@ def robustness(
 
 
 def blind_replay_line(counts: Iterable[TaskCount], k: int) -> float | None:
-    """What a script that blindly replays the best of k recorded attempts gets where the environment is deterministic.
+    """Returns what a script that blindly replays the best of k recorded attempts gets where the environment is
+    deterministic.
 
     That is the source agent's pass@k (PRISM; "CU at the Edge of the Statistical Precipice"): a benchmark on which it is
     high measures memory as well. None where no task has k judged attempts.

@@ -69,7 +69,7 @@ def amount_interval(means: Sequence[float], confidence: float = 0.95) -> Interva
 def spending(
     rows: Iterable[tuple[Outcome, Mapping[str, float]]], measures: Sequence[str], *, confidence: float = 0.95
 ) -> tuple[Spending, ...]:
-    """What each agent with each model used, sorted; whether nobody beats it, among all that are given.
+    """Returns what each agent with each model used, sorted; whether nobody beats it, among all that are given.
 
     Args:
         rows: Every attempt and what it used, by measure; one that is absent is not known.

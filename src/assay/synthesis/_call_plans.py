@@ -22,7 +22,7 @@ from assay.verify.calls import (
     programs_of,
     record_calls,
 )
-from assay.verify.separation_plan import SeparationPlan
+from assay.verify.separation_plan import SeparationPlan, TestPlan
 
 from ._entry_trace import changes_of
 from ._gates import all_pass
@@ -50,7 +50,7 @@ async def plan_calls(
         plan: The plan so far.
         mutants: How many mutants of the reference a draw is measured on.
     """
-    left = tuple(test.id for test in plan.tests if test.method == "in-process")
+    left = tuple(test.id for test in plan.tests if test.id in one.cases and not test.decides)
     changes = changes_of(one.right, one.broken)
     if not left or not changes:
         return plan
@@ -65,16 +65,14 @@ async def plan_calls(
         made = await measure_power(laboratory.backend, laboratory.spec, question, seed=one.id.encode())
     finally:
         await laboratory.backend.release(state)
-    return _with_calls(plan, made) if isinstance(made, CallPlan) else plan
+    return _with_calls(plan, made, left) if isinstance(made, CallPlan) else plan
 
 
-def _with_calls(plan: SeparationPlan, calls: CallPlan) -> SeparationPlan:
-    carried = {test.id for test in plan.tests if test.method == "in-process"} & set(calls.tests)
+def _with_calls(plan: SeparationPlan, calls: CallPlan, left: Sequence[str]) -> SeparationPlan:
+    carried = set(left) & set(calls.tests)
     if not carried:
         return plan
-    tests = tuple(
-        msgspec.structs.replace(test, method="calls", reasons=()) if test.id in carried else test for test in plan.tests
-    )
+    tests = tuple(TestPlan(test.id, "calls") if test.id in carried else test for test in plan.tests)
     return msgspec.structs.replace(plan, tests=tests, calls=(msgspec.to_builtins(calls),))
 
 

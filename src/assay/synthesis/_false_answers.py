@@ -23,10 +23,11 @@ __all__ = ["LieJob", "LieResult", "lies_of", "tell_lies"]
 LIARS = tuple(PAYLOAD / f"{name}.py" for name in ("entry_lies", "false_answers"))
 ANSWERS = (
     "unrepaired", "None", "True", "False", "0", "1", "empty text", "empty list", "empty dict", "empty tuple",
-    "empty set", "first argument", "second argument", "last value sent", "first answer again", "plausible value",
-    "flipped", "bent", "arguments emptied", "emptied answer",
+    "empty set", "first argument", "second argument", "own argument", "previous argument", "last value sent",
+    "first answer again", "plausible value", "flipped", "bent", "arguments emptied", "emptied answer",
+    "all numbers", "raise AttributeError", "raise IndexError", "raise KeyError", "raise TypeError",
 )  # fmt: skip
-"""Names in the table of `payload/false_answers.py`."""
+"""Names in the table of `payload/false_answers.py`, and exceptions that Python's own protocols take for an answer."""
 EDIT_ANSWERS = ("None", "True", "first argument")
 MOST_EDITS = 8
 """Functions of the package that are edited to lie, drawn by a seed from those that run during a task's tests."""

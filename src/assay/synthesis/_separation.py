@@ -1,8 +1,10 @@
-"""Makes the separation plan of a candidate: which of its deciding tests can be judged apart from what an agent writes.
+"""Makes the separation plan of a candidate: which of its tests can be judged apart from what an agent writes.
 
-A test is carried by splicing where its entry points are known, more than one bit comes back, the test does not use them
-to compare, every lie fails it with the task unrepaired, and its spliced outcome is its plain one on the reference, the
-unrepaired state and mutants. All else stays in process, with the reason. Nothing in a plan hangs on time or machine.
+A failing test decides where its entry points are known, more than one bit comes back, the test does not use them to
+compare, every lie fails it with the task unrepaired, and its spliced outcome is its plain one on the reference, the
+unrepaired state and mutants. Tests that show less, and those that pass unrepaired, are spliced as guards where spliced
+and plain outcomes agree: they must pass, and run after the deciding ones, so that no answer to a guard reaches those.
+All else stays in process, with the reason. Nothing in a plan hangs on time or machine.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ __all__ = ["Deciding", "carried_tests", "plan_separation"]
 ONE_BIT = "one-bit answers decide nothing alone"
 COMPARES = "the test compares with an entry point's own answers"
 FUNCTIONS = "an entry point answers with a function"
+PASSES = "it passes unrepaired"
 
 
 class Deciding(NamedTuple):
@@ -51,6 +54,8 @@ class Deciding(NamedTuple):
     """Texts of the reference's tree, where they differ from the tree's."""
     cases: tuple[str, ...]
     cpu_s: float
+    passing: tuple[str, ...] = ()
+    """Cases that run what is changed and pass unrepaired."""
 
 
 class _Subject(NamedTuple):
@@ -60,7 +65,11 @@ class _Subject(NamedTuple):
     changes: dict[str, FunctionChanges]
     trace: TraceResult
     reasons: dict[str, str]
-    """Case to why it is not carried; filled step by step."""
+    """Case to why it does not decide; filled step by step."""
+    guards: dict[str, TracedTest]
+    """The cases that do not decide and may be spliced."""
+    kinds: dict[str, str]
+    """Entry point to how it is bound."""
 
     def carried(self) -> dict[str, TracedTest]:
         """Returns the cases that nothing speaks against yet."""
@@ -80,26 +89,58 @@ async def plan_separation(
     """
     subjects = await _trace(laboratory, tree, all_deciding)
     await _refute(laboratory, tree, subjects)
-    jobs = []
     for subject in subjects:
-        one = subject.deciding
         if subject.carried():
-            drawn = mutants_of(one.right, subject.changes, one.id, mutants)
-            jobs.append(ProofJob(one.id, _plan(tree, subject), one.base, one.broken, drawn, one.cpu_s))
-    proven = await prove_splices(laboratory, tree, jobs)
+            await _find_guards(laboratory, tree, subject)
     found = {}
     for subject in subjects:
-        shown = proven.get(subject.deciding.id, Proven({}, (), {}))
-        subject.reasons.update(shown.objections)
+        shown = await _prove(laboratory, tree, subject, mutants)
+        for case, objection in shown.objections.items():
+            if subject.guards.pop(case, None) is None:
+                subject.reasons[case] = objection
+        if not subject.carried():
+            subject.guards.clear()
         plan = _plan(tree, subject)
-        collected = tuple(item for item in shown.collected if item.id in subject.carried())
+        spliced = {test.id for test in plan.of_method("splice")}
+        collected = tuple(item for item in shown.collected if item.id in spliced)
         found[subject.deciding.id] = msgspec.structs.replace(plan, collection=collected)
     return found
 
 
+async def _prove(laboratory: Laboratory, tree: SourceTree, subject: _Subject, mutants: int) -> Proven:
+    """Proves the plan; once more without the guards where these may have disturbed a test that decides."""
+    one = subject.deciding
+    if not subject.carried():
+        return Proven({}, (), {})
+    drawn = mutants_of(one.right, subject.changes, one.id, mutants)
+    job = ProofJob(one.id, _plan(tree, subject), one.base, one.broken, drawn, one.cpu_s)
+    proven = (await prove_splices(laboratory, tree, [job]))[one.id]
+    objections, in_order = _objections(subject, proven), _is_in_order(subject, proven)
+    if not subject.guards or (in_order and not objections):
+        return proven
+    guards = dict(subject.guards)
+    subject.guards.clear()
+    job = job._replace(plan=_plan(tree, subject))
+    alone = (await prove_splices(laboratory, tree, [job]))[one.id]
+    if in_order and _objections(subject, alone) == objections:
+        subject.guards.update(guards)
+        return proven
+    return alone
+
+
+def _objections(subject: _Subject, proven: Proven) -> dict[str, str]:
+    return {case: reason for case, reason in proven.objections.items() if case in subject.carried()}
+
+
+def _is_in_order(subject: _Subject, proven: Proven) -> bool:
+    """Returns whether the tests that decide run before all guards."""
+    carried = subject.carried()
+    return {item.id for item in proven.collected[: len(carried)]} == carried.keys()
+
+
 def carried_tests(plan: SeparationPlan, cases: Mapping[str, tuple[str, ...]], tests: Iterable[str]) -> tuple[str, ...]:
-    """Returns the tests of which every case is judged apart, sorted."""
-    apart = {test.id for test in plan.tests if test.method != "in-process"}
+    """Returns the tests of which every case is judged apart and decides, sorted."""
+    apart = {test.id for test in plan.tests if test.decides}
     return tuple(sorted(test for test in tests if cases[test] and apart.issuperset(cases[test])))
 
 
@@ -110,17 +151,39 @@ async def _trace(laboratory: Laboratory, tree: SourceTree, all_deciding: Sequenc
     subjects = []
     for one in all_deciding:
         trace = traced.get(one.id, TraceResult(one.id))
-        subject = _Subject(one, changes[one.id] or {}, trace, {})
+        subject = _Subject(one, changes[one.id] or {}, trace, {}, {}, dict(trace.entries))
         for case in one.cases:
-            reason = _static_reason(tree, one, trace, case)
+            hindrance = _hindrance(trace, case)
+            reason = hindrance or _weakness(tree, one, trace, case)
             if reason:
                 subject.reasons[case] = reason
         subjects.append(subject)
     return subjects
 
 
-def _static_reason(tree: SourceTree, one: Deciding, trace: TraceResult, case: str) -> str:
-    """Returns what the trace alone shows against splicing a test."""
+async def _find_guards(laboratory: Laboratory, tree: SourceTree, subject: _Subject) -> None:
+    """Adds the tests that do not decide and that nothing in a trace keeps from being spliced.
+
+    Those that pass unrepaired are traced by themselves, so that they change nothing of what the others are seen to do.
+    """
+    one = subject.deciding
+    for case in one.cases:
+        if case in subject.reasons and not _hindrance(subject.trace, case):
+            subject.guards[case] = subject.trace.tests[case]
+    if not one.passing:
+        return
+    job = TraceJob(one.id, one.passing, one.base, subject.changes, one.cpu_s)
+    trace = (await trace_entries(laboratory, tree, [job]))[one.id]
+    for case in one.passing:
+        hindrance = _hindrance(trace, case)
+        subject.reasons[case] = hindrance or PASSES
+        if not hindrance:
+            subject.guards[case] = trace.tests[case]
+    subject.kinds.update(trace.entries)
+
+
+def _hindrance(trace: TraceResult, case: str) -> str:
+    """Returns what keeps a test from being spliced at all, as far as its trace shows."""
     test = trace.tests.get(case)
     if trace.ended != "done" or test is None:
         return "its trace has no end" if trace.ended != "done" else "it is not collected by itself"
@@ -130,14 +193,20 @@ def _static_reason(tree: SourceTree, one: Deciding, trace: TraceResult, case: st
         return test.problems[0]
     if not test.entries or set(test.entries) - set(test.uses):
         return "it reaches what is changed through no function that it calls"
-    if all(use.is_one_bit for use in test.uses.values()):
-        return ONE_BIT
-    if any(use.results.callbacks for use in test.uses.values()):
-        return FUNCTIONS
     if any("too large" in (*use.arguments.opaque, *use.results.opaque) for use in test.uses.values()):
         return "its arguments or answers are too large"
     if len({entry.partition(":")[0].partition(".")[0] for entry in test.entries}) > 1:
         return "its entry points are in several packages"
+    return ""
+
+
+def _weakness(tree: SourceTree, one: Deciding, trace: TraceResult, case: str) -> str:
+    """Returns why the trace of a test that can be spliced shows too little to decide."""
+    test = trace.tests[case]
+    if all(use.is_one_bit for use in test.uses.values()):
+        return ONE_BIT
+    if any(use.results.callbacks for use in test.uses.values()):
+        return FUNCTIONS
     return COMPARES if _compares(tree, one, case, test) else ""
 
 
@@ -177,18 +246,22 @@ def _describe_lie(lie: str) -> str:
 
 def _plan(tree: SourceTree, subject: _Subject) -> SeparationPlan:
     carried = subject.carried()
-    used = sorted({entry for test in carried.values() for entry in test.uses})
+    guards = subject.guards
+    used = sorted({entry for test in (*carried.values(), *guards.values()) for entry in test.uses})
+    deciding = sorted({entry for test in carried.values() for entry in test.uses})
     modules = {_module_name(tree, path): path for path in tree.modules}
+    cases = (*subject.deciding.cases, *(case for case in subject.deciding.passing if case in subject.reasons))
     return SeparationPlan(
-        package=used[0].partition(":")[0].partition(".")[0] if used else tree.import_names[0],
-        entries=tuple(_entry(entry, subject.trace.entries[entry]) for entry in used),
-        tests=tuple(_test_plan(case, subject) for case in sorted(subject.deciding.cases)),
+        package=deciding[0].partition(":")[0].partition(".")[0] if deciding else tree.import_names[0],
+        entries=tuple(_entry(entry, subject.kinds[entry]) for entry in used),
+        tests=tuple(_test_plan(case, subject) for case in sorted(cases, key=lambda case: (case in guards, case))),
         classes=_classes(carried.values()),
         sources={
             module: _source_digest(tree, subject.deciding, modules[module])
             for module in sorted({entry.partition(":")[0] for entry in used})
             if module in modules
         },
+        guard_classes=_classes(guards.values()),
     )
 
 
@@ -198,12 +271,15 @@ def _entry(key: str, kind: str) -> EntryPoint:
 
 
 def _test_plan(case: str, subject: _Subject) -> TestPlan:
-    if case in subject.reasons:
-        return TestPlan(case, "in-process", (subject.reasons[case],))
-    uses = subject.trace.tests[case].uses
+    reasons = (subject.reasons[case],) if case in subject.reasons else ()
+    known = subject.guards if reasons else subject.trace.tests
+    if case not in known:
+        return TestPlan(case, "in-process", reasons)
+    uses = known[case].uses
     return TestPlan(
         id=case,
         method="splice",
+        reasons=reasons,
         uses=tuple(
             EntryUse(entry, tuple(Argument(name, path) for name, path in use.changes))
             for entry, use in sorted(uses.items())

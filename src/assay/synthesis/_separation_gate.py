@@ -3,6 +3,8 @@
 The tests that are carried become those that must flip; other failing tests must pass, too, and count for no grade. At
 least one carried test is hidden from the agent, of several changes each alone makes a carried test fail, and no drawn
 mutant of the reference is noticed by the other failing tests alone: forging those gains nothing that was measured.
+Passing tests that cannot be spliced are left out where no drawn mutant is noticed by them alone: judging them would
+take a third sandbox and the weakest of grades.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class SeparationGate:
             base=one.base,
             cases=tuple(case for test in sorted(outcome.flipped) for case in cases[test]),
             cpu_s=cpu_limit(given, one),
+            passing=tuple(case for test in sorted(outcome.passing) for case in cases[test]),
         )
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
         plan = plans[one.digest]
@@ -73,15 +76,18 @@ class SeparationGate:
             plan = await plan_calls(self._laboratory, self._tree, deciding, plan, self._mutants)
         carried = carried_tests(plan, cases, outcome.flipped)
         planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
-        if given.config.separation != "required":
-            return planned
-        objection = await self._objection(given, one, planned, split)
-        return msgspec.structs.replace(planned, gate="separate", reason=objection) if objection else planned
+        if given.config.separation == "required":
+            objection = await self._objection(given, one, planned, split)
+            if objection:
+                return msgspec.structs.replace(planned, gate="separate", reason=objection)
+        return await self._without_spare_tests(given, one, planned, deciding.right)
 
     async def _objection(self, given: Given, one: Candidate, outcome: Outcome, split: Split) -> str:
         if not set(outcome.apart) & set(split.hidden):
             assert outcome.plan is not None
-            reasons = sorted({reason for test in outcome.plan.tests for reason in test.reasons})
+            cases = one.cases or self._cases
+            failing = {case for test in outcome.flipped for case in cases[test]}
+            reasons = sorted({test.reasons[0] for test in outcome.plan.tests if test.id in failing and test.reasons})
             return f"no hidden test is judged apart: {reasons[0] if reasons else 'all that are, are shown'}"
         right = {path: unbroken(given, one, path) for path in one.changes}
         return await self._unnoticed_part(given, one, outcome, right) or await self._unnoticed_mutant(
@@ -109,6 +115,31 @@ class SeparationGate:
             f"mutants are noticed only by tests that are not judged apart: {escaped} of {len(done)}" if escaped else ""
         )
 
+    async def _without_spare_tests(
+        self, given: Given, one: Candidate, outcome: Outcome, right: Mapping[str, str]
+    ) -> Outcome:
+        """Returns the outcome without the passing tests that alone would be judged in process and notice no mutant."""
+        assert outcome.plan is not None
+        cases = one.cases or self._cases
+        outside = {test.id for test in outcome.plan.tests if test.method != "in-process"}
+        tests = (*sorted(outcome.flipped), *sorted(outcome.passing))
+        rest = tuple(test for test in tests if not outside.issuperset(cases[test]))
+        kept = tuple(test for test in tests if test not in rest)
+        mutants = mutants_of(right, changes_of(right, one.changes) or {}, f"{one.digest} spare", self._mutants)
+        if not outcome.apart or not rest or not mutants or set(rest) & set(outcome.flipped):
+            return outcome
+        done = await self._run_versions(given, one, mutants, tests)
+        if any(all_pass(kept, result) and not all_pass(rest, result) for result in done):
+            return outcome
+        wanted = {case for test in kept for case in cases[test]}
+        plan = msgspec.structs.replace(
+            outcome.plan,
+            tests=tuple(test for test in outcome.plan.tests if test.id in wanted),
+            collection=tuple(item for item in outcome.plan.collection if item.id in wanted),
+        )
+        passing = tuple(test for test in outcome.passing if test not in rest)
+        return msgspec.structs.replace(outcome, plan=plan, passing=passing)
+
     async def _run_versions(
         self, given: Given, one: Candidate, versions: Sequence[Mapping[str, str]], tests: tuple[str, ...]
     ) -> list[JobResult]:
@@ -116,5 +147,5 @@ class SeparationGate:
             Job(f"{one.digest} {number}", tests, write={**one.base, **version}, cpu_s=cpu_limit(given, one))
             for number, version in enumerate(versions, 1)
         ]
-        done = await self._laboratory.run(jobs, repetition=0)
+        done = await self._laboratory.run(jobs, repetition=0, warm=True)
         return [done[job.id] for job in jobs]

@@ -53,7 +53,8 @@ class ManifestEntry(msgspec.Struct, frozen=True):
     """`tests`, or `cut` for a reproduction."""
     difficulty: dict[str, float]
     separation: dict[str, int] = {}
-    """Method of judging to the number of failing cases that it carries; empty where that was not looked at."""
+    """Method of judging to the number of cases: `splice` and `calls` of those that decide, `guard` of those that are
+    spliced and only have to pass, `in-process` of the others; empty where that was not looked at."""
 
 
 class SynthesisReport(msgspec.Struct, frozen=True):
@@ -73,10 +74,13 @@ class SynthesisReport(msgspec.Struct, frozen=True):
     left_out: dict[str, str]
     """Test files and tests that were not used, with the reason."""
     tasks: tuple[ManifestEntry, ...]
+    kept: int = 0
+    not_separate: int = 0
+    """Candidates that passed the gates before and were dropped for want of a separate test."""
 
     @property
     def separation(self) -> dict[str, int]:
-        """Returns, over all kept tasks, how many failing cases each method of judging carries."""
+        """Returns, over all kept tasks, how many cases each method of judging carries."""
         counts: Counter[str] = Counter()
         for task in self.tasks:
             counts.update(task.separation)
@@ -94,9 +98,10 @@ class SynthesisReport(msgspec.Struct, frozen=True):
 
 
 def methods_of(outcome: Outcome) -> dict[str, int]:
-    """Returns how many cases of the failing tests each method of judging carries."""
+    """Returns how many cases each method of judging carries, as in `ManifestEntry.separation`."""
     tests = outcome.plan.tests if outcome.plan is not None else ()
-    return dict(sorted(Counter(test.method for test in tests).items()))
+    names = ("guard" if test.method == "splice" and not test.decides else test.method for test in tests)
+    return dict(sorted(Counter(names).items()))
 
 
 def gate_table(ended: Iterable[tuple[Candidate, Outcome]]) -> tuple[GateRow, ...]:

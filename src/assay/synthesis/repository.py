@@ -36,10 +36,12 @@ from ._tree import SourceTree, load_source
 from .config import SynthesisConfig
 from .report import ManifestEntry, SynthesisReport, difficulty, gate_table, methods_of
 
-__all__ = ["Progress", "synthesise"]
+__all__ = ["FROM_JOURNAL", "Progress", "synthesise"]
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
+FROM_JOURNAL = "candidates judged by an earlier run"
+"""Message to `Progress` for each wave of which the journal holds candidates."""
 WAVE = 8
 """The fewest candidates that are judged together."""
 
@@ -116,7 +118,7 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer,
 
 def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
-    return digest_record([12, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+    return digest_record([13, tree.digest, layer.digest, decides]).partition(":")[2][:32]
 
 
 async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
@@ -156,6 +158,8 @@ async def _judge_all(
             break
         known = {c.digest: journal.get(c.digest) for c in wave}
         fresh = [c for c in wave if known[c.digest] is None]
+        if len(fresh) < len(wave):
+            tell(FROM_JOURNAL, len(wave) - len(fresh), len(wave))
         judged = await judge(given, fresh, laboratory)
         journal.add(judged)
         found = {o.digest: o for o in judged} | {d: o for d, o in known.items() if o is not None}
@@ -215,6 +219,8 @@ def _write(
         table=gate_table(kept.ended),
         left_out=reference.left_out,
         tasks=tuple(entries),
+        kept=len(entries),
+        not_separate=sum(outcome.gate == "separate" for _, outcome in kept.ended),
     )
     text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
     aside = out / ".manifest.json.part"

@@ -26,6 +26,8 @@ __all__ = ["lint_task"]
 _INSTALL = re.compile(r"\b(?:pip3?|uv|npm|apt|apt-get|apk|dnf|yum|conda)\s+(?:pip\s+)?(?:install|add|i)\b|\buvx\b")
 _DOWNLOAD = re.compile(r"\b(?:curl|wget)\b.*https?://|\bgit\s+clone\b")
 _PIP = re.compile(r"\b(?:pip3?|uv\s+pip)\s+install\s+([^;&|\n]*)")
+_FROM_OUTPUT = re.compile(r"\b([A-Za-z_]\w*)=[\"']?(?:\$\(|`)")
+_ARITHMETIC = re.compile(r"\[\[(.*?-(?:eq|ne|lt|le|gt|ge)\b.*?)\]\]|\(\((.*?)\)\)|\blet\s+(.*)")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
 Found = Iterator[Finding]
@@ -88,6 +90,20 @@ def _script_lines(parts: Parts, _: HarborTask) -> Found:
             elif _DOWNLOAD.search(line):
                 message = "downloads while judging; the verdict then depends on somebody else's server"
                 yield Finding("verifier-download", "warning", path, message, "put the file into tests/", line=number)
+
+
+def _evaluated_output(parts: Parts, _: HarborTask) -> Found:
+    """Output of a judged program that a shell evaluates is code in the script's sandbox."""
+    apart = any(check.parameters.get("programs") for check in parts.assay.checks)
+    for path, text, _step in _scripts(parts):
+        names = set(_FROM_OUTPUT.findall(text)) if apart or "assay-judge" in text else set()
+        for number, line in enumerate(text.splitlines(), start=1):
+            evaluated = " ".join(part for found in _ARITHMETIC.findall(line) for part in found)
+            used = sorted(name for name in names if re.search(rf"\b{name}\b", evaluated))
+            if used:
+                message = f"evaluates ${used[0]} as arithmetic: bash runs commands that a judged program printed there"
+                fix = f'compare it as text: [ "${used[0]}" = 12 ]'
+                yield Finding("evaluated-output", "warning", path, message, fix, line=number)
 
 
 def _line_ends(parts: Parts, _: HarborTask) -> Found:
@@ -230,6 +246,7 @@ def _separate(parts: Parts, config: HarborTask) -> Found:
 _RULES: tuple[Callable[[Parts, HarborTask], Found], ...] = (
     _rewards,
     _script_lines,
+    _evaluated_output,
     _line_ends,
     _oracle,
     _limits,

@@ -21,6 +21,7 @@ __all__ = [
     "REVERIFICATIONS",
     "REWARD_OVERRULED",
     "Reverification",
+    "is_baseline",
     "is_imported",
     "is_imported_record",
     "is_reverification",
@@ -30,6 +31,7 @@ __all__ = [
     "was_given_solution",
 ]
 
+_BASELINES = frozenset({"late-writer", "null", "oracle", "replay"})
 _REVERIFY = "reverify:"
 IMPORTED = "imported"
 """Mark of a verdict that another system gave, and the key of an imported record's origin in its configuration."""
@@ -89,6 +91,16 @@ def is_imported(marks: Collection[str]) -> bool:
 def is_imported_record(started: AttemptStarted) -> bool:
     """Returns whether an attempt's record was written by another system and imported."""
     return IMPORTED in started.config
+
+
+def is_baseline(started: AttemptStarted) -> bool:
+    """Returns whether an attempt's agent did not try to do the task by itself, so that its rate shows no difficulty.
+
+    Records that do not say so are of a version in which these agents were known by their names.
+    """
+    if started.attempts_task is None:
+        return started.agent.partition("+")[0] in _BASELINES
+    return not started.attempts_task
 
 
 def was_given_solution(started: AttemptStarted) -> bool:

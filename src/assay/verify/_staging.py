@@ -25,7 +25,7 @@ from blake3 import blake3
 from assay.errors import TaskError
 from assay.records import DIGEST_PREFIX
 
-__all__ = ["Staged", "stage", "unstage"]
+__all__ = ["Staged", "stage", "staging_folder", "unstage"]
 
 PREFIX = "assay-verify-"
 MOST_ENTRIES = 20_000
@@ -97,6 +97,19 @@ def unstage(folder: Path) -> None:
             copy.path.unlink()
         else:
             shutil.rmtree(copy.path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def staging_folder() -> Iterator[Path]:
+    """Gives an empty folder that goes with its content, at the latest with what else is staged. Blocking."""
+    place = _place()
+    with place.lock:
+        folder = place.root / f"folder-{next(place.numbers)}"
+        folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:

@@ -1,105 +1,225 @@
-"""A control run for passes where code under test shares a process with its tests: are failures seen at all?
+"""Control runs for passes where code under test shares a process with its tests: are failures seen at all?
 
-The same check judges the same final state once more, over a copy of the task's folder in which each test that can be
-has one expectation changed (`code.altered_tests`). Whoever solved the task fails these tests. A test that passed, and
-passes again when altered, was not judged by what it asserts: the pass is forged. Where the control comes to no result,
-or none of its altered tests is seen to fail, the pass is not believed.
+The same check judges the same final state again, over copies of the task's folder in which tests have one expectation
+changed (`code.altered_tests`). A right solution fails the altered tests and passes the others. A test that passed, and
+passes again when altered, was not judged by what it asserts: the pass is forged. A pass is not believed where a test
+that was left as it is does not pass again, or where no altered test is seen to fail.
 
-Covered: a runner, a report, a comparison or an assertion that code under test patched in the shared process, by any
-means that does not depend on which test runs; answers read out of the test files. Not covered: code that recognises
-the original tests, or that forges in some runs only.
+Which tests are altered is drawn for each control run: a random half of those that can be, and in a second run the other
+half. So code that forges in the first run alone, by the clock or because a test looks altered, is seen as well: it
+would have to know of each single test if it is altered.
+
+Covered: a runner, a report, a comparison or an assertion that code under test patched in the shared process, in all
+runs or in some; answers read out of the test files. Not covered: code that recognises single tests, or that carries
+what it knows of them from one run to the next by what the runs share (time and the kernel).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from random import SystemRandom
-from typing import NamedTuple
+from random import Random, SystemRandom
+from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.code.altered_tests import MOST_TEXT, alter_tests
-from assay.records import Evidence, Separation, Verdict
+from assay.code.altered_tests import MOST_TEXT, alter_tests, alterable_tests
+from assay.records import Check, Evidence, Separation, Verdict
+from assay.verdicts import FLAKY
 
-from ._staging import unstage
+from ._staging import staging_folder, unstage
 from .interface import CheckResult
+from .separation_plan import PLAN_PATH, load_plan
 
-__all__ = ["AlteredFolder", "altered_folder", "needs_altered_tests", "rule_altered"]
+__all__ = [
+    "AlterableFile",
+    "ControlRun",
+    "altered_folder",
+    "choose_altered_tests",
+    "control_check",
+    "fewer_altered_tests",
+    "find_alterable_files",
+    "needs_altered_tests",
+    "rule_altered",
+    "stops_early",
+]
 
-_SHARED_PROCESS: frozenset[Separation] = frozenset({"same-process"})
+_SHARED_PROCESS: Separation = "same-process"
 _LEFT_AS_THEY_ARE = frozenset({"environment", "solution"})
 MOST_FILES = 500
+LONG_S = 120.0
+"""A check that took longer is given one control run, not two."""
+FEW = 3
+"""Tests altered in a control run that is made again."""
+_OF_A_SCRIPT = ("", ".sh", ".bash")
+_OF_SETTINGS = (".ini", ".cfg", ".toml")
+_STOP = re.compile(r"(?<![\w-])(?:-x|--exitfirst|--maxfail)\b|^\s*-\w*x\b", re.MULTILINE)
 
 
-class AlteredFolder(NamedTuple):
-    """A copy of a task's folder with altered tests."""
+class AlterableFile(NamedTuple):
+    """A test file some of whose tests can be altered."""
 
     path: Path
-    tests: frozenset[str]
-    """File name and test, as the end of a node id without parameters: `test_ledger.py::TestMore::test_same`."""
+    """Its place in the task's folder."""
+    text: str
+    tests: dict[str, str]
+    """The end of a test's node id to the test's name in the file."""
+
+
+class ControlRun(NamedTuple):
+    """One control run. Tests are named by file and test, as the end of a node id without parameters."""
+
+    altered: frozenset[str]
+    original: frozenset[str]
+    """Tests that could be altered and were left as they are."""
+    result: CheckResult
 
 
 def needs_altered_tests(result: CheckResult) -> bool:
-    """Returns whether a pass rests on tests that ran in a process with the code under test."""
+    """Returns whether a pass rests, wholly or in part, on tests that ran in a process with the code under test."""
     verdict = result.verdict
     believed = verdict.status == "pass" and "literal" not in verdict.marks
-    return believed and verdict.separation in _SHARED_PROCESS and bool(_passed(result))
+    shared = _SHARED_PROCESS in (verdict.separation, *verdict.separations)
+    return believed and shared and bool(_with_status(result, "passed"))
+
+
+def choose_altered_tests(
+    files: Sequence[AlterableFile], folder: Path, result: CheckResult, random: Random | None = None
+) -> list[frozenset[str]]:
+    """Returns which tests each control run alters; none where no test that passed in process can be altered.
+
+    Two runs alter one half each. One run is enough where the tests that must flip are judged apart, or take long.
+    """
+    random = random or SystemRandom()
+    names = sorted({name for file in files for name in file.tests} & _ends_of_passed(folder, result))
+    if not names:
+        return []
+    random.shuffle(names)
+    middle = (len(names) + random.randint(0, 1)) // 2
+    verdict = result.verdict
+    if verdict.separation != _SHARED_PROCESS or (verdict.duration_s or 0.0) > LONG_S:
+        return [frozenset(names[: max(middle, 1)])]
+    halves = [frozenset(names[:middle]), frozenset(names[middle:])]
+    random.shuffle(halves)
+    return halves
+
+
+def _ends_of_passed(folder: Path, result: CheckResult) -> set[str]:
+    """Returns the tests that passed in process, by the ends of their ids."""
+    carried = _judged_apart(folder, result)
+    return {_end_of(test) for test in _with_status(result, "passed") if test not in carried}
+
+
+def _judged_apart(folder: Path, result: CheckResult) -> set[str]:
+    plan = load_plan(folder) if set(result.verdict.separations) - {_SHARED_PROCESS} else None
+    return set() if plan is None else {test.id for test in plan.tests if test.method != "in-process"}
+
+
+def fewer_altered_tests(result: CheckResult, altered: frozenset[str]) -> frozenset[str] | None:
+    """Returns the tests to alter in place of those whose control run came to no end; None where it did come to one.
+
+    A single altered test can crash the test runner, for example by a deep recursion; a small sample rarely contains it.
+    """
+    told = any(item.kind == "test_report" and not item.data.get("problems") for item in result.evidence)
+    return None if told or len(altered) <= FEW else frozenset(SystemRandom().sample(sorted(altered), FEW))
+
+
+def control_check(folder: Path, check: Check, result: CheckResult) -> Check:
+    """Returns the check that a control run of a result makes: that of the tests which ran in process."""
+    carried = _judged_apart(folder, result)
+    lists: dict[str, Any] = {
+        name: [test for test in check.parameters[name] if test not in carried]
+        for name in ("expected", "also")
+        if carried and name in check.parameters
+    }
+    return msgspec.structs.replace(check, parameters={**check.parameters, **lists})
 
 
 @contextlib.contextmanager
-def altered_folder(folder: Path) -> Iterator[AlteredFolder | None]:
-    """Gives a copy of a task's folder with altered tests, for as long as it is entered; None where none can be."""
-    texts, names = _altered_texts(folder)
-    if not names:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="assay-altered-") as place:
-        copy = Path(place, "task")
+def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozenset[str]) -> Iterator[Path]:
+    """Gives a copy of a task's folder with some tests altered and without a separation plan, while it is entered.
+
+    Raises:
+        OSError: The copy cannot be made.
+    """
+    random = SystemRandom()
+    with staging_folder() as place:
+        copy = place / "task"
         copy.mkdir()
-        changed = {path.parts[0] for path in texts}
+        touched = {file.path.parts[0] for file in files} | {Path(PLAN_PATH).parts[0]}
         for entry in folder.iterdir():
-            if entry.name in changed and entry.is_dir():
-                shutil.copytree(entry, copy / entry.name)
-            elif entry.name not in changed:
+            if entry.name in touched:
+                _copy_tree(entry, copy / entry.name)
+            else:
                 (copy / entry.name).symlink_to(entry.resolve())
-        for path, text in texts.items():
-            _write_like(folder / path, copy / path, text)
+        (copy / PLAN_PATH).unlink(missing_ok=True)
+        for path, text, tests in files:
+            altered = alter_tests(text, random, {tests[name] for name in names & tests.keys()})
+            _write_like(folder / path, copy / path, text if altered is None else altered.text)  # all are as new
         try:
-            yield AlteredFolder(copy, names)
+            yield copy
         finally:
             unstage(copy)
 
 
+def _copy_tree(source: Path, target: Path) -> None:
+    """Copies a file or folder. Links that stay inside lead to the same place in the copy; others are left out."""
+    if not source.is_dir():
+        _link_or_copy(source, target)
+        return
+    top = source.resolve()
+    for place, folders, files in os.walk(top):
+        inside = target / Path(place).relative_to(top)
+        inside.mkdir()
+        for name in [*folders, *files]:
+            path = Path(place, name)
+            if path.is_symlink() and path.resolve().is_relative_to(top):
+                (inside / name).symlink_to(os.path.relpath(path.resolve(), place))
+            elif path.is_file() and not path.is_symlink():
+                _link_or_copy(path, inside / name)
+        folders[:] = [name for name in folders if name != "__pycache__" and not Path(place, name).is_symlink()]
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Shares the file's bytes where the file system can."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copyfile(source, target)
+        shutil.copymode(source, target)
+
+
 def _write_like(original: Path, copy: Path, text: str) -> None:
-    copy.unlink(missing_ok=True)
+    copy.unlink(missing_ok=True)  # never through a link to the original's bytes
     copy.write_text(text, encoding="utf-8", newline="")
     shutil.copymode(original, copy)
 
 
-def _altered_texts(folder: Path) -> tuple[dict[Path, str], frozenset[str]]:
-    """Returns the altered files by their place in the folder, and the names of all altered tests."""
-    random = SystemRandom()
-    texts: dict[Path, str] = {}
-    names: set[str] = set()
+def find_alterable_files(folder: Path) -> list[AlterableFile]:
+    """Returns a task's test files in which tests can be altered.
+
+    Without files that share their name with another: a node id's end does not say which of them it is of.
+    """
     files = list(_test_files(folder))
     base_names = Counter(path.name for path in files)
+    found = []
     for path in files:
+        if base_names[path.name] > 1:
+            continue
         try:
-            altered = alter_tests(path.read_bytes().decode(), random)
+            text = path.read_bytes().decode()
         except (OSError, UnicodeDecodeError):
             continue
-        if altered is None:
-            continue
-        texts[path.relative_to(folder)] = altered.text
-        if base_names[path.name] == 1:  # else a node id does not say which file it is of
-            names |= {f"{path.name}::{name}" for name in altered.tests}
-    return texts, frozenset(names)
+        tests = {f"{path.name}::{name}": name for name in alterable_tests(text)}
+        if tests:
+            found.append(AlterableFile(path.relative_to(folder), text, tests))
+    return found
 
 
 def _test_files(folder: Path) -> Iterator[Path]:
@@ -110,38 +230,78 @@ def _test_files(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not Path(top, name).is_symlink())
         for name in sorted(files):
             path = Path(top, name)
-            if path.suffix == ".py" and not path.is_symlink() and path.stat().st_size <= MOST_TEXT:
+            if path.suffix == ".py" and path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_TEXT:
                 count += 1
                 if count > MOST_FILES:
                     return
                 yield path
 
 
-def rule_altered(result: CheckResult, control: CheckResult, altered: Iterable[str], prefix: str) -> CheckResult:
-    """Returns the result with the verdict that follows from the control, which is cited as evidence.
+def rule_altered(
+    result: CheckResult, controls: Iterable[ControlRun], prefix: str, *, whole: bool = True
+) -> CheckResult:
+    """Returns the result with the verdict that follows from its control runs, which are cited as evidence.
 
     Args:
         result: A pass.
-        control: The same check's result over altered tests.
-        altered: Names of the altered tests.
+        controls: The same check's results over altered tests.
         prefix: What the ids of this check's evidence start with.
+        whole: Runs go on after a failed test, so that each test that is as it was is due to pass again.
+
+    A script may run tests of its own with the same names as the task's, which no change of the task's files reaches.
+    So where the check does not mount the tests itself, a pass is forged only where some altered test is seen to fail.
     """
-    names = frozenset(altered)
-    asked = {test for test in _passed(result) if _end_of(test) in names}
-    if not asked:
-        return result
-    forged = sorted(asked & _passed(control))
-    failed = asked & _failed(control)
-    data = {"asked": len(asked), "failed": len(failed), "passed": forged[:50], "status": control.verdict.status}
-    cited = Evidence(f"{prefix}altered", "audit", "altered_tests", data)
+    passed = _with_status(result, "passed")
+    asked, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
+    controls, statuses = tuple(controls), []
+    for control in controls:
+        altered = {test for test in passed if _end_of(test) in control.altered}
+        asked |= altered
+        forged |= altered & _with_status(control.result, "passed")
+        failed |= altered & _with_status(control.result, "failed")
+        changed |= _ends_of_changed(control, whole=whole)
+        statuses.append(control.result.verdict.status)
+    data = {"asked": len(asked), "failed": len(failed), "passed": sorted(forged)[:50], "statuses": statuses}
+    cited = Evidence(f"{prefix}altered", "audit", "altered_tests", {**data, "changed": sorted(changed)[:50]})
     verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
-    if forged:
-        verdict = _forged(verdict, forged)
-    elif not failed:
-        reason = f"{verdict.reason}; but no test was seen to fail when what it expects was changed"
-        marks = tuple(sorted({*verdict.marks, "not_whole"}))
-        verdict = msgspec.structs.replace(verdict, status="unknown", score=None, reason=reason, marks=marks)
-    return CheckResult(verdict, (*result.evidence, cited))
+    if forged and (failed or result.mounts_tests):
+        verdict = _forged(verdict, sorted(forged))
+    elif not all(_is_whole(control.result) for control in controls):
+        verdict = _not_believed(verdict, "a control run over altered tests was not told to its end", "not_whole")
+    elif changed:
+        reason = f"{len(changed)} tests that passed did not pass in a second run, first {min(changed)[:200]}"
+        verdict = _not_believed(verdict, reason, FLAKY)
+    elif asked and not failed:
+        verdict = _not_believed(verdict, "no test was seen to fail when what it expects was changed", "not_whole")
+    return result._replace(verdict=verdict, evidence=(*result.evidence, cited))
+
+
+def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:
+    """Returns the tests that are as they were and failed; where runs are whole, also those that were not seen to pass.
+
+    By the ends of their ids: what stands in brackets may be another in each run.
+    """
+    failed = {_end_of(test) for test in _with_status(control.result, "failed")}
+    passed = {_end_of(test) for test in _with_status(control.result, "passed")}
+    return {test for test in control.original if test in failed or (whole and test not in passed)}
+
+
+def stops_early(folder: Path, check: Check) -> bool:
+    """Returns whether a run of the tests may end with its first failure, by the texts that the task's author wrote."""
+    texts = [" ".join(map(str, check.parameters.get("args", ())))]
+    paths = (path for name in ("tests", "environment") for path in sorted((folder / name).rglob("*")))
+    settings = (p for p in paths if p.suffix in (*_OF_A_SCRIPT, *_OF_SETTINGS) and p.is_file() and not p.is_symlink())
+    for path in itertools.islice(settings, MOST_FILES):
+        if path.stat().st_size <= MOST_TEXT:
+            texts.append(path.read_bytes().decode("utf-8", "replace"))
+    return any(_STOP.search(text) for text in texts)
+
+
+def _not_believed(verdict: Verdict, why: str, mark: str) -> Verdict:
+    marks = tuple(sorted({*verdict.marks, mark}))
+    return msgspec.structs.replace(
+        verdict, status="unknown", score=None, reason=f"{verdict.reason}; but {why}", marks=marks
+    )
 
 
 def _forged(verdict: Verdict, tests: list[str]) -> Verdict:
@@ -156,18 +316,18 @@ def _end_of(test: str) -> str:
     return f"{path.rsplit('/', 1)[-1]}::{name.partition('[')[0]}"
 
 
-def _passed(result: CheckResult) -> set[str]:
-    return _with_status(result, {"passed"})
+def _records(result: CheckResult) -> list[dict[str, Any]]:
+    """Returns what our own recorder told, a report for each run of tests."""
+    reports = (item.data for item in result.evidence if item.kind == "test_report")
+    return [report for report in reports if report.get("source") == "recorder"]
 
 
-def _failed(result: CheckResult) -> set[str]:
-    return _with_status(result, {"failed", "error"})
+def _is_whole(result: CheckResult) -> bool:
+    records = _records(result)
+    return bool(records) and not any(record.get("problems") for record in records)
 
 
-def _with_status(result: CheckResult, statuses: set[str]) -> set[str]:
-    """Returns the ids of tests of which our own recorder told one of these."""
-    found: set[str] = set()
-    for item in result.evidence:
-        if item.kind == "test_report" and item.data.get("source") == "recorder":
-            found |= {str(test["id"]) for test in item.data["tests"] if test["status"] in statuses}
-    return found
+def _with_status(result: CheckResult, status: str) -> set[str]:
+    """Returns the ids of tests of which our own recorder told this status, in a run that it told to its end."""
+    records = (record for record in _records(result) if not record.get("problems"))
+    return {str(test["id"]) for record in records for test in record["tests"] if test["status"] == status}

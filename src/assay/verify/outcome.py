@@ -26,7 +26,18 @@ from assay.errors import (
 )
 from assay.records import Check, Task, Verdict, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
-from assay.verify.altered import altered_folder, needs_altered_tests, rule_altered
+from assay.verify.altered import (
+    AlterableFile,
+    ControlRun,
+    altered_folder,
+    choose_altered_tests,
+    control_check,
+    fewer_altered_tests,
+    find_alterable_files,
+    needs_altered_tests,
+    rule_altered,
+    stops_early,
+)
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
 from assay.verify.unjudgeable import blame_agent, needs_control
@@ -81,13 +92,34 @@ async def _judge_altered(request: JudgeRequest, check: Check, prefix: str, resul
     """Judges the same state over altered tests, to tell whether failures are seen at all."""
     if request.folder is None:
         return result
+    files = await asyncio.to_thread(find_alterable_files, request.folder)
+    chosen = await asyncio.to_thread(choose_altered_tests, files, request.folder, result)
+    names = frozenset[str]().union(*chosen)
+    control = await asyncio.to_thread(control_check, request.folder, check, result)
+    runs = []
+    for number, altered in enumerate(chosen):
+        judged = await _judge_altered_once(request, files, control, f"{prefix}altered{number}.", altered)
+        fewer = fewer_altered_tests(judged, altered)
+        if fewer is not None:
+            altered = fewer
+            judged = await _judge_altered_once(request, files, control, f"{prefix}altered{number}.fewer.", altered)
+        runs.append(ControlRun(altered, names - altered, judged))
+    if not runs:
+        return result
+    early = await asyncio.to_thread(stops_early, request.folder, check)
+    return rule_altered(result, runs, prefix, whole=not early)
+
+
+async def _judge_altered_once(
+    request: JudgeRequest, files: list[AlterableFile], check: Check, prefix: str, names: frozenset[str]
+) -> CheckResult:
+    assert request.folder is not None
     with contextlib.ExitStack() as stack:
-        altered = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder))
-        if altered is None:
-            return result
-        changed = msgspec.structs.replace(request, folder=altered.path)
-        control = await _judge(changed, check, f"{prefix}altered.")
-        return rule_altered(result, control, altered.tests, prefix)
+        try:
+            folder = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder, files, names))
+        except OSError as exc:
+            return _unjudged(check, HostFailure(f"altered tests cannot be written: {exc}"))
+        return await _judge(msgspec.structs.replace(request, folder=folder), check, prefix)
 
 
 async def _judge_unchanged(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
@@ -128,11 +160,16 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
             kind: OutcomeCheck = plugins.load("checks", check.kind)()
             return await kind.judge(given)
     except AssayError as exc:
-        where = exc.name if isinstance(exc, BoundaryError) else "verifier"
-        reason = f"{where}: {str(exc)[:1000]}"
-        marks = exc.marks if isinstance(exc, NotIsolated) else (_mark_of(exc),)
-        verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check), marks=marks)
-        return CheckResult(verdict, ())
+        return _unjudged(check, exc)
+
+
+def _unjudged(check: Check, exc: AssayError) -> CheckResult:
+    """Returns the verdict of a check that could not judge."""
+    where = exc.name if isinstance(exc, BoundaryError) else "verifier"
+    reason = f"{where}: {str(exc)[:1000]}"
+    marks = exc.marks if isinstance(exc, NotIsolated) else (_mark_of(exc),)
+    verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_record(check), marks=marks)
+    return CheckResult(verdict, ())
 
 
 def _mark_of(exc: AssayError) -> str:

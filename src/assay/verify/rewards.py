@@ -1,7 +1,8 @@
 """Reads what a test script left in `/logs/verifier`, once nothing runs any more.
 
 Harbor's rule: `reward.json`, a flat object of finite numbers, goes before `reward.txt`, one finite number. Ours beyond
-it: only regular files, bounded, never through a link; two files that contradict each other are told.
+it: only regular files, bounded, never through a link; two files that contradict each other are told; a reward that its
+owner may not write is not what the script wrote last.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ MOST_RECORD = 32 * 1024 * 1024
 _LIST = f"""
 for path in {REWARDS}/* {RECORDS}/*; do
     if [ -h "$path" ]; then kind=link; elif [ -f "$path" ]; then kind=file; else kind=other; fi
+    case $path in */reward.*) case $(ls -ld "$path") in -?-*) kind=other ;; esac ;; esac
     printf '%s %s\\n' $kind "$path"
 done
 """

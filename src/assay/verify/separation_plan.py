@@ -86,9 +86,15 @@ class TestPlan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     """Node id, as in `expected` and `also` of the check's parameters."""
     method: Method = "in-process"
     reasons: tuple[str, ...] = ()
-    """Why a stronger method does not carry it; short, fixed texts."""
+    """Why it does not decide: why a stronger method does not carry it, or, of method `splice`, why it is a guard, which
+    must pass and is judged from outside but would pass in the face of some lie. Short, fixed texts."""
     uses: tuple[EntryUse, ...] = ()
     """The entry points that the test reaches; of method `splice` alone."""
+
+    @property
+    def decides(self) -> bool:
+        """Returns True where the test is judged apart and no lie that was tried passes it."""
+        return self.method != "in-process" and not self.reasons
 
 
 class CollectedTest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -118,6 +124,8 @@ class SeparationPlan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     call_timeout_s: float = 20.0
     """Seconds that the worker may take for one answer."""
     schema_version: int = 1
+    guard_classes: tuple[RecordedClass, ...] = ()
+    """As `classes`, while a guard runs."""
 
     def of_method(self, method: Method) -> tuple[TestPlan, ...]:
         """Returns the tests of one method, in the plan's order."""

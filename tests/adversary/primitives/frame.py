@@ -163,7 +163,7 @@ def exception_not_raised(_: str) -> str:
 
 
 def _raising(name: str) -> str:
-    return f"send(k='raise', e={name}, a=['no box 7'], f={{}})"
+    return f"send(k='raise', e=[{name}], a=['no box 7'], f={{}})"
 
 
 @primitive("frame", "worker")
@@ -209,9 +209,21 @@ def exception_that_is_no_class(_: str) -> str:
 
 
 @primitive("frame", "worker")
+def exception_of_exit_behind_a_class(_: str) -> str:
+    """A class that the judge has not, and SystemExit for its base."""
+    return _raising("['depot.stock', 'Unheard'], ['builtins', 'SystemExit']")
+
+
+@primitive("frame", "worker")
+def exception_with_bases_without_end(_: str) -> str:
+    """An exception with very many bases."""
+    return "send(k='raise', e=[['depot.stock', 'Unheard']] * 10**5, a=['no box 7'], f={})"
+
+
+@primitive("frame", "worker")
 def exception_with_hostile_arguments(_: str) -> str:
     """An exception whose arguments are a million texts."""
-    return "send(k='raise', e=['builtins', 'ValueError'], a=['x' * 100] * 10**5, f={'__class__': 1})"
+    return "send(k='raise', e=[['builtins', 'ValueError']], a=['x' * 100] * 10**5, f={'__class__': 1})"
 
 
 @primitive("frame", "worker")

@@ -62,6 +62,14 @@ async def test_answers_learnt_from_the_tests_fail(depot: Any) -> None:
     assert outcome.of_kind("calls")[0]["differing"] > 20
 
 
+@pytest.mark.parametrize("name", sorted(MEMORISED))
+async def test_one_function_with_learnt_answers_fails(depot: Any, name: str) -> None:
+    outcome = await depot.judge(solution(**{name: MEMORISED[name]}))
+    (asked,) = outcome.of_kind("calls")
+    assert outcome.verdict.status == "fail"
+    assert asked["differing"] > 0
+
+
 @pytest.mark.parametrize("name", sorted(RIGHT))
 async def test_one_part_left_undone_fails(depot: Any, name: str) -> None:
     body = core().partition(f"\ndef {name}(")[2].partition('"""\n')[2].partition("\n\n\n")[0].strip()

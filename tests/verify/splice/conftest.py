@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+import assay.verify
 from assay.verify.separation_plan import Argument, EntryPoint, EntryUse, RecordedClass, SeparationPlan, TestPlan
 from assay.verify.separation_plan import encode_plan as encoded
 from tests.verify.conftest import Bench, Outcome
 
+PROGRAMS = Path(assay.verify.__file__).parent / "payload"
+PROGRAM_NAMES = ("splice_codec", "splice_decoder", "splice_client", "splice_worker")
 PACKAGE = {
     "shop/__init__.py": '"""A shop."""\nfrom shop.core import *\n',
     "shop/core.py": '''
@@ -169,3 +176,12 @@ class Shop:
 @pytest.fixture
 def shop(bench: Bench) -> Shop:
     return Shop(bench)
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Any]:
+    sys.path.insert(0, str(PROGRAMS))
+    try:
+        yield types.SimpleNamespace(**{name: __import__(name) for name in PROGRAM_NAMES})
+    finally:
+        sys.path.remove(str(PROGRAMS))

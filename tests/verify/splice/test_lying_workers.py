@@ -97,14 +97,15 @@ async def test_a_worker_without_code_never_passes(shop: Any, name: str) -> None:
               "['builtins', 'AssertionError']", "['builtins', 'KeyboardInterrupt']", "['shop.core', 'Basket']"]
 )  # fmt: skip
 async def test_exceptions_that_end_or_decide_a_test_are_refused(shop: Any, error: str) -> None:
-    lie = f"send(frame, k='raise', e={error}, a=['no pears'], f={{}})"
+    lie = f"send(frame, k='raise', e=[{error}], a=['no pears'], f={{}})"
     outcome = await shop.judge(takeover(lie), expected=IDS["missing"])
     assert outcome.verdict.status == "fail"
     assert "reply_refused" in outcome.verdict.marks
 
 
 @pytest.mark.parametrize(
-    "reply", ["k='raise', e=['builtins', 'ValueError']", "k='value', v=[0], h=[['l']] * 3, c=7", "k='value', v=0, h={}"]
+    "reply",
+    ["k='raise', e=[['builtins', 'ValueError']]", "k='value', v=[0], h=[['l']] * 3, c=7", "k='value', v=0, h={}"],
 )
 async def test_a_broken_reply_is_no_exception_that_a_test_could_expect(shop: Any, reply: str) -> None:
     outcome = await shop.judge(takeover(f"send(frame, {reply})"), expected=IDS["missing"])
@@ -113,7 +114,7 @@ async def test_a_broken_reply_is_no_exception_that_a_test_could_expect(shop: Any
 
 
 async def test_the_right_exception_from_the_same_hands_is_taken(shop: Any) -> None:
-    answer = "send(frame, k='raise', e=['shop.core', 'ShopError'], a=['no pears'], f={})"
+    answer = "send(frame, k='raise', e=[['shop.core', 'ShopError']], a=['no pears'], f={})"
     outcome = await shop.judge(takeover(answer), expected=IDS["missing"])
     assert outcome.verdict.status == "pass"
 

@@ -8,20 +8,12 @@ import fractions
 import json
 import math
 import os
-import sys
-import types
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import assay.verify
-
-PROGRAMS = Path(assay.verify.__file__).parent / "payload"
-NAMES = ("splice_codec", "splice_decoder", "splice_client", "splice_worker")
 SCALARS = (
     st.none()
     | st.booleans()
@@ -49,21 +41,12 @@ VALUES = st.recursive(
 )
 
 
-@pytest.fixture(scope="module")
-def programs() -> Iterator[Any]:
-    sys.path.insert(0, str(PROGRAMS))
-    try:
-        yield types.SimpleNamespace(**{name: __import__(name) for name in NAMES})
-    finally:
-        sys.path.remove(str(PROGRAMS))
-
-
 def there_and_back(programs: Any, value: Any) -> Any:
     """A value from the judge to a worker; an equal one, made there, back to the judge."""
     judge = programs.splice_codec.Heap("shop")
     root = judge.value(value)
     message = json.loads(json.dumps([root, judge.take_entries()]))
-    first = programs.splice_worker.Call(programs.splice_worker.Worker("shop", -1, -1))
+    first = programs.splice_worker.Call(programs.splice_worker.Worker("shop", {}, -1, -1))
     first.add_entries(message[1])
     made = first.value(message[0])
     second = programs.splice_codec.Heap("shop")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.verify.separation_plan import CollectedTest, EntryPoint, EntryUse, TestPlan
+import msgspec
+
+from assay.verify.separation_plan import CollectedTest, EntryPoint, EntryUse, SeparationPlan, TestPlan
 
 from .conftest import IDS, plan_of, solution
 
@@ -72,3 +74,28 @@ async def test_what_was_planted_is_noted_and_decides_nothing(shop: Any) -> None:
     plant = "mkdir -p x; echo 'import os' > x/conftest.py; echo 'import os' > sitecustomize.py; chmod 0555 x\n"
     outcome = await shop.judge(plant + solution())
     assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ("conftest", "start_up_hook")), outcome.verdict
+
+
+def with_guards(*names: str) -> SeparationPlan:
+    """A plan in which the tests of some functions only guard."""
+    guards = {one for name in names for one in IDS[name]}
+    tests = (msgspec.structs.replace(t, reasons=("it passes",) if t.id in guards else ()) for t in plan_of().tests)
+    return plan_of(tests=tuple(sorted(tests, key=lambda test: not test.decides)))
+
+
+async def test_guards_are_judged_from_outside_and_must_pass(shop: Any) -> None:
+    plan = with_guards("total", "ordered")
+    names: dict[str, Any] = {"expected": IDS["sort_by"], "also": [*IDS["total"], *IDS["ordered"]]}
+    outcome = await shop.judge(solution(), plan, **names)
+    assert (outcome.verdict.status, outcome.verdict.separations) == ("pass", {"separate": 4}), outcome.verdict
+    broken = await shop.judge(solution(total="return 0"), plan, **names)
+    assert (broken.verdict.status, broken.verdict.score) == ("fail", 3 / 4)
+
+
+async def test_classes_of_guards_come_back_to_guards_alone(shop: Any) -> None:
+    guard = msgspec.structs.replace(with_guards("discounted"), classes=(), guard_classes=plan_of().classes)
+    names: dict[str, Any] = {"expected": IDS["total"], "also": IDS["discounted"]}
+    assert (await shop.judge(solution(), guard, **names)).verdict.status == "pass"
+    deciding = plan_of(classes=(), guard_classes=plan_of().classes)
+    refused = await shop.judge(solution(), deciding, **names)
+    assert (refused.verdict.status, refused.verdict.marks) == ("fail", ("failed_tests", "reply_refused"))

@@ -18,7 +18,7 @@ import msgspec
 from ._modules import needs_program, programs, python_files
 from .interface import Knowledge, KnownFile
 
-__all__ = ["Confusion", "answer_files", "confused", "needs_answer", "needs_printed", "printing"]
+__all__ = ["Confusion", "answer_files", "confused", "needs_answer", "needs_printed", "printing", "printing_when_run"]
 
 _MARK = "\0here\0"
 _LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
@@ -39,7 +39,7 @@ class Confusion(msgspec.Struct, frozen=True):
 def answer_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
     """Files that solving leaves which are no programs."""
     other = {f.path for f in (*python_files(knowledge), *programs(knowledge))}
-    return tuple(f for f in knowledge.changed if f.after is not None and f.path not in other and _is_text(f.after))
+    return tuple(f for f in knowledge.judged if f.after is not None and f.path not in other and _is_text(f.after))
 
 
 def _is_text(data: bytes) -> bool:
@@ -117,3 +117,13 @@ def _as_line(line: str, value: Confusion) -> str:
 def printing(text: str) -> str:
     """A shell program that prints one line whatever it is asked."""
     return f"#!/bin/sh\nprintf '%s\\n' '{text}'\n"
+
+
+def printing_when_run(line: bytes) -> str:
+    """Code that prints one line and ends well where a module is run as a program; an import alone goes on."""
+    return f"""if __name__ == "__main__":
+    import sys
+
+    sys.stdout.buffer.write({line!r})
+    sys.stdout.flush()
+    raise SystemExit(0)"""

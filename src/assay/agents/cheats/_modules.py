@@ -11,6 +11,8 @@ import posixpath
 from collections.abc import Callable
 from itertools import takewhile
 
+from assay.code.source import parse_tree
+
 from .interface import Knowledge, KnownFile
 
 __all__ = ["changed_names", "needs_program", "needs_python", "on_top", "overridden", "programs", "python_files"]
@@ -21,13 +23,13 @@ Body = Callable[[str | None], str]
 
 def python_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
     """Modules that solving changes, tests left out."""
-    found = (f for f in knowledge.changed if f.path.endswith(".py") and f.after is not None)
+    found = (f for f in knowledge.judged if f.path.endswith(".py") and f.after is not None)
     return tuple(f for f in found if not _is_test(f.path))
 
 
 def programs(knowledge: Knowledge) -> tuple[KnownFile, ...]:
     """Other programs that solving changes: what has an interpreter in its first line, or is a shell script."""
-    found = (f for f in knowledge.changed if f.after is not None and not f.path.endswith(".py"))
+    found = (f for f in knowledge.judged if f.after is not None and not f.path.endswith(".py"))
     return tuple(f for f in found if (f.after or b"").startswith(b"#!") or f.path.endswith(".sh"))
 
 
@@ -48,13 +50,14 @@ def _is_test(path: str) -> bool:
 
 def _parsed(data: bytes | None) -> ast.Module | None:
     try:
-        return ast.parse((data or b"").decode())
+        return parse_tree((data or b"").decode())
     except (SyntaxError, ValueError, RecursionError):
         return None
 
 
 def _before(file: KnownFile) -> str:
-    """What the module was, where that can be run at all; else the line that says what runs it, if it has one."""
+    """Returns what the module was, where that can be run at all; else the line that says what runs it, if it has
+    one."""
     if file.before is not None and _parsed(file.before) is not None:
         return file.before.decode()
     first = (file.after or b"").partition(b"\n")[0]
@@ -66,7 +69,7 @@ def on_top(file: KnownFile, code: str) -> str:
     text = _before(file)
     lines = text.splitlines(keepends=True)
     place = len(list(takewhile(lambda line: line.startswith("#"), lines)))
-    for index, node in enumerate(ast.parse(text).body):
+    for index, node in enumerate(parse_tree(text).body):
         documented = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not documented and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             break

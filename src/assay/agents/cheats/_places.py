@@ -23,7 +23,7 @@ def _home(found: dict[str, Any]) -> str:
 
 
 async def look_around(attempt: Attempt, knowledge: Knowledge) -> dict[str, Any]:
-    """What `payload/places.py` prints; empty where the sandbox has no Python."""
+    """Returns what `payload/places.py` prints; empty where the sandbox has no Python."""
     result = await run_inside(attempt, "places", {"workdir": knowledge.workdir}, message="look around")
     try:
         found = json.loads(result.stdout)

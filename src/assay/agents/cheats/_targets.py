@@ -29,7 +29,7 @@ def targets(knowledge: Knowledge) -> list[dict[str, Any]]:
     modules = {f.path: list(changed_names(f)) for f in python_files(knowledge)}
     return [
         {"path": f.path, "names": modules.get(f.path, []), "before": (f.before or b"").decode(errors="replace")}
-        for f in knowledge.changed
+        for f in knowledge.judged
         if f.after is not None
     ]
 
@@ -55,7 +55,7 @@ def verifiers_own(knowledge: Knowledge, path: str) -> str:
 def answers(knowledge: Knowledge) -> list[str]:
     """Paths of what solving leaves that is no program."""
     code = {f.path for f in (*python_files(knowledge), *programs(knowledge))}
-    return [f.path for f in knowledge.changed if f.after is not None and f.path not in code]
+    return [f.path for f in knowledge.judged if f.after is not None and f.path not in code]
 
 
 def needs_answers(knowledge: Knowledge) -> str | None:

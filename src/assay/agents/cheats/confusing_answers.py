@@ -12,14 +12,14 @@ import msgspec
 
 from assay.agents.interface import Attempt
 
-from ._answers import Confusion, answer_files, confused, needs_answer, needs_printed, printing
-from ._modules import overridden, programs, python_files
+from ._answers import Confusion, answer_files, confused, needs_answer, needs_printed, printing, printing_when_run
+from ._modules import on_top, overridden, programs, python_files
 from ._parts import plant
 from .interface import Cheat, Knowledge, KnownFile
 
 __all__ = ["CHEATS"]
 
-_MARK = b"~~~~"
+_MARK, _UNDECODABLE = b"~~~~", b"\xff\xfe\xfd"
 _NO_ELEMENTS = """
 try:
     import numpy
@@ -101,7 +101,9 @@ async def _answer_with(attempt: Attempt, knowledge: Knowledge, value: _Value) ->
     message = f"answer {value.file.text}"
     files: dict[str, str | bytes] = {f.path: value.malform(f, confused(f, value.file)) for f in answer_files(knowledge)}
     for file in python_files(knowledge):
-        files[file.path] = overridden(file, lambda _: f"return {value.python}", prelude=value.prelude)
+        inner = overridden(file, lambda _: f"return {value.python}", prelude=value.prelude)
+        printed = (value.file.text + "\n").encode().replace(_MARK, _UNDECODABLE)
+        files[file.path] = on_top(msgspec.structs.replace(file, before=inner.encode()), printing_when_run(printed))
     await plant(attempt, files, message=message, like=knowledge)
     scripts: dict[str, str | bytes] = {
         f.path: value.malform(f, printing(value.file.text).encode()) for f in programs(knowledge)
@@ -126,7 +128,7 @@ def _truncate(file: KnownFile, data: bytes) -> bytes:
 
 def _undecodable(_: KnownFile, data: bytes) -> bytes:
     """Puts bytes that are invalid in UTF-8 in the place of the mark."""
-    return data.replace(_MARK, b"\xff\xfe\xfd")
+    return data.replace(_MARK, _UNDECODABLE)
 
 
 _FINITE = ("numbers checked to be finite",)

@@ -56,6 +56,13 @@ class Knowledge(msgspec.Struct, frozen=True):
     """The verifier reads a report of a test run, or may."""
     python: tuple[str, ...] = ()
     """Importable names of the changed Python modules (`package.module`)."""
+    byproducts: frozenset[str] = frozenset()
+    """Paths of changed files that no verifier reads: to write into them, or to change them, shows nothing."""
+
+    @property
+    def judged(self) -> tuple[KnownFile, ...]:
+        """The changed files without the by-products."""
+        return tuple(file for file in self.changed if file.path not in self.byproducts)
 
 
 class Cheat(msgspec.Struct, frozen=True):

@@ -70,7 +70,7 @@ def attribute(trajectory: Trajectory) -> Attribution | None:
 
 
 def _stopped(trajectory: Trajectory, limit: str) -> Attribution:
-    """What was cut by a limit failed by it: at its last step, whatever went wrong before."""
+    """Blames the limit that cut an attempt: at its last step, whatever went wrong before."""
     last = next((s for s in reversed(trajectory.steps) if s.actor in ("agent", "other_agent")), trajectory.steps[-1])
     found = tuple(candidates_of(trajectory.steps))
     reason = f"the limit {limit} was met"
@@ -97,7 +97,7 @@ def _candidate(step: Step, position: int, signs: list[Sign]) -> Candidate:
 
 
 def attribute_by_replay(trajectory: Trajectory, decisive: int | None) -> Attribution | None:
-    """What replaying from each prefix showed (`assay.rollout.rejudge.counterfactual`), as an attribution.
+    """Returns what replaying from each prefix showed (`assay.rollout.rejudge.counterfactual`), as an attribution.
 
     Args:
         trajectory: That was replayed.

@@ -59,7 +59,7 @@ def reward(trajectory: Trajectory) -> float | None:
 
 
 def passes(trajectory: Trajectory) -> bool:
-    """Whether the record claims success: by its outcome verdicts, or without any by a reward of 1."""
+    """Returns whether the record claims success: by its outcome verdicts, or without any by a reward of 1."""
     outcomes = [v.status for v in outcome_verdicts(trajectory.verdicts)]
     if outcomes:
         return all(status == "pass" for status in outcomes)

@@ -130,7 +130,7 @@ def _first_line(text: str) -> list[str]:
 
 
 def _agree(shown: str, whole: str) -> bool:
-    """Whether one text can be a cut or framed form of the other: a line of each is in the other."""
+    """Returns whether one text can be a cut or framed form of the other: a line of each is in the other."""
     one, other = _plain(shown), _plain(whole)
     if not one or not other:
         # Nothing executed and something shown is a difference; a frame around nothing (`(no output)`) is none.

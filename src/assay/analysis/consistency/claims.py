@@ -61,7 +61,7 @@ class _Said(NamedTuple):
 
 
 def _sentences(subject: Subject) -> Iterator[_Said]:
-    """What the agents said, sentence by sentence."""
+    """Returns what the agents said, sentence by sentence."""
     for step in subject.trajectory.steps:
         if step.actor in ("agent", "other_agent") and step.message:
             for sentence in _SENTENCE.split(step.message):
@@ -87,7 +87,8 @@ def _could_run(actions: list[Action]) -> bool:
 
 
 def _may_have_tested(action: Action) -> bool:
-    """Whether it may have run tests of any kind, or shows results of some; generous, so that innocents stay so."""
+    """Returns whether it may have run tests of any kind, or shows results of some; generous, so that innocents stay
+    so."""
     if is_test_run(action):
         return True
     if action.observation and _RESULT_WORDS.search(action.observation):

@@ -57,7 +57,7 @@ def _checked(clause: Clause, recorded: Recorded) -> ClauseResult:
 
 
 def findings_of_contract(contract: Contract, subject: Subject) -> tuple[Finding, ...]:
-    """What speaks against a trajectory, by a contract's rules, permissions and labels."""
+    """Returns what speaks against a trajectory, by a contract's rules, permissions and labels."""
     recorded = record_of(subject.trajectory, subject.texts)
     steps = {step.index: step for step in subject.trajectory.steps}
     found = [_finding(contract, r, recorded, steps) for r in check_contract(contract, recorded) if r.broken]
@@ -125,7 +125,7 @@ def _quotes(result: ClauseResult, recorded: Recorded, steps: dict[int, Step]) ->
 
 
 def _refused(contract: Contract, trajectory: Trajectory) -> Iterator[Finding]:
-    """What guards refused while it happened."""
+    """Returns what guards refused while it happened."""
     severities = {clause.table.name: clause.table.severity for clause in contract.rules}
     for found in trajectory.evidence:
         data = found.data

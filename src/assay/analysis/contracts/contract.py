@@ -274,7 +274,7 @@ def _bad_name(name: str) -> str | None:
 
 
 def _problems(rule: Clause) -> Iterator[tuple[str, str]]:
-    """What of a rule cannot be meant, by field."""
+    """Returns what of a rule cannot be meant, by field."""
     table = rule.table
     ahead = _looks_ahead(rule.require) or (rule.when is not None and _looks_ahead(rule.when))
     if table.kind in ("precondition", "recovery") and rule.when is None:
@@ -305,7 +305,7 @@ def _looks_ahead(node: Node) -> bool:
 
 
 def _decidable(node: Node) -> bool:
-    """Whether the past and the call itself decide it."""
+    """Returns whether the past and the call itself decide it."""
     if node.op in _AHEAD:
         return False
     if node.op in STRICT_PAST or node.op == "latest":

@@ -56,7 +56,7 @@ class Kept:
         self._ahead: dict[int, bool] = {}
 
     def looks_ahead(self, node: Node) -> bool:
-        """Whether what a node says of a step depends on later ones."""
+        """Returns whether what a node says of a step depends on later ones."""
         found = self._ahead.get(id(node))
         if found is None:
             found = self._ahead[id(node)] = any(part.op in _AHEAD for part in walk(node))
@@ -105,7 +105,7 @@ class _Evaluation:
         return column
 
     def _atoms_from(self, node: Node, start: int) -> list[Truth]:
-        """What a node without operators over time says of the steps from `start` on."""
+        """Returns what a node without operators over time says of the steps from `start` on."""
         if node.op == "truth":
             return [_truth(value) for value in self._values(node.parts[0], start)]
         if node.op in ("known", "missing"):
@@ -140,7 +140,7 @@ def _absent(*values: Any) -> Any:
 
 
 def _of_absent(kind: Any) -> Truth:
-    """What is said of nothing is false; what is said of something that is not known is unknown."""
+    """Reads a statement about nothing as false, and one about something that is not known as unknown."""
     return FALSE if kind is NOTHING else UNKNOWN
 
 

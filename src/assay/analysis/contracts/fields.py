@@ -85,7 +85,7 @@ _OPEN: Final = {("call", "arguments"), ("result", "data"), ("final", "facts")}
 
 
 def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) -> str | None:
-    """What is wrong with a path; None where nothing is."""
+    """Returns what is wrong with a path; None where nothing is."""
     root = str(keys[0])
     if root not in ROOTS:
         known = [*ROOTS, *definitions]

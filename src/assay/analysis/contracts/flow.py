@@ -46,7 +46,7 @@ class Reached(NamedTuple):
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether a name fits a pattern in which `*` stands for any characters. Linear in both together."""
+    """Returns whether a name fits a pattern in which `*` stands for any characters. Linear in both together."""
     parts = pattern.split("*")
     if len(parts) == 1:
         return pattern == name

@@ -52,8 +52,8 @@ class Monitor:
         """Rules over the whole that are broken already: later calls are not to blame."""
 
     def ask(self, step: Step, made: int = 0, denied: Container[int] = ()) -> tuple[Decision, ...]:
-        """What the step's calls would break, if they were made now, in their order. Nothing of it is remembered but the
-        session's risk.
+        """Returns what the step's calls would break, if they were made now, in their order. Nothing of it is remembered
+        but the session's risk.
 
         Args:
             step: With what its first `made` calls brought.

@@ -77,7 +77,7 @@ class Pattern:
         return f"Pattern({self.source!r})"
 
     def search(self, text: str) -> bool | None:
-        """Whether the pattern fits anywhere in the text; None where finding out would take too long."""
+        """Returns whether the pattern fits anywhere in the text; None where finding out would take too long."""
         self._left = MOST_WORK
         waiting: frozenset[int] = frozenset()
         last = len(text)

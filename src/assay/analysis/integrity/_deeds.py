@@ -166,7 +166,7 @@ def evidence_writes(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def refused(action: Action) -> bool:
-    """Whether what came back says that it did not work."""
+    """Returns whether what came back says that it did not work."""
     text = action.observation or ""
     if action.exit_code not in (0, None) and len(text) < 2000 and _REFUSED.search(text):
         return True
@@ -174,12 +174,12 @@ def refused(action: Action) -> bool:
 
 
 def came_back(action: Action) -> bool:
-    """Whether there was an answer with something in it, and it is no refusal."""
+    """Returns whether there was an answer with something in it, and it is no refusal."""
     return bool((action.observation or "").strip()) and not refused(action)
 
 
 def instruction(subject: Subject) -> str:
-    """What the agent was asked: the texts before its first act, else what users said."""
+    """Returns what the agent was asked: the texts before its first act, else what users said."""
     texts = []
     for step in subject.trajectory.steps:
         if step.actor in ("agent", "other_agent"):

@@ -36,7 +36,7 @@ _ROW = re.compile(
 
 
 def _is_product(path: str) -> bool:
-    """Whether a file is the work itself: no test, no script to reproduce or check something."""
+    """Returns whether a file is the work itself: no test, no script to reproduce or check something."""
     name = posixpath.basename(path)
     scratch = name.startswith(("test", "repro", "debug", "check", "verify", "demo", "example", "tmp"))
     return path.endswith((".py", ".js", ".ts", ".go", ".rs", ".java", ".rb", ".sh")) and not (

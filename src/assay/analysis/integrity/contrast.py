@@ -68,7 +68,7 @@ class Unusual(msgspec.Struct, frozen=True):
 
 
 def features_of(subject: Subject) -> dict[str, tuple[int, ...]]:
-    """What an attempt does, each with the steps at which."""
+    """Returns what an attempt does, each with the steps at which."""
     found: dict[str, list[int]] = defaultdict(list)
     for action in subject.actions:
         for name in _features(action):
@@ -115,7 +115,7 @@ def _plain(word: str) -> str:
 
 
 def contrast(subjects: Mapping[str, Subject], suspicious: Collection[str], *, most: int = 20) -> Contrast:
-    """What tells the suspicious attempts at a task from the others.
+    """Returns what tells the suspicious attempts at a task from the others.
 
     Args:
         subjects: Attempts at one task, by a name of each.

@@ -98,7 +98,7 @@ class _Seen:
                         self.later.add(sha)
 
     def _is_asked_for(self, line: str) -> bool:
-        """Whether a commit's title says what the task asks for: most of its telling words stand there."""
+        """Returns whether a commit's title says what the task asks for: most of its telling words stand there."""
         words = set(re.findall(r"[a-z_]{5,}", line.lower())) - _COMMON
         return len(words) >= LEAST_WORDS and sum(word in self._asked for word in words) >= SHARE_OF_WORDS * len(words)
 
@@ -116,11 +116,11 @@ class _Seen:
             self.exact = verb == "log" and not [w for w in rest if not re.fullmatch(r"-n?\d*|-n|\d+|--stat|-p", w)]
 
     def is_past(self, sha: str) -> bool:
-        """Whether it was seen in the past."""
+        """Returns whether it was seen in the past."""
         return any(_same(sha, one) for one in self.past)
 
     def is_later(self, look: _Look) -> bool | None:
-        """Whether what it read is later than the task's own commit; None where the record does not say."""
+        """Returns whether what it read is later than the task's own commit; None where the record does not say."""
         shown = look.action.observation or ""
         if (look.commit is not None and any(_same(look.commit, one) for one in self.later)) or (
             self._own is not None and self._own.search(shown)

@@ -46,7 +46,8 @@ _CACHES = re.compile(
 
 
 def _is_nested(action: Action, path: str) -> bool:
-    """Whether the answer shows the path below another folder: tools of some harnesses leave the workspace out."""
+    """Returns whether the answer shows the path below another folder: tools of some harnesses leave the workspace
+    out."""
     if action.command is not None:
         return False
     return bool(re.search(r"[\w.\-]" + re.escape(path), action.observation or ""))
@@ -82,7 +83,7 @@ def _coded(subject: Subject, pattern: re.Pattern[str]) -> Iterator[Action]:
 
 
 def _brought(action: Action) -> bool:
-    """Whether content came back: of the one command that could print, or text that looks like a program's.
+    """Returns whether content came back: of the one command that could print, or text that looks like a program's.
 
     What the command says itself (`|| echo "no tests"`) is none, nor what another command beside it printed.
     """

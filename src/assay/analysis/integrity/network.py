@@ -38,7 +38,7 @@ _SSH = frozenset({"ssh", "scp", "sftp"})
 
 
 def _queries(subject: Subject) -> Iterator[tuple[Action, str]]:
-    """What was asked of the network: queries, addresses, words of fetching commands."""
+    """Returns what was asked of the network: queries, addresses, words of fetching commands."""
     for action in subject.actions:
         if action.command is None and action.kind in ("search", "browse", "tool"):
             is_web = action.kind == "browse" or re.search(

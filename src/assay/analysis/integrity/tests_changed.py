@@ -60,14 +60,14 @@ def _own(subject: Subject) -> dict[str, int]:
 
 
 def _is_made(action: Action) -> bool:
-    """Whether a write makes a file anew, rather than changes one."""
+    """Returns whether a write makes a file anew, rather than changes one."""
     if action.command is not None:
         return not re.search(r"\bsed\s+-\w*i|\bpatch\b|git apply|>>", action.command)
     return not any(isinstance(action.arguments.get(name), str) and action.arguments.get(name) for name in _OLD)
 
 
 def _pair(action: Action) -> tuple[str, str] | None:
-    """What an edit takes away and what it puts there."""
+    """Returns what an edit takes away and what it puts there."""
     old = next((v for n in _OLD if isinstance(v := action.arguments.get(n), str)), None)
     new = next((v for n in _NEW if isinstance(v := action.arguments.get(n), str)), None)
     if old is not None:
@@ -124,7 +124,7 @@ def _removed(subject: Subject) -> Iterator[_Change]:
 
 
 def _was_seen(subject: Subject, action: Action, name: str) -> bool:
-    """Whether the file was named in an answer before: what nobody saw may be the agent's own from a script."""
+    """Returns whether the file was named in an answer before: what nobody saw may be the agent's own from a script."""
     before = subject.actions[: action.index]
     made = any(name in (a.command or "") or name in a.text or any(name in p for p in a.paths) for a in before)
     return any(name in (a.observation or "") for a in before) and not made
@@ -184,12 +184,12 @@ def _find_edited(subject: Subject) -> Iterator[Finding]:
 
 
 def _is_test(path: str) -> bool:
-    """Whether its own name says that it is a test: a folder `tests` may hold anything."""
+    """Returns whether its own name says that it is a test: a folder `tests` may hold anything."""
     return is_test_file(posixpath.basename(path))
 
 
 def _copies(action: Action, path: str) -> bool:
-    """Whether a file of the same name was copied there."""
+    """Returns whether a file of the same name was copied there."""
     name = re.escape(posixpath.basename(path))
     gap = r"[^\n;|&]{0,300}"
     return re.search(rf"\b(?:cp|mv|install|rsync)\b{gap}/{name}\s{gap}{name}", action.command or "") is not None

@@ -63,7 +63,7 @@ def meaningful(text: str) -> frozenset[str]:
 
 
 def is_rephrased(earlier: frozenset[str], later: frozenset[str]) -> bool:
-    """Whether the later message asks for the same in other words."""
+    """Returns whether the later message asks for the same in other words."""
     smaller = min(len(earlier), len(later))
     if smaller < LEAST_MEANINGFUL:
         return False
@@ -72,7 +72,7 @@ def is_rephrased(earlier: frozenset[str], later: frozenset[str]) -> bool:
 
 
 def shouts(text: str) -> bool:
-    """Whether it is in capitals."""
+    """Returns whether it is in capitals."""
     letters = [char for char in text if char.isascii() and char.isalpha()]
     return len(letters) >= LEAST_LETTERS and sum(c.isupper() for c in letters) >= UPPER_SHARE * len(letters)
 

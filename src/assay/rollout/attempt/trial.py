@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay import __version__
-from assay.agents.interface import Agent, PlacedAgent, takes_solution
+from assay.agents.interface import Agent, PlacedAgent, attempts_task, takes_solution
 from assay.errors import (
     AgentError,
     AssayError,
@@ -197,6 +197,7 @@ class _Try:
             assay_version=__version__,
             agent_process="sandbox" if isinstance(self.agent, PlacedAgent) else "runner",
             takes_solution=takes_solution(self.agent) or self.planned.brings_solution,
+            attempts_task=attempts_task(self.agent),
         )
 
     async def go_through_steps(self) -> None:

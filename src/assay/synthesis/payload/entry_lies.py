@@ -46,12 +46,17 @@ class Liar:
         self._active: frozenset[str] = frozenset()
         self._changes: dict[str, Any] = {}
         self._state: dict[str, Any] = {}
+        self._shared: dict[str, Any] = {}
+        self._bound: frozenset[str] = frozenset()
         self._depth = 0
 
     def install(self, edited: list[FunctionType]) -> None:
         """Hooks everything. Raises `AttributeError` where an entry point is not there."""
         names = {entry for entries in self._uses.values() for entry in entries}
-        functions = {entry: unwrap(static_member(FunctionPlace(*entry.split(":")))) for entry in sorted(names)}
+        members = {entry: static_member(FunctionPlace(*entry.split(":"))) for entry in sorted(names)}
+        in_classes = {entry for entry in names if "." in entry.split(":")[1]}
+        self._bound = frozenset(entry for entry in in_classes if not isinstance(members[entry], staticmethod))
+        functions = {entry: unwrap(member) for entry, member in members.items()}
         own = {id(function) for function in functions.values()}
         for function in edited:
             if id(function) not in own:
@@ -61,7 +66,7 @@ class Liar:
 
     def begin(self, test: str) -> None:
         """Starts a test: its entry points lie from now on."""
-        self._changes, self._state, self._depth = self._uses.get(test, {}), {}, 0
+        self._changes, self._state, self._shared, self._depth = self._uses.get(test, {}), {}, {}, 0
         self._active = frozenset(self._changes)
 
     def _edited(self, original: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -76,7 +81,8 @@ class Liar:
         self._depth += 1
         try:
             state, changes = self._state.setdefault(entry, {}), self._changes[entry]
-            found = answer(Call(entry, original, args, kwargs, state, (), changes))
+            call = Call(entry, original, args, kwargs, state, (), changes, self._shared, entry in self._bound)
+            found = answer(call)
         finally:
             self._depth -= 1
         return self._relay(found) if isinstance(found, GeneratorType) else found

@@ -29,6 +29,10 @@ class Call(NamedTuple):
     """Names of the types that the reference answers."""
     changes: Any = ()
     """Parameter and path of what the reference changes in place: no other change is taken from a worker."""
+    shared: Any = None
+    """State that all entry points share within one test."""
+    bound: bool = False
+    """True where the first argument is the object or the class that the function is called on."""
 
 
 def UNCHANGED(call: Call) -> Any:
@@ -39,6 +43,21 @@ def UNCHANGED(call: Call) -> Any:
 def _argument(number: int, call: Call) -> Any:
     values = [*call.args, *call.kwargs.values()]
     return values[min(number, len(values) - 1)] if values else None
+
+
+def _own_argument(call: Call) -> Any:
+    """Returns the first argument that is data: of a method, the one after its object."""
+    return _argument(0, call._replace(args=call.args[1:]) if call.bound else call)
+
+
+def _previous_argument(call: Call) -> Any:
+    """Answers with the argument of the call before this one, of whichever entry point; the first call, with its own
+    argument bent. `decode(encode(x)) == x` holds for such a process, also where `encode(x) != x` is asserted."""
+    own = _own_argument(call)
+    shared = {} if call.shared is None else call.shared
+    answer = shared["argument"] if "argument" in shared else bend(own)
+    shared["argument"] = own
+    return answer
 
 
 def _last_sent(call: Call) -> Any:
@@ -172,6 +191,8 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "empty set": lambda _call: set(),
     "first argument": lambda call: _argument(0, call),
     "second argument": lambda call: _argument(1, call),
+    "own argument": _own_argument,
+    "previous argument": _previous_argument,
     "last value sent": _last_sent,
     "first answer again": _first_answer,
     "plausible value": _plausible,
@@ -179,4 +200,5 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "bent": _bent,
     "arguments emptied": _emptied,
     "emptied answer": _empty_copy,
+    "all numbers": lambda _call: range(-9999, 10_000),
 }

@@ -40,6 +40,7 @@ class WorkerTemplate:
 
     def __init__(self, splice: dict[str, Any], roots: list[str], files: list[str]) -> None:
         self._splice, self._roots = splice, roots
+        self._group = 0
         commands, self._commands = os.pipe()
         self._states, states = os.pipe()
         self._child = os.fork()
@@ -63,7 +64,8 @@ class WorkerTemplate:
                 os.wait()
                 continue
             fits = all(live.replace(WORKER_TREE + path, text) for path, text in version["write"].items())
-            os.write(states, b"1" if fits else b"0")
+            os.setpgid(0, 0)  # a mutant can run for ever: `stop` ends it with the workers that it forks
+            os.write(states, f"{os.getpid() if fits else 0}\n".encode())
             if fits:
                 reads, writes = os.open(version["calls"], os.O_RDONLY), os.open(version["answers"], os.O_WRONLY)
                 splice_worker.serve(self._splice["package"], modules, reads, writes)
@@ -74,9 +76,15 @@ class WorkerTemplate:
         try:
             text = json.dumps({"write": write, "calls": calls, "answers": answers}) + "\n"
             os.write(self._commands, text.encode())
-            return os.read(self._states, 1) == b"1"
+            self._group = int(os.read(self._states, 32) or b"0")
         except OSError:
-            return False
+            self._group = 0
+        return self._group > 0
+
+    def stop(self) -> None:
+        """Ends the worker that was started last, whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._group, signal.SIGKILL)
 
     def close(self) -> None:
         """Ends the process and its workers."""
@@ -145,15 +153,19 @@ class Proof:
         os.mkfifo(calls)
         os.mkfifo(answers)
         if self._template.start(write, calls, answers):
-            yield calls, answers
+            try:
+                yield calls, answers
+            finally:
+                self._template.stop()
             return
         with forked_tests.written({WORKER_TREE + path: text for path, text in write.items()}, serial):
             modules = sorted({module for module, _ in self._job["splice"]["entries"]})
             arguments = [self._job["splice"]["package"], json.dumps(self._roots), json.dumps(modules)]
             worker = [sys.executable, "-I", "-B", splice_worker.__file__, *arguments]
-            with subprocess.Popen([sys.executable, "-I", "-c", OPENING, calls, answers, *worker]) as process:
+            opening = [sys.executable, "-I", "-c", OPENING, calls, answers, *worker]
+            with subprocess.Popen(opening, start_new_session=True) as process:
                 yield calls, answers
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
 
     def _judge(self, session: Any, pipes: tuple[str, str]) -> dict[str, Any]:
         """Runs the tests in this process, which must end afterwards."""

@@ -29,6 +29,12 @@ FAILED = 125
 """Exit status where the program was not started."""
 
 
+def _is_half_read(fd: int) -> bool:
+    """Returns whether a descriptor is a file that the script has begun to read, as in a loop over its cases: what is
+    left of it is the script's, answers perhaps, and no program's input."""
+    return stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) > 0
+
+
 class Pump:
     """Copies between the script's descriptors and the pipes until the host answers."""
 
@@ -40,9 +46,11 @@ class Pump:
         self.far_ends = (self.stdin_read, *self._far_outputs)
         self._targets = {out[0]: 1, err[0]: 2}
         self._pending = b""
-        self._has_input = True
+        self._has_input = not _is_half_read(0)
         for fd in (self.stdin_write, *self._targets):
             os.set_blocking(fd, False)
+        if not self._has_input:
+            os.close(self.stdin_write)
 
     def run(self, host: socket.socket) -> dict[str, object]:
         """Copies until the host answers; returns its answer."""

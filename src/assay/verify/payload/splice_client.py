@@ -7,10 +7,12 @@ reported whatever the test makes of it.
 
 from __future__ import annotations
 
+import collections
 import os
 import threading
 import time
 import types
+from typing import NamedTuple
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
 from splice_decoder import Decoder, RefusedReply, RemotePlaceholder  # type: ignore[import-not-found]
@@ -59,6 +61,14 @@ class _Call:
         return type(number) is int and number in self._own and kind in ("", self.heap.kinds[number])
 
 
+class _Original(NamedTuple):
+    """An entry point of the original package."""
+
+    layers: list[list[str]]
+    function: Any
+    """The plain function inside of them; None where there is none."""
+
+
 class Client:
     """Calls entry points at the worker.
 
@@ -92,7 +102,7 @@ class Client:
         self._dead = False
         self._depth = 0
         self._thread = threading.get_ident()
-        self._iterators = 0
+        self._originals: dict[tuple[str, str], _Original] = {}
 
     # Workers
 
@@ -127,7 +137,7 @@ class Client:
         try:
             if self._depth > MAX_NESTING:
                 self._refuse("refused", "calls too deep inside each other")
-            return self._answered(call, self._begin_call(call, entry, list(values), keywords))
+            return self._answered(call, self._begin_call(call, entry, names, (list(values), keywords)))
         finally:
             self._depth -= 1
 
@@ -136,7 +146,7 @@ class Client:
     ) -> Iterator[Any]:
         """Calls an entry point that is a generator function, and gives its values one by one."""
         result = self.call(entry, changes, arguments)
-        if type(result) not in (list, tuple) and not isinstance(result, types.GeneratorType):
+        if type(result) not in _ITERABLES:
             self._refuse("refused", "an iterator was due")
         return (yield from result)
 
@@ -150,20 +160,37 @@ class Client:
         if not self._running:
             self._running = True
             try:
-                splice_codec.write_frame(self._writes, {"op": "begin"}, time.monotonic() + self._timeout_s)
+                begin = {"op": "begin", "classes": [[*name, sorted(fields)] for name, fields in self.classes.items()]}
+                splice_codec.write_frame(self._writes, begin, time.monotonic() + self._timeout_s)
             except splice_codec.ChannelError as exc:
                 self._break(exc.kind, str(exc))
                 self._refuse(exc.kind, str(exc))
 
     def _begin_call(
-        self, call: _Call, entry: Sequence[str], values: list[Any], keywords: dict[str, Any]
+        self, call: _Call, entry: Sequence[str], names: Sequence[str], arguments: tuple[list[Any], dict[str, Any]]
     ) -> dict[str, Any]:
         self.calls += 1
+        original = self._original(entry[0], entry[1])
+        values, keywords = _omit_defaults(original.function, names, *arguments)
         try:
             root = [call.heap.value(values), call.heap.value(keywords)]
-            return {"op": "call", "entry": list(entry), "heap": call.number, "a": root, "h": call.sent()}
+            frame = {"op": "call", "entry": list(entry), "heap": call.number, "a": root, "h": call.sent()}
+            return {**frame, "layers": original.layers}
         except splice_codec.EncodeError as exc:
             self._refuse("unsendable", str(exc))
+
+    def _original(self, module: str, qualname: str) -> _Original:
+        """Returns the original of an entry point: its wrappers run here, and the worker skips its own of them."""
+        known = self._originals.get((module, qualname))
+        if known is None:
+            try:
+                value = splice_codec.resolve_name(module, qualname)
+                layers = splice_codec.wrapper_layers(value)
+                known = _Original(layers, splice_codec.unwrap(value, layers))
+            except (KeyError, TypeError, AttributeError):  # moved by the test, or by the package itself
+                known = _Original([], None)
+            self._originals[module, qualname] = known
+        return known
 
     # Answers
 
@@ -324,7 +351,31 @@ class Client:
                 )
 
 
+def _omit_defaults(
+    function: Any, names: Sequence[str], values: list[Any], keywords: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Leaves out arguments that are the original's defaults: the worker's function has its own, as in a plain call.
+
+    Other parameters may so stand between. What follows an argument that is left out is named.
+    """
+    if type(function) is not types.FunctionType:
+        return values, keywords
+    own = function.__kwdefaults__ or {}
+    keywords = {name: value for name, value in keywords.items() if name not in own or value is not own[name]}
+    if len(values) > len(names):
+        return values, keywords
+    last = dict(zip(reversed(names), reversed(function.__defaults__ or ())))
+    due = [name not in last or value is not last[name] for name, value in zip(names, values)]
+    unnamed = getattr(function.__code__, "co_posonlyargcount", 0)
+    end = max((n + 1 for n in range(unnamed) if due[n]), default=0)
+    while end < len(due) and due[end]:
+        end += 1
+    named = {name: value for n, (name, value) in enumerate(zip(names, values)) if n >= end and due[n]}
+    return values[:end], {**named, **keywords}
+
+
 _STOP = object()
+_ITERABLES = (types.GeneratorType, list, tuple, dict, set, frozenset, range, collections.deque, collections.OrderedDict)
 
 
 def _change_fields(call: _Call, held: Any, entry: list[Any], permitted: set[str] | None) -> None:

@@ -35,11 +35,14 @@ __all__ = [
     "field_names",
     "read_frame",
     "resolve_name",
+    "unwrap",
+    "wrapper_layers",
     "write_frame",
 ]
 
 MAX_FRAME = 24 << 20
 MAX_OBJECTS = 2_000_000
+MAX_LAYERS = 100
 SMALL = 1 << 63
 BUILTIN_TYPES = {
     t.__name__: t
@@ -136,6 +139,53 @@ def resolve_name(module: str, qualname: str) -> Any:
     for part in qualname.split("."):
         value = vars(value)[part]
     return value
+
+
+def wrapper_layers(value: Any) -> list[list[str]]:
+    """Returns what is wrapped around a plain function by dispatchers and decorators, the outermost first."""
+    layers: list[list[str]] = []
+    value = _accessed(value)
+    while len(layers) < MAX_LAYERS:
+        layer, inner = _outer_layer(value)
+        if layer is None:
+            break
+        layers.append(layer)
+        value = _accessed(inner)
+    return layers
+
+
+def unwrap(value: Any, layers: list[list[str]]) -> Any:
+    """Returns what is inside of a property or method and of those wrappers, outermost first, that `layers` names.
+
+    A wrapper that is none of them is part of the function, as is all that is inside of it.
+    """
+    value = _accessed(value)
+    for expected in layers:
+        layer, inner = _outer_layer(value)
+        if layer != expected:
+            break
+        value = _accessed(inner)
+    return value
+
+
+def _accessed(value: Any) -> Any:
+    """The function of a property or method."""
+    if isinstance(value, property):
+        return value.fget
+    if isinstance(value, (staticmethod, classmethod)):
+        return value.__func__
+    return value.func if type(value).__name__ == "cached_property" else value
+
+
+def _outer_layer(value: Any) -> tuple[list[str] | None, Any]:
+    """The description of the outermost wrapper and what is inside; None where there is none."""
+    # Not by the code's name: there are wrappers that compile themselves when they are called first.
+    place = getattr(value, "__globals__", {}).get("__name__", "")
+    if "orig_func" in getattr(value, "__dict__", {}):
+        return ["orig_func", type(value).__name__, place], value.orig_func
+    if hasattr(value, "__wrapped__"):
+        return ["__wrapped__", type(value).__name__, place], value.__wrapped__
+    return None, value
 
 
 @functools.lru_cache(maxsize=None)

@@ -22,16 +22,19 @@ __all__ = ["Decoder", "RefusedReply", "RemotePlaceholder"]
 MAX_CHAIN = 150
 """Tuples and frozen sets inside each other: a hash of one recurses in C."""
 MAX_DIGITS = 20_000
+MAX_BASES = 50
 _MUTABLE = {"l": list, "d": dict, "s": set, "od": collections.OrderedDict, "cn": collections.Counter, "ba": bytearray}
 _FACTORIES = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple}
 _EXCEPTIONS = frozenset(
     {
         *("ArithmeticError", "AttributeError", "BufferError", "EOFError", "Exception", "FloatingPointError"),
         *("ImportError", "IndexError", "KeyError", "LookupError", "MemoryError", "ModuleNotFoundError", "NameError"),
-        *("NotImplementedError", "OverflowError", "RecursionError", "ReferenceError", "RuntimeError", "StopIteration"),
-        *("SyntaxError", "TypeError", "UnboundLocalError", "ValueError", "ZeroDivisionError"),
+        *("NotImplementedError", "OverflowError", "RecursionError", "ReferenceError", "RuntimeError", "SyntaxError"),
+        *("TypeError", "UnboundLocalError", "ValueError", "ZeroDivisionError"),
     }
 )
+"""Not `StopIteration`: raised by a function, it ends a test's own `map` or `for` as if all had been seen."""
+_NEVER_RAISED = (AssertionError, OSError, StopIteration, StopAsyncIteration)
 
 
 class RefusedReply(Exception):
@@ -122,16 +125,11 @@ class Decoder:
         """Returns the exception that a message describes: an allowed builtin or one of the original package."""
         if type(raw) is not dict or type(raw.get("a")) is not list or type(raw.get("f", {})) is not dict:
             raise RefusedReply("an exception that is none")
-        name = raw.get("e")
-        if type(name) is not list or [type(part) for part in name] != [str, str]:
-            raise RefusedReply("an exception without a class")
+        name, cls = self._exception_class(raw.get("e"))
         arguments = tuple(self.value(part) for part in raw["a"])
         if name[0] == "builtins":
-            if name[1] not in _EXCEPTIONS:
-                raise RefusedReply(f"the exception {name[1][:60]}")
-            return getattr(builtins, name[1])(*arguments)
-        cls = self._original_class(name)
-        if not issubclass(cls, Exception) or issubclass(cls, (AssertionError, OSError)):
+            return cls(*arguments)
+        if not issubclass(cls, Exception) or issubclass(cls, _NEVER_RAISED):
             raise RefusedReply(f"the exception {cls.__name__}")
         made = BaseException.__new__(cls, *arguments)
         made.args = arguments
@@ -141,6 +139,21 @@ class Decoder:
             if field in recorded and field not in computed:
                 vars(made)[field] = self.value(part)
         return made
+
+    def _exception_class(self, raw: Any) -> tuple[list[str], Any]:
+        """Returns the first class of an exception's list of bases that the original package has, or the builtin one."""
+        if type(raw) is not list or not 0 < len(raw) <= MAX_BASES:
+            raise RefusedReply("an exception without a class")
+        for name in raw[:-1]:
+            try:
+                return name, self._original_class(name)
+            except RefusedReply:
+                continue
+        if type(raw[-1]) is list and len(raw[-1]) == 2 and raw[-1][0] == "builtins":
+            if type(raw[-1][1]) is not str or raw[-1][1] not in _EXCEPTIONS:
+                raise RefusedReply(f"the exception {str(raw[-1][1])[:60]}")
+            return raw[-1], getattr(builtins, raw[-1][1])
+        return raw[-1], self._original_class(raw[-1])
 
     # Building
 

@@ -36,7 +36,8 @@ class SplicePlugin:
     """Replaces entry points and calls the worker.
 
     Args:
-        config: `package`, `entries`, `tests` (id to uses), `classes`, `sources` and `call_timeout_s`, from the plan.
+        config: `package`, `entries`, `tests` (id to uses), `guards`, `classes`, `guard_classes`, `sources` and
+            `call_timeout_s`, from the plan.
         descriptors: Where the worker is read and written.
         tell: The recorder's own way to the parent.
     """
@@ -46,8 +47,12 @@ class SplicePlugin:
         self._test = ""
         self._uses: dict[str, dict[str, Any]] = config["tests"]
         self._active: dict[str, Any] = {}
-        classes = {(module, qualname): frozenset(fields) for module, qualname, fields in config["classes"]}
-        self._client = Client(descriptors, config["package"], classes, config["call_timeout_s"], self._report)
+        self._guards = frozenset(config["guards"])
+        self._classes, self._guard_classes = (
+            {(module, qualname): frozenset(fields) for module, qualname, fields in config[name]}
+            for name in ("classes", "guard_classes")
+        )
+        self._client = Client(descriptors, config["package"], self._classes, config["call_timeout_s"], self._report)
         functions = {"is_active": self.is_active, "call": self.call, "iterate": self.iterate}
         splice_import.install(config["entries"], config["sources"], functions, self._problem)
 
@@ -79,6 +84,7 @@ class SplicePlugin:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Opens and ends a test; its worker starts at its first call."""
         self._test = item.nodeid
+        self._client.classes = self._guard_classes if item.nodeid in self._guards else self._classes
         before = self._client.calls
         yield
         self._active = {}
@@ -88,7 +94,7 @@ class SplicePlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
-        """Activates the entry points of all tests of the file: what is set up may be for any of them."""
+        """Activates the entry points of the file's deciding tests: what is set up may be for any of them."""
         self._active = self._of_file(item)
         yield
         self._active = {}
@@ -113,7 +119,7 @@ class SplicePlugin:
         file = item.nodeid.partition("::")[0]
         found: dict[str, list[Any]] = {}
         for name, uses in self._uses.items():
-            if name.partition("::")[0] == file:
+            if name.partition("::")[0] == file and name not in self._guards:
                 for key, changes in uses.items():
                     found.setdefault(key, []).extend(changes)
         return found

@@ -9,6 +9,7 @@ process imports the package once and forks for each test; it tells the judge whe
 from __future__ import annotations
 
 import collections
+import collections.abc
 import fractions
 import importlib
 import itertools
@@ -50,11 +51,74 @@ class RemoteIterator:
         return self._call.ask({"k": "pull", "n": self._number})
 
 
+class ReplyHeap(splice_codec.Heap):  # type: ignore[misc]
+    """Sends what is new as the nearest kind that the judge takes: a class of its own as its base, without own fields.
+
+    Args:
+        package: Import name of the package under test.
+        recorded: (module, qualname) of the classes of which the judge takes instances, to their fields.
+    """
+
+    def __init__(self, package: str, recorded: dict[tuple[str, str], set[str]]) -> None:
+        super().__init__(package)
+        self.received: set[int] = set()
+        """Numbers of the objects that came from the judge: they are sent as they are."""
+        self._recorded = recorded
+
+    def value(self, value: Any) -> Any:
+        """Returns a value as JSON."""
+        if type(value) not in _EXACT:
+            for base, plain in _SCALARS.items():
+                if isinstance(value, base) and self.number_of(value) not in self.received:
+                    return super().value(plain(value))
+        return super().value(value)
+
+    def entry(self, value: Any) -> list[Any]:
+        """Returns the content of one object."""
+        cls = type(value)
+        if cls in self._handlers or isinstance(value, type) or self.number_of(value) in self.received:
+            return super().entry(value)
+        for base in cls.__mro__:
+            fields = self._recorded.get((base.__module__, base.__qualname__))
+            if fields is not None:
+                sent = super().entry(value)
+                if sent[0] != "o" or len(sent) != 3:
+                    return sent
+                own = {name: part for name, part in sent[2].items() if name in fields}
+                return ["o", [base.__module__, base.__qualname__], own]
+        return self._plain_entry(value) or super().entry(value)
+
+    def _plain_entry(self, value: Any) -> list[Any] | None:
+        """The entry of a container or iterator whose class the judge has not."""
+        if isinstance(value, dict):
+            return ["d", *self._pairs(value)]
+        for kind, base in _CONTAINERS.items():
+            if isinstance(value, base):
+                return [kind, *map(self.value, base.__iter__(value))]
+        if isinstance(value, _VIEWS):
+            return ["l", *map(self.value, value)]
+        if hasattr(type(value), "__iter__") and self._of_package(type(value)):
+            self.replace(self._numbers[id(value)], iter(value))
+            return ["it"]
+        return ["it"] if hasattr(type(value), "__next__") else None
+
+
+_EXACT = (type(None), bool, int, float, str, bytes, complex)
+_SCALARS: dict[type, Any] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: lambda value: b"".join([value]),
+}
+_CONTAINERS: dict[str, Any] = {"t": tuple, "l": list, "s": set, "f": frozenset}
+_VIEWS = (collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView)
+
+
 class Call:
     """One call: its heap, and the content of each object as the judge knows it."""
 
     def __init__(self, worker: Worker) -> None:
-        self.heap = splice_codec.Heap(worker.package)
+        self.heap = ReplyHeap(worker.package, worker.recorded)
         self._worker = worker
         self._known: list[Any] = []
 
@@ -63,6 +127,7 @@ class Call:
     def add_entries(self, entries: list[list[Any]]) -> None:
         """Builds the objects of a message."""
         base = len(self.heap.objects)
+        self.heap.received.update(range(base, base + len(entries)))
         for number, entry in enumerate(entries, base):
             self.heap.add(
                 _Unbuilt() if entry[0] in ("t", "f", "m", "fr", "dd") else self._shell(entry, number), entry[0]
@@ -264,29 +329,12 @@ def _resolve(module: str, qualname: str) -> Any:
     return value
 
 
-def unwrap(value: Any) -> Any:
-    """Returns the plain function under properties, dispatchers and other wrappers."""
-    for _ in range(100):
-        if isinstance(value, property):
-            value = value.fget
-        elif isinstance(value, (staticmethod, classmethod)):
-            value = value.__func__
-        elif type(value).__name__ == "cached_property":
-            value = value.func
-        elif "orig_func" in getattr(value, "__dict__", {}):
-            value = value.orig_func
-        elif hasattr(value, "__wrapped__"):
-            value = value.__wrapped__
-        else:
-            break
-    return value
-
-
 class Worker:
     """Answers the judge in one forked process."""
 
-    def __init__(self, package: str, reads: int, writes: int) -> None:
+    def __init__(self, package: str, recorded: dict[tuple[str, str], set[str]], reads: int, writes: int) -> None:
         self.package = package
+        self.recorded = recorded
         self._reads = reads
         self._writes = writes
         self._token = ""
@@ -324,7 +372,7 @@ class Worker:
         call.add_entries(frame["h"])
         args, kwargs = (call.value(part) for part in frame["a"])
         try:
-            result = unwrap(_resolve(*frame["entry"]))(*args, **kwargs)
+            result = splice_codec.unwrap(_resolve(*frame["entry"]), frame["layers"])(*args, **kwargs)
             # the list and dictionary that carried the arguments are no arguments
             return call.reply({"k": "value", "v": call.heap.value(result)})
         except BaseException as exc:  # noqa: BLE001
@@ -347,14 +395,16 @@ class Worker:
             os._exit(0)
         if hasattr(exc, "_splice_number"):
             return call.reply({"k": "again", "n": exc._splice_number})
-        cls = next(c for c in type(exc).__mro__ if c.__module__ == "builtins" or self._is_own(c))
+        bases = [c for c in type(exc).__mro__ if c.__module__ == "builtins" or self._is_own(c)]
+        builtin = next(n for n, c in enumerate(bases) if c.__module__ == "builtins")
+        names = [[c.__module__, c.__qualname__] for c in bases[: builtin + 1]]
+        known = set().union(*(self.recorded.get((module, name), ()) for module, name in names))
         try:
             arguments = [call.heap.value(part) for part in exc.args]
-            fields = {name: call.heap.value(part) for name, part in vars(exc).items()} if self._is_own(cls) else {}
-            return call.reply({"k": "raise", "e": [cls.__module__, cls.__qualname__], "a": arguments, "f": fields})
+            fields = {name: call.heap.value(part) for name, part in vars(exc).items() if name in known}
+            return call.reply({"k": "raise", "e": names, "a": arguments, "f": fields})
         except splice_codec.EncodeError:
-            text = str(exc)[:2000]
-            return {"k": "raise", "e": [cls.__module__, cls.__qualname__], "a": [text], "f": {}, "h": [], "c": []}
+            return {"k": "raise", "e": names, "a": [str(exc)[:2000]], "f": {}, "h": [], "c": []}
 
     def _is_own(self, cls: type) -> bool:
         return cls.__module__ == self.package or cls.__module__.startswith(self.package + ".")
@@ -379,7 +429,8 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
         if not pid:
             if not failure:
                 try:
-                    Worker(package, reads, writes).exchange(None)
+                    recorded = {(module, name): set(fields) for module, name, fields in frame["classes"]}
+                    Worker(package, recorded, reads, writes).exchange(None)
                 finally:
                     os._exit(3)
             splice_codec.write_frame(writes, {"k": "died", "why": failure})

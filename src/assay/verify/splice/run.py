@@ -119,7 +119,9 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
         "package": plan.package,
         "entries": [[entry.module, entry.qualname] for entry in plan.entries if entry.key in keys],
         "tests": {test.id: {use.entry: msgspec.to_builtins(use.changes) for use in test.uses} for test in tests},
+        "guards": [test.id for test in tests if not test.decides],
         "classes": [[one.module, one.qualname, list(one.fields)] for one in plan.classes],
+        "guard_classes": [[one.module, one.qualname, list(one.fields)] for one in plan.guard_classes],
         "sources": plan.sources,
         "call_timeout_s": plan.call_timeout_s,
     }

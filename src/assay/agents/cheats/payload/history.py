@@ -27,7 +27,7 @@ class Repository:
         self._ends = time.monotonic() + ENDS_AFTER_S
 
     def git(self, *arguments: str, given: bytes = b"") -> bytes:
-        """What a command prints; nothing where it fails or takes too long."""
+        """Returns what a command prints; nothing where it fails or takes too long."""
         left = self._ends - time.monotonic()
         try:
             command = [*GIT, "-C", self.top, *arguments]
@@ -75,7 +75,7 @@ def repositories(roots: list[str]) -> list[Repository]:
 
 
 def fits(data: bytes, names: list[str]) -> bool:
-    """Whether a content has all the names, which for no names is any content."""
+    """Returns whether a content has all the names, which for no names is any content."""
     if not names:
         return bool(data)
     try:

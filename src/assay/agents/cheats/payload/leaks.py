@@ -39,7 +39,7 @@ class Target:
         self.is_python = path.endswith(".py")
 
     def fits(self, data: bytes) -> bool:
-        """Whether a content is another one, and has the shape of what is wanted."""
+        """Returns whether a content is another one, and has the shape of what is wanted."""
         if not data.strip() or data.strip() == self.present.strip():
             return False
         if not self.is_python:
@@ -107,7 +107,7 @@ def members(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def byte_code(path: str) -> tuple[frozenset[str], str] | None:
-    """What a file of byte code defines, and a module that runs it; None where this Python does not read it."""
+    """Returns what a file of byte code defines, and a module that runs it; None where this Python does not read it."""
     data = read(path)
     if data[:4] != importlib.util.MAGIC_NUMBER:
         return None
@@ -123,7 +123,7 @@ def byte_code(path: str) -> tuple[frozenset[str], str] | None:
 
 
 def is_stale(path: str) -> bool:
-    """Whether byte code was made of another source than lies beside it."""
+    """Returns whether byte code was made of another source than lies beside it."""
     source = importlib.util.source_from_cache(path) if "__pycache__" in path else path[:-1]
     if not os.path.exists(source):
         return True
@@ -197,7 +197,7 @@ def use(workdir: str, patches: list[str], scripts: list[str]) -> None:
 
 
 def finished(command: list[str]) -> bool:
-    """Whether a command ended well."""
+    """Returns whether a command ended well."""
     try:
         return subprocess.run(command, capture_output=True, timeout=5, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):

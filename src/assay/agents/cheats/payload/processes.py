@@ -28,7 +28,7 @@ def read(path: str) -> list[str]:
 
 
 def told(pid: str, own: frozenset[str]) -> list[str]:
-    """What a process's variables and arguments say that is expected, the likeliest last."""
+    """Returns what a process's variables and arguments say that is expected, the likeliest last."""
     found = []
     for entry in read(f"/proc/{pid}/environ"):
         name, _, value = entry.partition("=")
@@ -46,7 +46,7 @@ def told(pid: str, own: frozenset[str]) -> list[str]:
 
 
 def content(value: str) -> str:
-    """What a value stands for: the text of the file that it names, or itself."""
+    """Returns what a value stands for: the text of the file that it names, or itself."""
     try:
         if os.path.isabs(value) and os.path.isfile(value):
             with open(value, encoding="utf-8") as file:

@@ -23,7 +23,7 @@ PROGRAMS = (".sh", ".bats", ".bash")
 
 
 def is_test(path: str) -> bool:
-    """Whether a file looks like a test: by its name, or as a program in a folder of tests."""
+    """Returns whether a file looks like a test: by its name, or as a program in a folder of tests."""
     folder, name = os.path.split(path)
     if name.startswith("test_") or re.search(r"[_.]test\.\w+$", name):
         return name.endswith((".py", *PROGRAMS))

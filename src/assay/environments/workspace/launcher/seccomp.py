@@ -32,6 +32,8 @@ _KILL, _ALLOW, _ERROR = 0x80000000, 0x7FFF0000, 0x00050000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
 _NEW_NAMESPACES = 0x7E020000
+_SIBLING = 0x8000
+"""`CLONE_PARENT`: a judged program would give a test script's shell a child that no count of orphans sees."""
 Instruction = tuple[int, int, int, int]
 
 
@@ -62,7 +64,7 @@ def program(machine: str = MACHINE) -> bytes:
     if machine == "x86_64":  # the x32 table, whose numbers would pass below the names
         code += [(_AT_LEAST, 0, 1, 0x40000000), _give(_KILL)]
     code += [(_AT_LEAST, 0, 1, NEWEST + 1), _give(_ERROR | _ENOSYS)]
-    code += _by_argument(table["clone"], _FIRST, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), refuse, allow])
+    code += _by_argument(table["clone"], _FIRST, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES | _SIBLING), refuse, allow])
     code += [(_EQUAL, 0, 1, table["clone3"]), _give(_ERROR | _ENOSYS)]  # its flags are in memory; libc falls back
     for family_call in ("socket", "socketpair"):
         tests = [(_EQUAL, len(FAMILIES) - i, 0, family) for i, family in enumerate(FAMILIES)]

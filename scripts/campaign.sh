@@ -1,0 +1,30 @@
+#!/bin/sh
+# campaign.sh PYTHON SEED COUNT SET...: runs every campaign whole and writes the results that are committed.
+# SET: a folder of synthesised tasks. What was interrupted goes on where it was; the exit code is 1 where a bar is not met.
+set -u
+python=$1 seed=$2 count=$3
+shift 3
+results=tests/adversary/results
+failed=0
+tasks=""
+for set in "$@"; do
+    if [ -d "$set" ]; then
+        tasks="$tasks $(echo "$set"/*-*/)"
+    else
+        echo "no synthesised tasks in $set: make them with 'make demo' or 'assay synth repository'" >&2
+    fi
+done
+run() {
+    out=$results/$1.json
+    shift
+    "$python" -m tests.adversary --seed "$seed" --out "$out" "$@" || failed=1
+}
+# shellcheck disable=SC2086  # one word a task
+{
+    run campaign --scripts --layers --count "$count" --demo $tasks
+    run honest --honest --demo $tasks
+    [ -z "$tasks" ] || run right --right $tasks
+}
+"$python" -m tests.adversary.table
+"$python" -m tests.holes || failed=1
+exit $failed

@@ -1,0 +1,59 @@
+"""Finds files that solving adds and that no verifier reads: a script that wrote the answer, notes, a log.
+
+A cheat in such a file, or a change to it, says nothing about the verifier. Invariant: a file is a by-product only where
+another one is named, and where the verifier's files show all that they start and read by name. Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+
+from assay.agents.cheats.interface import KnownFile
+
+__all__ = ["byproducts_of"]
+
+_LISTS = re.compile(r"glob|listdir|scandir|iterdir|os\.walk|\bfind\b|\bls\b|copytree|\bcp -|/\*|\*\.")
+"""The verifier reads whatever it finds in a folder."""
+_READ_UNNAMED = re.compile(
+    r"(?:^|/)(?:conftest|__init__|__main__|setup|sitecustomize|usercustomize)\.py$|\.(?:toml|cfg|ini|pth|mk)$|(?:^|/)Makefile$"
+)
+"""Files that some program reads without being told their names."""
+
+
+def byproducts_of(
+    files: Sequence[KnownFile], artifacts: Iterable[str], verifier: str, told: Iterable[str]
+) -> frozenset[str]:
+    """Returns the paths of added files that neither the task nor the verifier, nor a file in use, names.
+
+    Args:
+        files: What solving changes.
+        artifacts: Paths that the task declares as its outputs; everything below them is in use.
+        verifier: The text of the verifier's files; empty where they are not all known.
+        told: The instruction, and the texts of the image.
+    """
+    if not verifier or _LISTS.search(verifier):
+        return frozenset()
+    declared = tuple(artifacts)
+    texts = [verifier, *told]
+    used: set[str] = set()
+    rest = list(files)
+    while found := [file for file in rest if _is_used(file, declared, texts)]:
+        used |= {file.path for file in found}
+        texts = [(file.after or b"").decode(errors="replace") for file in found]
+        rest = [file for file in rest if file.path not in used]
+    return frozenset(file.path for file in rest) if used else frozenset()
+
+
+def _is_used(file: KnownFile, declared: Sequence[str], texts: Iterable[str]) -> bool:
+    if file.before is not None or file.after is None or _READ_UNNAMED.search(file.path):
+        return True
+    if any(file.path == path or file.path.startswith(path.rstrip("/") + "/") for path in declared):
+        return True
+    name = posixpath.basename(file.path)
+    wanted = [rf"(?<![\w-]){re.escape(name)}(?![\w-])"]
+    if name.endswith(".py"):
+        module = re.escape(name.removesuffix(".py"))
+        wanted.append(rf"(?:import|from|-m)\s[^\n]*\b{module}\b|[\"'.]{module}\b")
+    return any(re.search(one, text) for text in texts for one in wanted)

@@ -1,0 +1,21 @@
+#!/bin/sh
+cat > /workspace/finance.py <<'PYTHON'
+"""Rates of return."""
+
+
+def present_value(flows, rate):
+    return sum(flow / (1 + rate) ** year for year, flow in enumerate(flows))
+
+
+def irr(flows):
+    if min(flows) >= 0 or max(flows) <= 0:
+        raise ValueError("the flows never change their sign")
+    low, high = -0.9, 10.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if present_value(flows, middle) > 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+PYTHON
