@@ -178,76 +178,26 @@ def _wrappers(given: Any, *, twins: bool) -> list[dict[str, Any]]:
     return [*found, {"kind": "twin"}] if twins and {"kind": "twin"} not in found else found
 
 
-class GridTasks(WorldTasks):
-    """Tasks of `grid`. The naive check believes that the goal was reached where the agent says so."""
-
-    kind = "grid"
-    naive: ClassVar[dict[str, Any] | None] = {"claimed": True}
-
-
-class MazeTasks(WorldTasks):
-    """Tasks of `maze`."""
-
-    kind = "maze"
+def _family(kind: str, summary: str = "", **facts: Any) -> type[WorldTasks]:
+    """Returns the class of one kind's tasks, with the class variables that differ from those of `WorldTasks`."""
+    name = "".join(part.capitalize() for part in kind.split("-")) + "Tasks"
+    doc = summary or f"Tasks of `{kind}`."
+    return type(name, (WorldTasks,), {"__doc__": doc, "__module__": __name__, "kind": kind, **facts})
 
 
-class KeyValueTasks(WorldTasks):
-    """Tasks of `key-value`."""
+_CLAIM = "Tasks of `grid`. The naive check believes that the goal was reached where the agent says so."
+_GYMNASIUM = "Tasks in a Gymnasium environment: `id=MiniGrid-Empty-5x5-v0,search=2000`."
+_PROBLEMS = "Problems of reasoning-gym: `dataset=chain_sum,config=min_terms:4+max_terms:6`."
 
-    kind = "key-value"
-
-
-class TablesTasks(WorldTasks):
-    """Tasks of `tables`."""
-
-    kind = "tables"
-
-
-class SubsetSumTasks(WorldTasks):
-    """Tasks of `subset-sum`."""
-
-    kind = "subset-sum"
-
-
-class GraphPathTasks(WorldTasks):
-    """Tasks of `graph-path`."""
-
-    kind = "graph-path"
-
-
-class ConstraintsTasks(WorldTasks):
-    """Tasks of `constraints`."""
-
-    kind = "constraints"
-
-
-class SokobanTasks(WorldTasks):
-    """Tasks of `sokoban`."""
-
-    kind = "sokoban"
-
-
-class AdventureTasks(WorldTasks):
-    """Tasks of `adventure`."""
-
-    kind = "adventure"
-
-
-class GymnasiumTasks(WorldTasks):
-    """Tasks in a Gymnasium environment: `id=MiniGrid-Empty-5x5-v0,search=2000`."""
-
-    kind = "gymnasium"
-    tables: ClassVar[frozenset[str]] = frozenset({"options"})
-
-
-class ReasoningGymTasks(WorldTasks):
-    """Problems of reasoning-gym: `dataset=chain_sum,config=min_terms:4+max_terms:6`."""
-
-    kind = "reasoning-gym"
-    tables: ClassVar[frozenset[str]] = frozenset({"config"})
-
-
-class TextArenaTasks(WorldTasks):
-    """Games of TextArena for one player: `id=TowerOfHanoi-v0`."""
-
-    kind = "textarena"
+AdventureTasks = _family("adventure")
+ConstraintsTasks = _family("constraints")
+GraphPathTasks = _family("graph-path")
+GridTasks = _family("grid", _CLAIM, naive={"claimed": True})
+GymnasiumTasks = _family("gymnasium", _GYMNASIUM, tables=frozenset({"options"}))
+KeyValueTasks = _family("key-value")
+MazeTasks = _family("maze")
+ReasoningGymTasks = _family("reasoning-gym", _PROBLEMS, tables=frozenset({"config"}))
+SokobanTasks = _family("sokoban")
+SubsetSumTasks = _family("subset-sum")
+TablesTasks = _family("tables")
+TextArenaTasks = _family("textarena", "Games of TextArena for one player: `id=TowerOfHanoi-v0`.")
