@@ -29,7 +29,7 @@ from assay.admission.difficulty import AgentRate
 from assay.admission.findings import Finding as AdmissionFinding
 from assay.admission.fix import Fixed
 from assay.admission.observed import Observed
-from assay.admission.probes import Untried
+from assay.admission.probe import Untried
 from assay.admission.report import SetReport, Summary
 from assay.admission.sensitivity import Sensitivity, Survivor
 from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport

@@ -10,7 +10,7 @@ from assay.admission.bundles import bundle_cheats, uncleared
 from assay.admission.config import AdmitConfig
 from assay.admission.knowledge import _READS_REPORTS, _RUNS_PYTEST
 from assay.admission.observed import Observed
-from assay.admission.probes import Probe
+from assay.admission.probe import Probe
 from assay.admission.soundness import TaskReport, Tried, judge_task
 from assay.admission.variations import Circumstance, combine
 from assay.agents.cheats import CHEATS

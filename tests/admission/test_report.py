@@ -10,7 +10,8 @@ import pytest
 from assay.admission.config import AdmitConfig
 from assay.admission.findings import Finding
 from assay.admission.observed import Observed
-from assay.admission.probes import LEFT_OUT, Group, Untried
+from assay.admission.probe import Group, Untried
+from assay.admission.probes import LEFT_OUT
 from assay.admission.report import SetReport, markdown, summarise_set, write_report
 from assay.admission.rewrites import Rewrite
 from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants

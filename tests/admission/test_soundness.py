@@ -8,7 +8,7 @@ import pytest
 
 from assay.admission.difficulty import AgentRate, difficulty_findings
 from assay.admission.observed import Observed
-from assay.admission.probes import Untried
+from assay.admission.probe import Untried
 from assay.admission.soundness import TaskReport, Tried, judge_task, saved_by
 from assay.rollout.plan import Verification
 from assay.statistics import wilson

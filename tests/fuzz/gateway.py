@@ -23,8 +23,8 @@ with atheris.instrument_imports(include=["assay.gateway"]):
     from assay.gateway.backends._anthropic_reply import MessageStream, read_message
     from assay.gateway.backends._chat_body import chat_body
     from assay.gateway.backends._chat_stream import ChatStream
+    from assay.gateway.backends._client import Events
     from assay.gateway.backends._reply import read_completion
-    from assay.gateway.backends._sse import Events
     from assay.gateway.dialects import DIALECTS, BadRequest, Dialect, Target
     from assay.gateway.forest import Forest
 

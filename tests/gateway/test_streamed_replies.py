@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay.errors import ProviderError
 from assay.gateway.backends._chat_stream import ChatStream
-from assay.gateway.backends._sse import Events
+from assay.gateway.backends._client import Events
 from assay.gateway.backends.openai_chat import ClientOptions, OpenAIChatBackend
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from assay.environments.interface import ResourceLimits, Workspace, WorkspaceSpec
-from assay.environments.workspace import _bounds
+from assay.environments.workspace import _entries
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import StateLimitError
 
@@ -217,7 +217,7 @@ HOSTILE_TREES = {
 async def test_a_hostile_tree_is_refused_in_bounded_time_and_memory(
     backend: NamespacesBackend, tree: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_bounds, "MOST_CHANGES", 100_000)
+    monkeypatch.setattr(_entries, "MOST_CHANGES", 100_000)
     box = await backend.open(WorkspaceSpec())
     made = await box.exec(["python3", "-c", tree], timeout_s=120)
     assert made.exit_code == 0, made.stderr

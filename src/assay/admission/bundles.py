@@ -8,14 +8,12 @@ attempt does not clear are each tried in an attempt of their own, so that a find
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import BUNDLES, Bundle, CheatAgent, Knowledge
 from assay.rollout.plan import Verification
 
-if TYPE_CHECKING:
-    from .probes import Clearing, Probe
+from .probe import Clearing, Probe
 
 __all__ = ["bundle_cheats", "uncleared"]
 

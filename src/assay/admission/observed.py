@@ -12,7 +12,7 @@ from assay.store import AttemptRow, RunStore
 from assay.verdicts import REWARD_OVERRULED
 
 from .knowledge import changes_in
-from .probes import Group, Probe
+from .probe import Group, Probe
 
 __all__ = ["Observed", "observe"]
 

@@ -15,7 +15,6 @@ import msgspec
 from assay.agents.calls import CallsAgent
 from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import CheatAgent, Knowledge
-from assay.agents.interface import Agent
 from assay.agents.null import NullAgent
 from assay.agents.nulls import NULLS
 from assay.agents.oracle import OracleAgent
@@ -29,6 +28,7 @@ from assay.tasks import LoadedTask
 from .bundles import bundle_cheats
 from .config import AdmitConfig
 from .knowledge import Known
+from .probe import Group, Probe, Untried
 from .rewrites import Rewrite
 from .sensitivity import mutants
 from .strictness import variants
@@ -36,10 +36,6 @@ from .variations import CIRCUMSTANCES, CONTROLS, TOGETHER, Circumstance, OracleU
 from .worlds import WorldHooks
 
 __all__ = [
-    "GROUPS",
-    "Group",
-    "Probe",
-    "Untried",
     "has_oracle",
     "oracle_probes",
     "plan_of",
@@ -47,15 +43,6 @@ __all__ = [
     "world_probes",
 ]
 
-Clearing = Literal["verdict", "no change"]
-Group = Literal["completeness", "null", "cheat", "sensitivity", "strictness", "review"]
-GROUPS: dict[str, str] = {
-    "completeness": "the reference solution passes, also under other circumstances",
-    "null": "no work fails",
-    "cheat": "no cheat gets through",
-    "sensitivity": "changed solutions are rejected",
-    "strictness": "solutions that mean the same are accepted",
-}
 FIRST, CLOCK = "oracle.1", "oracle.clock"
 BLIND = "cheat.blind-replay"
 SHORTCUT = "cheat.shortcut"
@@ -69,39 +56,6 @@ NULL_WORDS = {
     "comments": "only comments or blank lines",
     "crash": "a crash at once",
 }
-
-
-class Probe(NamedTuple):
-    """One attempt of the battery."""
-
-    name: str
-    group: Group
-    wanted: Literal["pass", "fail"] | None
-    """What a sound verifier says; None is only measured."""
-    agent: Agent
-    about: str
-    """What is tried, in words that complete a sentence."""
-    verification: Verification = "default"
-    variation: Variation = Variation()
-    rewrite: Rewrite | None = None
-    circumstance: str | None = None
-    members: tuple[Probe, ...] = ()
-    """Probes that this one's attempt may make unnecessary; see `bundles`."""
-    cleared_by: Clearing = "verdict"
-    """What makes them unnecessary: the wanted verdict, or that verdict on a final state in which no file changed."""
-
-    @property
-    def id(self) -> str:
-        """Unique in the task."""
-        return self.name if self.verification == "default" else f"{self.name}.as-asked"
-
-
-class Untried(msgspec.Struct, frozen=True):
-    """Something that was not tried."""
-
-    probe: str
-    group: Group
-    reason: str
 
 
 class _Plan(NamedTuple):

@@ -20,7 +20,8 @@ from assay.verdicts import SEPARATIONS
 
 from .config import AdmitConfig
 from .findings import SEVERITIES, Finding
-from .probes import GROUPS, LEFT_OUT
+from .probe import GROUPS
+from .probes import LEFT_OUT
 from .sensitivity import Sensitivity
 from .soundness import TaskReport
 

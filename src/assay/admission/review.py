@@ -20,7 +20,7 @@ from assay.tasks import LoadedTask
 
 from .findings import Finding
 from .observed import Observed
-from .probes import Probe
+from .probe import Probe
 
 __all__ = ["Review", "ReviewAgent", "review_findings", "review_probe"]
 

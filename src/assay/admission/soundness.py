@@ -17,7 +17,8 @@ from assay.verdicts import REWARD_OVERRULED, weakest
 from .difficulty import AgentRate, difficulty_findings
 from .findings import Finding
 from .observed import Observed
-from .probes import FIRST, Untried
+from .probe import Untried
+from .probes import FIRST
 from .sensitivity import Sensitivity, sensitivity_findings
 from .variations import CIRCUMSTANCES, CONTROLS
 

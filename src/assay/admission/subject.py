@@ -23,7 +23,8 @@ from .differential import Bench
 from .findings import Finding
 from .knowledge import Known, knowledge_of
 from .observed import Observed, observe
-from .probes import FIRST, Probe, Untried, has_oracle, oracle_probes, plan_of, sandbox_probes, world_probes
+from .probe import Probe, Untried
+from .probes import FIRST, has_oracle, oracle_probes, plan_of, sandbox_probes, world_probes
 from .review import review_findings
 from .sensitivity import Comparison, MutantRow, Sensitivity, judge_mutants
 from .soundness import Tried

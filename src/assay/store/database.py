@@ -17,6 +17,8 @@ from pathlib import Path
 
 from assay.errors import StoreError
 from assay.records import SCHEMA_VERSION
+from assay.store.chain import Link, event_of
+from assay.store.rows import RowBuilder
 
 __all__ = ["SCHEMA_OF", "WriterLock", "connect", "is_written", "schema", "store_errors"]
 
@@ -39,7 +41,6 @@ CREATE TABLE attempts (chain TEXT PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID;
 
 def _from_0(connection: sqlite3.Connection) -> None:
     """Version 0 kept no summary rows; they are folded from the events."""
-    from .migrate import fold_rows
 
     connection.execute("CREATE TABLE attempts (chain TEXT PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID")
     fold_rows(connection)
@@ -47,7 +48,6 @@ def _from_0(connection: sqlite3.Connection) -> None:
 
 def _from_1(connection: sqlite3.Connection) -> None:
     """Version 1 kept no integrity in its summary rows; they are folded anew."""
-    from .migrate import fold_rows
 
     connection.execute("DELETE FROM attempts")
     fold_rows(connection)
@@ -255,3 +255,19 @@ def _lock(descriptor: int) -> None:
             if not wait_s:
                 raise
             time.sleep(wait_s)
+
+
+def fold_rows(connection: sqlite3.Connection) -> None:
+    """Writes the summary row of every chain from its events."""
+    named = connection.execute("SELECT value FROM meta WHERE key = 'run'").fetchone()
+    if named is None:
+        message = "an older run file does not say which run it holds: restore it from a copy"
+        raise StoreError(message)
+    run = str(named[0])
+    builders: dict[str, RowBuilder] = {}
+    rows = connection.execute("SELECT chain, idx, body, digest FROM events ORDER BY chain, idx")
+    for chain, index, body, digest in rows:
+        builder = builders.setdefault(chain, RowBuilder(run, chain))
+        builder.add(event_of(Link(chain, index, "", body, digest)).body)
+        builder.fields |= {"head": digest, "length": index + 1}
+    connection.executemany("INSERT INTO attempts VALUES (?, ?)", [(c, b.encoded()) for c, b in builders.items()])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from assay.agents.cheats._modules import needs_program, on_top, overridden, programs, python_files
+from assay.agents.cheats._parts import inside, leave_behind, plant
+from assay.agents.cheats._targets import needs_report
+from assay.agents.cheats.interface import Cheat, Knowledge
 from assay.agents.interface import Attempt
-
-from ._modules import needs_program, on_top, programs, python_files
-from ._parts import inside, plant
-from ._reports import forge
-from ._targets import needs_report
-from .interface import Cheat, Knowledge
 
 __all__ = ["FAKE_PASSED_OUTPUT", "FORGED_CTRF", "FORGED_JUNIT"]
 
@@ -65,3 +63,25 @@ FAKE_PASSED_OUTPUT = Cheat(
     quick=True,
     applies=needs_program,
 )
+
+
+_PRELUDE = """
+def _report():
+    import atexit
+    space = {{"__name__": "reports"}}
+    exec({source!r}, space)
+    atexit.register(space["forge_once"], {kind!r})
+
+
+_report()
+"""
+
+
+async def forge(attempt: Attempt, knowledge: Knowledge, kind: str) -> None:
+    """Forges one kind of report, `ctrf` or `junit`."""
+    prelude = _PRELUDE.format(source=inside("reports"), kind=kind)
+    modules = python_files(knowledge)
+    files = {f.path: overridden(f, lambda _: "return None", prelude=prelude) for f in modules}
+    if files:
+        await plant(attempt, files, message="write the report when the tests' process ends", like=knowledge)
+    await leave_behind(attempt, "reports", {"kind": kind, "lasts_s": 600}, message="wait for reports")

@@ -26,15 +26,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.errors import ProviderError, UserError
+from assay.gateway.backends._reply import CONTEXT_LENGTH, Completion, read_error
+from assay.gateway.backends._retry import ClientOptions, back_off, retry_after, worth_retrying
+from assay.gateway.backends.pricing import Prices
 from assay.gateway.http.client import HttpClient, Patience, Response, TooLong
 from assay.gateway.interface import Delta, ModelReply, ModelRequest, OnDeltas
 
-from ._reply import CONTEXT_LENGTH, Completion, read_error
-from ._retry import ClientOptions, back_off, retry_after, worth_retrying
-from ._sse import Events
-from .pricing import Prices
-
-__all__ = ["ModelClient", "ReplyStream"]
+__all__ = ["Events", "ModelClient", "ReplyStream"]
 
 _REDACTED = "[credential]"
 _SHORTEST_SECRET = 12
@@ -281,3 +279,36 @@ class ModelClient(ABC):
 
 def _is_stream(response: Response) -> bool:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+
+
+class Events:
+    """Cuts a byte stream into the data of its events. Event names and comments are dropped: the data say all.
+
+    Holds one unfinished event; whoever feeds it bounds the whole.
+    """
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that are complete now."""
+        if not self._rest and not self._data and chunk.startswith(b"data:") and chunk.endswith(b"\n\n"):
+            whole = chunk[5:-2].split(b"\n\ndata:")  # mostly whole events of one line each arrive
+            if b"\r" not in chunk and not any([b"\n" in data for data in whole]):
+                return whole
+        if b"\n" not in chunk:
+            self._rest.append(chunk)
+            return []
+        if self._rest:
+            chunk = b"".join([*self._rest, chunk])
+        *lines, rest = chunk.split(b"\n")
+        self._rest = [rest] if rest else []
+        found: list[bytes] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:])
+            elif self._data and line in {b"", b"\r"}:
+                found.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                self._data = []
+        return found

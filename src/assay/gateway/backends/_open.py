@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from assay import plugins
 from assay.errors import UserError
@@ -22,6 +22,7 @@ from assay.gateway.interface import ModelBackend
 from assay.settings import Settings
 
 from .pricing import Prices
+from .urls import check_url
 
 __all__ = ["open_backend"]
 
@@ -62,7 +63,7 @@ def _openai(name: str, settings: Settings) -> ModelBackend:
             "http://127.0.0.1:8000/v1 or https://api.openai.com/v1; nothing is sent anywhere by default"
         )
         raise UserError(message)
-    parts = _checked(url, "OPENAI_BASE_URL", "OPENAI_API_KEY")
+    parts = check_url(url, "OPENAI_BASE_URL", "OPENAI_API_KEY")
     if parts.hostname == "api.openai.com" and not settings.openai_api_key:
         message = f"--model openai:{name}: {parts.hostname} wants a credential: set OPENAI_API_KEY"
         raise UserError(message)
@@ -77,7 +78,7 @@ def _anthropic(name: str, settings: Settings) -> ModelBackend:
             "https://api.anthropic.com; nothing is sent anywhere by default"
         )
         raise UserError(message)
-    parts = _checked(url, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+    parts = check_url(url, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
     key = settings.anthropic_api_key
     if parts.hostname == "api.anthropic.com" and not key:
         message = f"--model anthropic:{name}: {parts.hostname} wants a credential: set ANTHROPIC_API_KEY"
@@ -89,7 +90,7 @@ def _anthropic(name: str, settings: Settings) -> ModelBackend:
 
 def _at_url(model: str, settings: Settings) -> ModelBackend:
     url, _, name = model.partition("#")
-    parts = _checked(url, "--model", "OPENAI_API_KEY")
+    parts = check_url(url, "--model", "OPENAI_API_KEY")
     if not name:
         message = f"--model {url}: which model? Add its name after #, for example {url}#my-model"
         raise UserError(message)
@@ -97,23 +98,6 @@ def _at_url(model: str, settings: Settings) -> ModelBackend:
     own = urlsplit(settings.openai_base_url or "")
     same = (own.scheme, own.netloc) == (parts.scheme, parts.netloc)
     return _client(record, url, name, settings, key=settings.openai_api_key if same else None)
-
-
-def _checked(url: str, what: str, credential: str) -> SplitResult:
-    """A usable address; its text is not repeated where it may hold a credential."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError as exc:
-        message = f"{what} is no address: {exc}; expected for example http://127.0.0.1:8000/v1"
-        raise UserError(message) from exc
-    if parts.username is not None or parts.password is not None:
-        message = f"{what}: no user or password in an address, it would be recorded; put the credential in {credential}"
-        raise UserError(message)
-    if not usable:
-        message = f"{what} is no address: {url!r}; expected for example http://127.0.0.1:8000/v1"
-        raise UserError(message)
-    return parts
 
 
 def _client(record: str, url: str, name: str, settings: Settings, *, key: str | None) -> ModelBackend:

@@ -21,6 +21,8 @@ from urllib.parse import parse_qsl, urlsplit
 from assay.errors import UserError
 from assay.settings import Settings
 
+from .urls import check_url
+
 if TYPE_CHECKING:
     from assay.gateway.tokens import RenderedBackend
 
@@ -61,14 +63,13 @@ def _local(rest: str) -> RenderedBackend:
 def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
     from assay.gateway.tokens import RenderedBackend
 
-    from ._open import _checked
     from .sglang import SGLangBackend
     from .vllm import VLLMBackend, VLLMCompletions
 
     whole = f"{kind}:{rest}"
     url, _, named = rest.partition("#")
     model, _, query = named.partition("?")
-    parts = _checked(url, f"--model {kind}", "OPENAI_API_KEY")
+    parts = check_url(url, f"--model {kind}", "OPENAI_API_KEY")
     options = _options(whole, query, _SERVER)
     if not model or "tokenizer" not in options:
         message = (

@@ -36,8 +36,8 @@ from assay.rollout.attempt.site import Place
 from assay.rollout.attempt.steps import combined, falls_short, of_step, step_tasks
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import Held
+from assay.rollout.limits.early_stop import Stopper
 from assay.rollout.limits.meter import Meter
-from assay.rollout.limits.stopping import Stopper
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor

@@ -20,10 +20,22 @@ from typing import NamedTuple
 
 import msgspec
 
+from assay.errors import LimitReached
 from assay.records import Step, Trajectory, digest_bytes
+from assay.rollout.recording.recorder import Recorder
 from assay.statistics import Interval, wilson
 
-__all__ = ["HOPELESS", "StopReport", "StopRule", "Watch", "learnt_rule", "longest", "stop_report", "threshold"]
+__all__ = [
+    "HOPELESS",
+    "StopReport",
+    "StopRule",
+    "Stopper",
+    "Watch",
+    "learnt_rule",
+    "longest",
+    "stop_report",
+    "threshold",
+]
 
 HOPELESS = "hopeless"
 """The limit that such an attempt was stopped by, and the name of the note that says why."""
@@ -163,3 +175,24 @@ def stop_report(trajectories: Iterable[Trajectory]) -> StopReport:
 
 EARLY_STOP = "early_stop"
 """Where an attempt's first event tells its rule."""
+
+
+class Stopper:
+    """Watches one try; notes once that it is hopeless, and ends it where it is no control."""
+
+    def __init__(self, rule: StopRule, recorder: Recorder) -> None:
+        self.watch = Watch(rule)
+        self._rule = rule
+        self._recorder = recorder
+        self._noted = False
+
+    def check(self) -> None:
+        """Called before each turn. Raises `LimitReached`, again for whoever goes on all the same."""
+        why = self.watch.hopeless()
+        if why is None:
+            return
+        if not self._noted:
+            self._noted = True
+            self._recorder.note(HOPELESS, {**why._asdict(), "control": self._rule.control})
+        if not self._rule.control:
+            raise LimitReached(HOPELESS, why.used, why.allowed)

@@ -10,7 +10,7 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore, audit
 
-FOLDERS = Path(__file__).parent.parent / "tasks" / "harbor"
+FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
 NEEDS_HARDWARE = {"assay/ready-image"}
 pytestmark = pytest.mark.slow
 

@@ -33,10 +33,10 @@ from assay.verify.again import reverdict
 from assay.verify.interface import CheckResult
 from tests.rollout.counting import counting_task
 
-FOLDERS = Path(__file__).parent.parent / "tasks" / "harbor"
+FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
 BASE = {"python:3.12-slim": "scratch"}
-SOLVER = f"{Path(__file__).with_name('agents.py')}:Solver"
-ROOT = Path(__file__).parent.parent.parent
+SOLVER = f"{Path(__file__).parents[1] / 'agents.py'}:Solver"
+ROOT = Path(__file__).parents[3]
 FAIL = Verdict("tests", "outcome", "fail", 0.0, "")
 
 

@@ -12,8 +12,8 @@ from assay.store import RunStore, audit
 from assay.tasks import load_task
 from tests.holes.attempts import Attempted, Probe, run_probes
 
-FOLDERS = Path(__file__).parent.parent / "tasks" / "harbor"
-HOLED = Path(__file__).parent.parent / "holes" / "holed" / "daemon-overwrites"
+FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
+HOLED = Path(__file__).parents[2] / "holes" / "holed" / "daemon-overwrites"
 pytestmark = pytest.mark.slow
 
 

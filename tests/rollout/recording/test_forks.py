@@ -15,7 +15,7 @@ from assay.rollout.recording.recorder import Recorder
 from assay.settings import Settings
 from assay.store import RunStore
 
-TASK = Path(__file__).parent.parent / "tasks" / "harbor" / "three-steps"
+TASK = Path(__file__).parents[2] / "tasks" / "harbor" / "three-steps"
 FORKS = """
 class Forker:
     name = "forker"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.agents.interface import Attempt
-from assay.environments.workspace import _bounds
+from assay.environments.workspace import _entries
 from assay.errors import EnvironmentFailure, HostFailure
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.site import WorkspacePlace
@@ -63,7 +63,7 @@ async def test_attempts_that_cannot_be_judged_lower_the_rate(tmp_path: Path) -> 
 
 
 async def test_a_state_over_the_bound_fails_and_is_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bounds, "MOST_CHANGES", 50)
+    monkeypatch.setattr(_entries, "MOST_CHANGES", 50)
     (row,) = await run(tmp_path, "echo hi > a.txt; for i in $(seq 100); do : > f$i; done")
     assert (row.outcome, row.broke, row.retry) == ("fail", None, 0)
     assert "more than 50 changed paths" in reason_of(tmp_path)

@@ -17,7 +17,7 @@ from assay.errors import StoreError
 from assay.store import RunStore, audit
 from tests.rollout.long_run import ATTEMPTS
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 KILLS = 20
 
 

@@ -21,8 +21,8 @@ from tests.rollout.acting import write_task
 from tests.rollout.agents import Solver
 from tests.rollout.counting import counting_task
 
-FOLDERS = Path(__file__).parent.parent / "tasks" / "harbor"
-ACTING = Path(__file__).with_name("acting.py")
+FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
+ACTING = Path(__file__).parents[1] / "acting.py"
 BASE = {"python:3.12-slim": "scratch"}
 slow = pytest.mark.slow
 
@@ -167,7 +167,7 @@ async def test_today_s_task_may_be_another_one(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 async def test_worlds_are_replayed_too(tmp_path: Path) -> None:
-    solver = f"{Path(__file__).with_name('agents.py')}:{Solver.__name__}"
+    solver = f"{Path(__file__).parents[1] / 'agents.py'}:{Solver.__name__}"
     config = RunConfig(tasks=("-",), agent=solver, run="first", attempts=3)
     await start_run(config, settings(tmp_path), Tally(), tasks=(counting_task(),))
     report = await again(tmp_path)

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from msgspec.structs import replace
+from tests.rollout.test_sandboxed_programs import CLIENT, bash
 
 from assay.agents.interface import Attempt
 from assay.agents.testing import FakeWorkspace
@@ -25,9 +26,8 @@ from assay.settings import Settings
 from assay.store import RunStore, messages_of, verify_chain
 from tests.rollout.counting import counting_task
 from tests.rollout.programs import Program, run_program, write
-from tests.rollout.test_sandboxed_programs import CLIENT, bash
 
-AGENTS = Path(__file__).with_name("agents.py")
+AGENTS = Path(__file__).parents[1] / "agents.py"
 ONCE = """
 contract = "once"
 [[rules]]

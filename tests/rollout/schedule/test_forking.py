@@ -16,7 +16,7 @@ from assay.store import RunStore
 from assay.tasks import find_tasks
 from tests.rollout.acting import write_task
 
-ACTING = Path(__file__).with_name("acting.py")
+ACTING = Path(__file__).parents[1] / "acting.py"
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ from assay.store import RunStore, audit
 from tests.rollout.counting import counting_task
 from tests.rollout.rounds_run import ATTEMPTS, config
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 TASKS = 12
 
 

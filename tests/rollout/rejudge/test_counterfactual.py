@@ -18,7 +18,7 @@ from tests.rollout.acting import write_task
 from tests.rollout.agents import Solver, add
 from tests.rollout.counting import counting_task
 
-ACTING = Path(__file__).with_name("acting.py")
+ACTING = Path(__file__).parents[1] / "acting.py"
 slow = pytest.mark.slow
 
 

@@ -12,7 +12,7 @@ from assay.rollout.exchange.importing import ImportConfig, import_paths
 from assay.settings import Settings
 from assay.store import standing
 
-FOLDER = Path(__file__).parents[3] / "shared" / "data" / "agentlens-bench" / "trajectories" / "astropy__astropy-13236"
+FOLDER = Path(__file__).parents[4] / "shared" / "data" / "agentlens-bench" / "trajectories" / "astropy__astropy-13236"
 
 
 @pytest.mark.slow

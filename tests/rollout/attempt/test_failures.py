@@ -21,7 +21,7 @@ from assay.tasks import LoadedTask
 from tests.rollout.counting import CountingWorld, counting_task
 
 pytestmark = pytest.mark.quick
-AGENTS = Path(__file__).with_name("agents.py")
+AGENTS = Path(__file__).parents[1] / "agents.py"
 
 
 class BrittleWorld(CountingWorld):
@@ -143,7 +143,7 @@ async def test_a_step_without_network_among_others_with_it_is_refused(tmp_path: 
 
     from assay.tasks import load_tasks
 
-    (loaded,) = load_tasks([Path(__file__).parent.parent / "tasks" / "harbor" / "three-steps"])
+    (loaded,) = load_tasks([Path(__file__).parents[2] / "tasks" / "harbor" / "three-steps"])
     parameters = {**loaded.task.environment.parameters, "network_mode": "public"}
     open_task = replace(loaded.task, environment=replace(loaded.task.environment, parameters=parameters))
     with pytest.raises(UserError, match="step 'collect' 'no-network'"):
