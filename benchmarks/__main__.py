@@ -49,11 +49,9 @@ def interpreters(given: Sequence[str]) -> dict[str, str]:
     for pair in given:
         name, _, path = pair.rpartition("=")
         if name and name not in known:
-            message = f"--peer-python {pair}: no peer is called {name!r}; there are {', '.join(known)}"
-            raise SystemExit(message)
+            raise SystemExit(f"--peer-python {pair}: no peer is called {name!r}; there are {', '.join(known)}")
         if not Path(path).is_file():
-            message = f"--peer-python {pair}: there is no Python at {path}"
-            raise SystemExit(message)
+            raise SystemExit(f"--peer-python {pair}: there is no Python at {path}")
         named[name] = path
     return named
 

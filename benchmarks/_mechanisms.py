@@ -71,8 +71,7 @@ class Namespaces:
     async def exec(self, box: Any) -> None:
         result = await box.exec(["/bin/true"])
         if result.exit_code != 0:
-            message = f"/bin/true gave {result.exit_code}: {result.stderr}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"/bin/true gave {result.exit_code}: {result.stderr}")
 
     async def close(self, box: Any) -> None:
         await box.close()
@@ -107,8 +106,7 @@ class Shell:
             raise BrokenPipeError
         box.stdin.write(line)
         if await box.stdout.readline() != b"\n":
-            message = "the shell did not answer"
-            raise RuntimeError(message)
+            raise RuntimeError("the shell did not answer")
 
     async def close(self, box: asyncio.subprocess.Process) -> None:
         if box.stdin is not None:
@@ -201,8 +199,7 @@ class Crun:
             said.seek(0)
             text = said.read(2000).decode(errors="replace").strip()
         if code != 0:
-            message = f"{' '.join(argv[:2])} ... gave {code}: {text}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"{' '.join(argv[:2])} ... gave {code}: {text}")
 
     async def stop(self) -> None:
         if self._folder != Path():

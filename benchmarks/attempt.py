@@ -158,8 +158,7 @@ def _run(task: Path, at_once: int, attempts: int, groups: Groups) -> Spent:
         cpu, wall = _cpu_ms(groups, name) - before, (time.perf_counter() - began) * 1000
         host = (time.process_time() - host) * 1000
         if tally.outcomes["fail"] != attempts:
-            message = f"doing nothing should have failed {attempts} times: {tally.outcomes}"
-            raise SystemExit(message)
+            raise SystemExit(f"doing nothing should have failed {attempts} times: {tally.outcomes}")
         size = sum(f.stat().st_size for f in Path(store).rglob("*") if f.is_file())
     return Spent(cpu, host, wall, size)
 

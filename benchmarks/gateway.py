@@ -166,8 +166,7 @@ def _ask(server: Server, folder: Path, calls_each: int, mode: str) -> dict[str, 
     command = [sys.executable, str(PEERS / "gateway_load.py"), str(file), str(calls_each), mode]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
-        message = f"the clients failed: {done.stderr[-500:]}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"the clients failed: {done.stderr[-500:]}")
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
@@ -222,8 +221,7 @@ def _await(server: subprocess.Popen[bytes], ready: Any, folder: Path | None) -> 
     while not ready():
         if server.poll() is not None or time.monotonic() > deadline:
             said = (folder / "server.log").read_text(errors="replace")[-400:] if folder else ""
-            message = f"the server did not come up: {said}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"the server did not come up: {said}")
         time.sleep(0.02)
 
 

@@ -106,8 +106,7 @@ def _one(contender: Contender, asked: Asked) -> dict[str, Any] | str:
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         if contender.peer is None:
-            message = f"{contender.name} failed: {done.stderr[-2000:]}"
-            raise SystemExit(message)
+            raise SystemExit(f"{contender.name} failed: {done.stderr[-2000:]}")
         return f"exit code {done.returncode}: {last[:300]}"
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result

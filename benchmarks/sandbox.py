@@ -112,8 +112,7 @@ class Bench:
         for box in boxes:
             made = await box.exec(command, timeout_s=120)
             if made.exit_code != 0:
-                message = f"the files could not be made: {made.stderr}"
-                raise RuntimeError(message)
+                raise RuntimeError(f"the files could not be made: {made.stderr}")
         sealed, states = await self.phase(ours.name, lambda box: box.snapshot(), boxes)
         self.keep(what, at_once, {"snapshot": [sealed]})
         for box in boxes:
@@ -135,8 +134,7 @@ class Bench:
             async def copy(number: int) -> None:
                 ran = await asyncio.create_subprocess_exec("cp", "-a", str(source), f"{folder}/{number}")
                 if await ran.wait() != 0:
-                    message = "cp failed"
-                    raise RuntimeError(message)
+                    raise RuntimeError("cp failed")
 
             copied, _ = await self.phase(COPY, copy, list(range(at_once)))
             self.keep(f"copy of {label}, {COPY}", at_once, {"open": [copied]})

@@ -135,8 +135,7 @@ async def _subject(folder: Path, bench: Bench) -> Subject:
         await workspace.upload(folder / "solution", "/tmp/solution")
         done = await workspace.exec(["sh", "/tmp/solution/solve.sh"], timeout_s=60)
         if done.exit_code:
-            message = f"{folder.name}: its solution ended with {done.exit_code}: {done.stderr[-500:]}"
-            raise SystemExit(message)
+            raise SystemExit(f"{folder.name}: its solution ended with {done.exit_code}: {done.stderr[-500:]}")
         await workspace.exec(["rm", "-rf", "/tmp/solution"])
         return Subject(loaded, spec, await workspace.snapshot())
     finally:
@@ -156,8 +155,7 @@ async def _compare(subjects: dict[str, Subject], benches: list[Bench], rounds: i
             (result,) = await verify_outcome(request)
             spent[bench.name] = _cpu_ms(groups, bench.name) - before
             if result.verdict.status != "pass":
-                message = f"{task.id} {bench.name}: {result.verdict.status}: {result.verdict.reason}"
-                raise SystemExit(message)
+                raise SystemExit(f"{task.id} {bench.name}: {result.verdict.status}: {result.verdict.reason}")
             if bench.name == WITH:
                 grades = result.verdict.separations
                 judged = Judged(sum(grades.values()), sum(grades.values()) - grades.get("same-process", 0))
@@ -221,8 +219,7 @@ def _stored(store: Path, folders: list[Path]) -> int:
     settings, tally = Settings(cache=Settings.from_environment().cache, store=store), Tally()
     asyncio.run(start_run(config, settings, tally))
     if tally.outcomes["pass"] != len(folders):
-        message = f"the oracle should have passed {len(folders)} times: {tally.outcomes}"
-        raise SystemExit(message)
+        raise SystemExit(f"the oracle should have passed {len(folders)} times: {tally.outcomes}")
     return sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
 
 

@@ -139,8 +139,7 @@ def inspect_server(python: str, folder: Path, size: Size) -> Iterator[Ways]:
         assert process.stdout is not None
         while "Running on" not in process.stdout.readline():
             if process.poll() is not None:
-                message = "its server ended at once"
-                raise OSError(message)
+                raise OSError("its server ended at once")
         many, long = sorted(path.name for path in folder.glob("*.eval"))
         address = f"http://127.0.0.1:{port}/#/logs/"
         yield Ways(

@@ -57,7 +57,6 @@ class Mover:
         self._turns = turns
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         calls = [_call(number) for number in range(4)]
         for number in range(self._turns):
             await attempt.act([calls[number % 4]])

@@ -119,8 +119,7 @@ def items(subject: Subject) -> Iterator[tuple[Item, Finding]]:
     where = f"{subject.trajectory.run} | {subject.trajectory.attempt}"
     for one in found((*consistency.RULES, *integrity.RULES), subject):
         if not all(stands(subject.trajectory, quote, subject.texts) for quote in one.quotes):
-            message = f"{one.rule} at {where} quotes what does not stand there"
-            raise AssertionError(message)
+            raise AssertionError(f"{one.rule} at {where} quotes what does not stand there")
         yield (
             Item(family[one.rule], one.rule, one.severity, one.reach, half_of(subject), where, one.steps, one.summary),
             one,

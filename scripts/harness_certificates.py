@@ -39,7 +39,6 @@ class Digest:
         stop_ids: Sequence[int] = (),
         on_tokens: Callable[[Sequence[int]], Awaitable[None]] | None = None,
     ) -> TokenReply:
-        """See `TokenBackend.generate`."""
         ids = list(sampling["steered"])
         if on_tokens is not None:
             await on_tokens(ids)

@@ -148,7 +148,6 @@ class Player:
         self._sub = 0
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
-        """See `ModelBackend.complete`."""
         if not request.tools or _asks_for_a_summary(request):
             return await self._say(request, Reply(content="Summary: go on with the task."), on_deltas)
         if self._is_sub(request):
@@ -156,14 +155,15 @@ class Player:
         fault = self._scenario.faults.get(self.turn) if self.turn not in self._done else None
         self._done.add(self.turn)
         if fault == "500":
-            message = "the server fell over"
-            raise ProviderError(message, status=500)
+            raise ProviderError("the server fell over", status=500)
         if fault == "429":
-            message = "too many requests"
-            raise ProviderError(message, status=429, retry_after_s=1.0)
+            raise ProviderError("too many requests", status=429, retry_after_s=1.0)
         if fault == "full" and self._hand.full < 0:
-            message = "context_length_exceeded: the prompt is too long, 25000 tokens > 24000 maximum"
-            raise ProviderError(message, status=400, retryable=False)
+            raise ProviderError(
+                "context_length_exceeded: the prompt is too long, 25000 tokens > 24000 maximum",
+                status=400,
+                retryable=False,
+            )
         if fault == "silence":
             await asyncio.sleep(self._scenario.silence_s)
         if fault in {"malformed", "sub_agent"}:

@@ -66,7 +66,6 @@ class _Collecting:
         return getattr(self._inner, name)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         workspace = attempt.workspace
         assert workspace is not None
         await self._inner.run(attempt)

@@ -69,8 +69,7 @@ def measure(version: str, run: Callable[[int, Path], int], more: dict[str, float
     turns = run(asked.attempts, asked.folder / "measured")
     used = cpu_s() - before
     if turns != asked.attempts * TURNS:
-        message = f"{turns} turns were taken and {asked.attempts * TURNS} expected"
-        raise SystemExit(message)
+        raise SystemExit(f"{turns} turns were taken and {asked.attempts * TURNS} expected")
     found: dict[str, Any] = {
         "version": version,
         "attempts": asked.attempts,

@@ -74,8 +74,7 @@ async def job(attempts: int, task: str) -> tuple[float, float]:
         stats = json.loads(result.model_dump_json())["stats"]
         wrong = stats.get("n_errored_trials", stats.get("n_errors"))
         if wrong:
-            message = f"{wrong} of {attempts} trials went wrong: {json.dumps(stats)[:500]}"
-            raise SystemExit(message)
+            raise SystemExit(f"{wrong} of {attempts} trials went wrong: {json.dumps(stats)[:500]}")
     return cpu, wall
 
 

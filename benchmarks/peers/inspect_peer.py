@@ -68,8 +68,7 @@ def run(attempts: int, folder: Path) -> int:
         task, model=model, max_samples=given().at_once, log_dir=str(folder), log_format="eval", display="none"
     )
     if log.status != "success" or log.results.scores[0].metrics["accuracy"].value != 1.0:
-        message = f"the evaluation went wrong: {log.status} {str(log.error)[:500]}"
-        raise SystemExit(message)
+        raise SystemExit(f"the evaluation went wrong: {log.status} {str(log.error)[:500]}")
     return attempts * TURNS
 
 

@@ -99,8 +99,7 @@ def run(attempts: int, folder: Path) -> int:
     tally = Watched()
     asyncio.run(start_run(config, settings, tally, tasks=[LoadedTask(task, None)]))
     if tally.outcomes["pass"] != attempts:
-        message = f"{tally.outcomes}: every attempt should have passed"
-        raise SystemExit(message)
+        raise SystemExit(f"{tally.outcomes}: every attempt should have passed")
     return _turns(folder)
 
 
@@ -109,8 +108,7 @@ def _turns(folder: Path) -> int:
     with RunStore.open(folder, "overhead") as store:
         rows = store.attempts()
         if verify_chain(store.events(rows[0].chain), head=rows[0].head) is not None:
-            message = "the chain does not hold"
-            raise SystemExit(message)
+            raise SystemExit("the chain does not hold")
         return sum(row.steps for row in rows)
 
 

@@ -28,6 +28,5 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Loads a public name on first use."""
     if name not in _EXPORTS:
-        message = f"module 'assay' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
     return getattr(import_module(_EXPORTS[name]), name)

@@ -143,5 +143,4 @@ def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
     except AssayError:
         raise
     except Exception as exc:
-        message = f"{what}: {type(exc).__name__}: {exc}"
-        raise error(message) from exc
+        raise error(f"{what}: {type(exc).__name__}: {exc}") from exc

@@ -52,7 +52,6 @@ def read_pairs(
         key, equals, value = pair.partition("=")
         if not equals or not named(key) or key in found:
             what = "is given twice" if key in found else "is not of the form key=value"
-            message = f"{where}: {pair!r} {what}; {form}"
-            raise UserError(message)
+            raise UserError(f"{where}: {pair!r} {what}; {form}")
         found[key] = read(value)
     return found

@@ -27,10 +27,9 @@ def names(kind: str) -> dict[str, EntryPoint]:
     for point in _installed(f"assay.{kind}", tuple(sys.path)):
         other = found.get(point.name)
         if other is not None and other.value != point.value:
-            message = (
+            raise PluginLoadError(
                 f"two installed packages register {kind} {point.name!r}: {other.value} and {point.value}; remove one"
             )
-            raise PluginLoadError(message)
         found[point.name] = point
     return found
 
@@ -61,8 +60,7 @@ def load(kind: str, name: str) -> Any:
         return _import(kind, name, name)
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
-    message = f"no {kind.rstrip('s')} is called {name!r}; {hint} (module:Class and path/file.py work too)"
-    raise PluginLoadError(message)
+    raise PluginLoadError(f"no {kind.rstrip('s')} is called {name!r}; {hint} (module:Class and path/file.py work too)")
 
 
 def _import(kind: str, name: str, target: str) -> Any:
@@ -70,37 +68,33 @@ def _import(kind: str, name: str, target: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as exc:
-        message = f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {type(exc).__name__}: {exc}"
-        raise PluginLoadError(message) from exc
+        raise PluginLoadError(
+            f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {type(exc).__name__}: {exc}"
+        ) from exc
     return _attribute(kind, name, module, attribute)
 
 
 def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
     if not path.is_file():
-        message = f"no {kind.rstrip('s')} file {path}: check the path"
-        raise PluginLoadError(message)
+        raise PluginLoadError(f"no {kind.rstrip('s')} file {path}: check the path")
     spec = importlib.util.spec_from_file_location(f"assay_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:
-        message = f"{path} cannot be imported as Python"
-        raise PluginLoadError(message)
+        raise PluginLoadError(f"{path} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as exc:
-        message = f"{path} does not import: {type(exc).__name__}: {exc}"
-        raise PluginLoadError(message) from exc
+        raise PluginLoadError(f"{path} does not import: {type(exc).__name__}: {exc}") from exc
     if attribute is not None:
         return _attribute(kind, str(path), module, attribute)
     classes = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
     if len(classes) != 1:
         found = ", ".join(sorted(c.__name__ for c in classes)) or "none"
-        message = f"{path} defines {len(classes)} classes ({found}): name one with {path}:Class"
-        raise PluginLoadError(message)
+        raise PluginLoadError(f"{path} defines {len(classes)} classes ({found}): name one with {path}:Class")
     return classes[0]
 
 
 def _attribute(kind: str, name: str, module: ModuleType, attribute: str) -> Any:
     if not attribute or not hasattr(module, attribute):
-        message = f"{kind.rstrip('s')} {name!r}: {module.__name__} has no attribute {attribute!r}"
-        raise PluginLoadError(message)
+        raise PluginLoadError(f"{kind.rstrip('s')} {name!r}: {module.__name__} has no attribute {attribute!r}")
     return getattr(module, attribute)

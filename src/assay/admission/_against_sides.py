@@ -96,7 +96,6 @@ class WorldSide:
         self._kind = world_kind(loaded.task.environment.kind)
 
     async def open(self) -> Standing:
-        """See `Side.open`."""
         spec = self.loaded.task.environment
         with boundary(TaskError, f"making the environment {spec.kind!r} of task {self.loaded.task.id!r}"):
             world: World = open_world(spec, self._kind)
@@ -136,7 +135,6 @@ class WorkspaceSide:
         self._preparer = preparer
 
     async def open(self) -> Standing:
-        """See `Side.open`."""
         spec = await self._preparer.spec(self.loaded)
         return _StandingWorkspace(await self._preparer.backend.open(spec))
 

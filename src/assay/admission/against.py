@@ -65,8 +65,7 @@ class AgainstOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         """Refuses what cannot work."""
         for name, least in (("episodes", 0), ("steps", 1), ("rollouts", 0)):
             if getattr(self, name) < least:
-                message = f"{name} is {getattr(self, name)}: it must be at least {least}"
-                raise UserError(message)
+                raise UserError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         self.patterns()
 
     def patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -74,8 +73,7 @@ class AgainstOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         try:
             return tuple(re.compile(pattern) for pattern in (*_ALWAYS_VOLATILE, *self.volatile))
         except re.error as exc:
-            message = f"volatile: {exc.pattern!r} is no regular expression: {exc}"
-            raise UserError(message) from exc
+            raise UserError(f"volatile: {exc.pattern!r} is no regular expression: {exc}") from exc
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -178,11 +176,10 @@ def _paired(
     others = {one.task.id: one for one in second}
     if not any(one.task.id in others for one in first):
         if len(first) != len(second):
-            message = (
+            raise UserError(
                 f"no task of the one is called as one of the other, and there are {len(first)} and {len(second)}: they "
                 "cannot be paired; give them the same names, or as many of each"
             )
-            raise UserError(message)
         return list(zip(first, second, strict=True)), []
     pairs = [(one, others[one.task.id]) for one in first if one.task.id in others]
     known = {one.task.id for one, _ in pairs}

@@ -80,8 +80,7 @@ async def admit(
         StoreError: The record cannot be written; what is committed stays, and `resume_admission` goes on.
     """
     if not config.tasks and tasks is None:
-        message = "no tasks: name at least one task folder, or family:NAME"
-        raise UserError(message)
+        raise UserError("no tasks: name at least one task folder, or family:NAME")
     name = config.run or new_name()
     config = msgspec.structs.replace(config, run=name, model=settled_model(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
@@ -122,19 +121,16 @@ async def resume_admission(
 def _asked_for(store: RunStore) -> AdmitConfig:
     manifest = store.manifest()
     if ADMISSION not in manifest:
-        message = f"run {store.run!r} is no admission: go on with `assay resume {store.run}`"
-        raise UserError(message)
+        raise UserError(f"run {store.run!r} is no admission: go on with `assay resume {store.run}`")
     if manifest.get("battery") != BATTERY:
-        message = (
+        raise UserError(
             f"run {store.run!r} is of battery {manifest.get('battery')}, and the present one is {BATTERY}: start a new "
             "admission"
         )
-        raise UserError(message)
     try:
         return msgspec.convert(manifest[ADMISSION], AdmitConfig)
     except msgspec.ValidationError as exc:
-        message = f"run {store.run!r} does not say how it was made ({exc}): start a new admission"
-        raise UserError(message) from exc
+        raise UserError(f"run {store.run!r} does not say how it was made ({exc}): start a new admission") from exc
 
 
 def _agent(config: AdmitConfig) -> Agent:

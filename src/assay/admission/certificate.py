@@ -112,7 +112,7 @@ def _report(store: RunStore, chain: str) -> TaskReport:
             try:
                 return msgspec.json.decode(data, type=TaskReport)
             except msgspec.DecodeError as exc:
-                message = f"the report of {chain} is not one of this version: {exc}; admit the task again"
-                raise StoreError(message) from exc
-    message = f"{chain} of run {store.run!r} holds no report: see `assay verify {store.run}`"
-    raise StoreError(message)
+                raise StoreError(
+                    f"the report of {chain} is not one of this version: {exc}; admit the task again"
+                ) from exc
+    raise StoreError(f"{chain} of run {store.run!r} holds no report: see `assay verify {store.run}`")

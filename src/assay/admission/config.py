@@ -66,17 +66,14 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         for name, least in (("n", 1), ("concurrency", 1), ("mutants", 0), ("variants", 0), ("retries", 0)):
             given = getattr(self, name)
             if given is not None and given < least:
-                message = f"{name} is {given}: it must be at least {least}"
-                raise UserError(message)
+                raise UserError(f"{name} is {given}: it must be at least {least}")
         if self.adversary_s <= 0:
-            message = f"adversary_s is {self.adversary_s:g}: it must be more than 0"
-            raise UserError(message)
+            raise UserError(f"adversary_s is {self.adversary_s:g}: it must be more than 0")
         if self.backend == "process":
-            message = (
+            raise UserError(
                 "the process backend isolates nothing, and cheats do harm: name namespaces, bubblewrap, podman or "
                 "docker, or leave --backend away"
             )
-            raise UserError(message)
 
     def most_mutants(self, room: int) -> int:
         """Returns how many changed solutions are tried, at the most, where there is room for so many attempts."""

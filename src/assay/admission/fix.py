@@ -99,13 +99,11 @@ def _outermost(changed: Sequence[str]) -> list[str]:
 
 def _write(source: Path, target: Path, data: dict[str, Any]) -> None:
     if target.exists():
-        message = f"{target} exists already: name another folder with --fix, or remove it"
-        raise UserError(message)
+        raise UserError(f"{target} exists already: name another folder with --fix, or remove it")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target, symlinks=True)
         (target / "task.toml").write_text(tomli_w.dumps(data), encoding="utf-8")
     except OSError as exc:
-        message = f"{target} cannot be written: {exc.strerror or exc}; check space and permissions"
-        raise UserError(message) from exc
+        raise UserError(f"{target} cannot be written: {exc.strerror or exc}; check space and permissions") from exc
     load_task(target)

@@ -161,8 +161,9 @@ def write_report(report: SetReport, folder: Path) -> tuple[Path, Path]:
         as_text.write_text(markdown(report), encoding="utf-8")
         as_json.write_bytes(msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=2) + b"\n")
     except OSError as exc:
-        message = f"the report cannot be written to {folder}: {exc.strerror or exc}; name another folder with --output"
-        raise UserError(message) from exc
+        raise UserError(
+            f"the report cannot be written to {folder}: {exc.strerror or exc}; name another folder with --output"
+        ) from exc
     return as_text, as_json
 
 

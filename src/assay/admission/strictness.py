@@ -146,8 +146,7 @@ def _rejson(path: str, text: str, write: Callable[[Any], str]) -> str | None:
 def _strict(text: str) -> Any:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(items)) != len(items):
-            message = "a key is there twice"
-            raise ValueError(message)
+            raise ValueError("a key is there twice")
         return dict(items)
 
     return json.loads(text, object_pairs_hook=pairs)

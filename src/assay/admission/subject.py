@@ -102,8 +102,7 @@ class Subject:
     async def _learn_sandbox(self, store: RunStore, means: Means, cache: Path) -> list[Probe | Untried]:
         preparer = means.preparer
         if preparer is None:
-            message = "the run has no sandbox"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure("the run has no sandbox")
         spec = self.spec = await preparer.spec(self.loaded)
         seen = observe(store, self.task, self._probes)
         first = seen.get(FIRST)

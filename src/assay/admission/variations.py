@@ -99,7 +99,6 @@ class OracleUnder(OracleAgent):
         self._circumstances = circumstances
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         for number, one in enumerate(self._circumstances):
             if one.control is not None and not await self._holds(attempt, one, one.control, number):
                 attempt.finish(f"did nothing: {one.name} does not hold here")
@@ -108,8 +107,7 @@ class OracleUnder(OracleAgent):
 
     async def _holds(self, attempt: Attempt, one: Circumstance, control: str, number: int) -> bool:
         if attempt.workspace is None:
-            message = f"the environment {attempt.task.environment.kind!r} has no sandbox"
-            raise AgentError(message)
+            raise AgentError(f"the environment {attempt.task.environment.kind!r} has no sandbox")
         seen: ExecResult = await attempt.workspace.exec(control, timeout_s=30)
         holds = one.holds(seen.stdout.strip())
         told = {"name": one.name, "holds": holds, "seen": (seen.stdout + seen.stderr)[:300]}

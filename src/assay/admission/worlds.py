@@ -82,12 +82,12 @@ def _asked(world: object, seed: int) -> WorldHooks:
 
 def _ways(given: Mapping[str, Sequence[ToolCall]], hook: str) -> dict[str, tuple[ToolCall, ...]]:
     if len(given) > MOST_WAYS:
-        message = f"the hook {hook!r} gives {len(given)} ways; at most {MOST_WAYS}"
-        raise TaskError(message)
+        raise TaskError(f"the hook {hook!r} gives {len(given)} ways; at most {MOST_WAYS}")
     ways = {_plain(name): _calls(calls, f"{hook} {name!r}") for name, calls in given.items()}
     if len(ways) != len(given):
-        message = f"the hook {hook!r} gives names that differ in nothing but punctuation: {', '.join(map(str, given))}"
-        raise TaskError(message)
+        raise TaskError(
+            f"the hook {hook!r} gives names that differ in nothing but punctuation: {', '.join(map(str, given))}"
+        )
     return ways
 
 
@@ -100,9 +100,7 @@ def _calls(given: Sequence[ToolCall], hook: str) -> tuple[ToolCall, ...]:
     try:
         calls = msgspec.convert(tuple(given), tuple[ToolCall, ...])
     except (msgspec.ValidationError, TypeError) as exc:
-        message = f"the hook {hook} gives no list of tool calls: {exc}"
-        raise TaskError(message) from exc
+        raise TaskError(f"the hook {hook} gives no list of tool calls: {exc}") from exc
     if len(calls) > MOST_CALLS:
-        message = f"the hook {hook} gives {len(calls)} calls; at most {MOST_CALLS}"
-        raise TaskError(message)
+        raise TaskError(f"the hook {hook} gives {len(calls)} calls; at most {MOST_CALLS}")
     return calls

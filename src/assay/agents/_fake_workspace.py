@@ -77,21 +77,17 @@ class FakeWorkspace(Workspace):
         """Nothing to release."""
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        """See `Files.read`."""
         if path not in self.files:
             raise FileNotFoundError(path)
         data = self.files[path]
         if len(data) > limit:
-            message = f"{path}: longer than {limit} bytes"
-            raise ValueError(message)
+            raise ValueError(f"{path}: longer than {limit} bytes")
         return data
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `Files.write`."""
         self.files[path] = data
 
     async def upload(self, source: Path, target: str) -> None:
-        """See `Files.upload`."""
         if source.is_file():
             self.files[target] = source.read_bytes()
             return
@@ -111,7 +107,6 @@ class FakeWorkspace(Workspace):
                 place.write_bytes(data)
 
     async def digest(self) -> str:
-        """See `State.digest`."""
         return digest_record([(change.path, change.kind, change.digest) for change in await self.diff()])
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
@@ -125,7 +120,6 @@ class FakeWorkspace(Workspace):
         return tuple(sorted(changes, key=lambda change: change.path))
 
     async def snapshot(self) -> Snapshot:
-        """See `State.snapshot`."""
         return Snapshot(await self.digest(), self.spec.image, backend="fake", changes=await self.diff())
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:

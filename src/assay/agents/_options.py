@@ -26,15 +26,13 @@ def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
     known = [field.name for field in fields]
     unknown = sorted(set(given) - set(known))
     if unknown:
-        message = f"agent {agent!r} has no option {', '.join(unknown)}; known: {', '.join(known) or 'none'}"
-        raise TypeError(message)
+        raise TypeError(f"agent {agent!r} has no option {', '.join(unknown)}; known: {', '.join(known) or 'none'}")
     try:
         tables = {field.name for field in fields if get_origin(field.type) in {dict, list, tuple}}
         plain = {name: _table(value) if name in tables else value for name, value in given.items()}
         return msgspec.convert(plain, kind, strict=False)
     except (msgspec.DecodeError, RecursionError) as exc:
-        message = f"agent {agent!r}: {exc}; correct the option"
-        raise UserError(message) from exc
+        raise UserError(f"agent {agent!r}: {exc}; correct the option") from exc
 
 
 def _table(value: Any) -> Any:

@@ -27,7 +27,6 @@ class CallsAgent:
         self._calls = tuple(calls)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         for call in self._calls:
             await attempt.act([call])
             if attempt.ended is not None:

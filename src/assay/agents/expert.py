@@ -75,9 +75,8 @@ class ExpertAgent:
 def advising(attempt: Attempt, agent: str) -> Advises:
     """The attempt's world. Raises `TaskError` where it is none that this agent can act in."""
     if not isinstance(attempt.tools, Advises):
-        message = (
+        raise TaskError(
             f"agent {agent!r} acts in text worlds alone, and task {attempt.task.id!r} is in an environment "
             f"{attempt.task.environment.kind!r}: take tasks of a family of worlds (`assay plugins` lists them)"
         )
-        raise TaskError(message)
     return attempt.tools

@@ -36,7 +36,6 @@ class ForkAgent(Before):
         super().__init__("fork", then)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         acts = attempt.prior.acts if attempt.prior is not None else ()
         if isinstance(self._then, GoesOn):
             await self._then.go_on(attempt, [act for act in acts if isinstance(act, Step)])

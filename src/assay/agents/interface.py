@@ -48,13 +48,11 @@ class Endpoint(NamedTuple):
 
 
 def _nothing_kept(digest: str) -> bytes:
-    message = f"no bytes are kept here, those of {digest} neither"
-    raise KeyError(message)
+    raise KeyError(f"no bytes are kept here, those of {digest} neither")
 
 
 def _no_tree(listing: str, target: Path) -> None:
-    message = f"no folders are kept here, {listing} for {target.name} neither"
-    raise KeyError(message)
+    raise KeyError(f"no folders are kept here, {listing} for {target.name} neither")
 
 
 class Prior(NamedTuple):

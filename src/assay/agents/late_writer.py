@@ -20,7 +20,6 @@ class LateWriterAgent:
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         await attempt.shell(f"( {LOOP} ) >/dev/null 2>&1 &", message="leave a writer behind")
         await attempt.shell(
             f"setsid sh -c {quoted(f'( {LOOP} ) >/dev/null 2>&1 &')} &", message="and one in its own session"

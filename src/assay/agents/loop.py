@@ -80,7 +80,6 @@ class LoopAgent:
         self._options = read_options(LoopOptions, options, self.name)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         await _Conversation(attempt, self._options).run()
 
     async def go_on(self, attempt: Attempt, steps: Sequence[Step]) -> None:

@@ -15,5 +15,4 @@ class NullAgent:
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         attempt.finish("did nothing")

@@ -47,20 +47,17 @@ class _Writing:
         raise NotImplementedError
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         written = [await _write(attempt.workspace, known, data) for known, data in self.files()]
         attempt.finish(f"{self.said} in {len(written)} files")
 
 
 async def _write(workspace: Workspace | None, known: KnownFile, data: bytes) -> str:
     if workspace is None:
-        message = "the environment has no files to write"
-        raise AgentError(message)
+        raise AgentError("the environment has no files to write")
     try:
         await workspace.write(known.path, data, mode=known.mode & 0o777)
     except OSError as exc:
-        message = f"{known.path} cannot be written: {exc.strerror or exc}"
-        raise AgentError(message) from exc
+        raise AgentError(f"{known.path} cannot be written: {exc.strerror or exc}") from exc
     return known.path
 
 
@@ -71,7 +68,6 @@ class EmptyAnswerAgent(_Writing):
     said = "left an empty answer"
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
-        """See `_Writing.files`."""
         for known in self._knowledge.judged:
             data = _emptied(known)
             if data is not None and data not in (known.after, known.before):
@@ -85,7 +81,6 @@ class CommentsAgent(_Writing):
     said = "left comments or blank lines"
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
-        """See `_Writing.files`."""
         for known in self._knowledge.judged:
             base = (known.before or b"").rstrip(b"\n")
             if _removed(known) or b"\0" in base:
@@ -100,7 +95,6 @@ class CrashAgent(_Writing):
     said = "left programs that crash at once"
 
     def files(self) -> Iterator[tuple[KnownFile, bytes]]:
-        """See `_Writing.files`."""
         for known in self._knowledge.judged:
             kind = posixpath.splitext(known.path)[1] or _shebang(known)
             if kind in _CRASHES and not _removed(known):
@@ -110,8 +104,7 @@ class CrashAgent(_Writing):
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`. Raises `AgentError` where the task wants no program: that is the crash."""
         if not any(True for _ in self.files()):
-            message = "crashed at once, on purpose"
-            raise AgentError(message)
+            raise AgentError("crashed at once, on purpose")
         await super().run(attempt)
 
 

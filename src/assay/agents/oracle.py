@@ -56,8 +56,7 @@ class OracleAgent:
 async def _play(attempt: Attempt, world: SolvesItself) -> None:
     calls = tuple(world.oracle())
     if not calls:
-        message = f"task {attempt.task.id!r}: its world knows no way to solve it from its first state"
-        raise TaskError(message)
+        raise TaskError(f"task {attempt.task.id!r}: its world knows no way to solve it from its first state")
     for call in calls:
         await attempt.act([call])
         if attempt.ended is not None:
@@ -69,14 +68,13 @@ async def _play(attempt: Attempt, world: SolvesItself) -> None:
 def _required(attempt: Attempt) -> tuple[Oracle, Workspace]:
     oracle, task = attempt.task.oracle, attempt.task
     if oracle is None or not oracle.command:
-        message = f"task {task.id!r} has no reference solution: add solution/solve.sh, or run another agent"
-        raise TaskError(message)
+        raise TaskError(f"task {task.id!r} has no reference solution: add solution/solve.sh, or run another agent")
     if attempt.workspace is None:
-        message = f"task {task.id!r}: the environment {task.environment.kind!r} has no shell to run a solution in"
-        raise TaskError(message)
+        raise TaskError(
+            f"task {task.id!r}: the environment {task.environment.kind!r} has no shell to run a solution in"
+        )
     if oracle.folder is not None and attempt.solution is None:
-        message = f"task {task.id!r}: its solution folder {oracle.folder!r} is not there"
-        raise TaskError(message)
+        raise TaskError(f"task {task.id!r}: its solution folder {oracle.folder!r} is not there")
     return oracle, attempt.workspace
 
 

@@ -78,7 +78,6 @@ class RandomShellAgent:
         self._options = read_options(_Options, options, self.name)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         draw, options = random.Random(attempt.seed), self._options
         bare = attempt.workspace is not None and attempt.workspace.isolation.name == "none"
         for _ in range(options.steps):

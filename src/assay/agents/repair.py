@@ -69,8 +69,7 @@ class RepairAgent:
             TaskError: There is no shell to work in.
         """
         if attempt.workspace is None:
-            message = f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell"
-            raise TaskError(message)
+            raise TaskError(f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell")
         fork = await attempt.workspace.fork()
         try:
             await _Search(attempt, fork, self._options).run()
@@ -201,8 +200,7 @@ class _Search:
         command = self._command(edit, edit.site.before, edit.site.text)
         done = await self._attempt.shell(command, message=f"keep a change: {edit.describe()}")
         if done.exit_code != 0:
-            message = f"a change that helps could not be written to {edit.path}: {done.stderr.strip()[-300:]}"
-            raise AgentError(message)
+            raise AgentError(f"a change that helps could not be written to {edit.path}: {done.stderr.strip()[-300:]}")
         return state
 
     def _command(self, edit: Edit, before: str, after: str) -> list[str]:

@@ -44,10 +44,9 @@ class ReplayAgent:
             UserError: There is nothing to replay.
         """
         if attempt.prior is None:
-            message = (
+            raise UserError(
                 f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"
             )
-            raise UserError(message)
         again = ActsAgain(attempt, attempt.prior)
         await again.run()
         attempt.finish(f"did {again.steps} recorded steps again")
@@ -60,7 +59,6 @@ class ContinueAgent(Before, ReplayAgent):
         super().__init__("replay", then)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         if attempt.prior is not None and attempt.prior.until != 0:
             await ActsAgain(attempt, attempt.prior).run()
         await self._then.run(attempt)
@@ -75,7 +73,6 @@ class SuffixAgent(ReplayAgent):
         self._since = since
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         again = ActsAgain(attempt, self._prior, self._since)
         await again.run()
         attempt.finish(f"did {again.steps - self._since} steps of another attempt")
@@ -204,8 +201,9 @@ class ActsAgain:
 def _kept(data: dict[str, Any], key: str) -> str:
     found = data.get(key)
     if not isinstance(found, str):
-        message = f"its bytes are not in the record ({data.get('left_out') or 'an older version did not keep them'})"
-        raise ValueError(message)  # noqa: TRY004, what is wrong lies in the record
+        raise ValueError(  # noqa: TRY004  (a record that does not hold what it should)
+            f"its bytes are not in the record ({data.get('left_out') or 'an older version did not keep them'})"
+        )
     return found
 
 
@@ -214,8 +212,7 @@ def _command(argv: object) -> str | list[str]:
         return argv
     if isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv):
         return argv
-    message = "what was run is no command"
-    raise ValueError(message)
+    raise ValueError("what was run is no command")
 
 
 def own_command(step: Step) -> str | list[str] | None:

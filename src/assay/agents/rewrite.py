@@ -97,8 +97,7 @@ class RewriteAgent:
             AgentError: The state cannot be written there.
         """
         if attempt.workspace is None:
-            message = f"the environment {attempt.task.environment.kind!r} has no files to write"
-            raise AgentError(message)
+            raise AgentError(f"the environment {attempt.task.environment.kind!r} has no files to write")
         attempt.note(Evidence("rewrite", "state", "rewrite", self._told))
         await put_state(attempt.workspace, self._state, self._files)
         if self._after is not None:
@@ -111,8 +110,7 @@ async def put_state(workspace: Workspace, state: StateFiles, files: Mapping[str,
     for batch in _batches(_entries(state, files)):
         result = await workspace.exec([PYTHON, "-I", "-S", "-B", "-c", _WRITER], cwd="/", stdin=batch)
         if result.exit_code != 0:
-            message = f"the files of the reference solution cannot be written: {result.stderr[-500:]}"
-            raise AgentError(message)
+            raise AgentError(f"the files of the reference solution cannot be written: {result.stderr[-500:]}")
 
 
 def _entries(state: StateFiles, files: Mapping[str, bytes | None]) -> Iterator[tuple[dict[str, object], bytes]]:
@@ -142,8 +140,7 @@ def _batches(entries: Iterator[tuple[dict[str, object], bytes]]) -> Iterator[byt
     size = 0
     for header, data in entries:
         if len(data) > MOST_FILE_BYTES:
-            message = f"{header['path']} is larger than {MOST_FILE_BYTES >> 20} MiB: it cannot be written again"
-            raise AgentError(message)
+            raise AgentError(f"{header['path']} is larger than {MOST_FILE_BYTES >> 20} MiB: it cannot be written again")
         line = json.dumps({**header, "size": len(data)}).encode() + b"\n"
         if parts and size + len(line) + len(data) > BATCH_BYTES:
             yield b"".join(parts)

@@ -53,11 +53,9 @@ class FakeTools:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """See `Tools.specs`."""
         return self._specs
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
-        """See `Tools.call`."""
         self.calls.append((name, arguments))
         function = self._functions.get(name)
         if function is None:
@@ -107,10 +105,8 @@ class FakeAttempt(Attempt):
         fork: Workspace | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """See `Attempt.shell`."""
         if self.workspace is None:
-            text = "this attempt has no shell: give FakeAttempt a workspace"
-            raise UserError(text)
+            raise UserError("this attempt has no shell: give FakeAttempt a workspace")
         self._turn()
         result = await (fork or self.workspace).exec(command, timeout_s=timeout_s, env=env)
         arguments = {"command": command if isinstance(command, str) else list(command)}
@@ -135,7 +131,6 @@ class FakeAttempt(Attempt):
         reasoning: str | None = None,
         call: str | None = None,
     ) -> tuple[Observation, ...]:
-        """See `Attempt.act`."""
         self._turn()
         seen = tuple([await self._observe(one) for one in calls])
         self._step(
@@ -159,19 +154,15 @@ class FakeAttempt(Attempt):
         return msgspec.structs.replace(await self.tools.call(call.name, call.parsed), call_id=call.id)
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
-        """See `Attempt.say`."""
         self._turn()
         self._step(message=message, reasoning=reasoning, call=call)
 
     def note(self, evidence: Evidence) -> None:
-        """See `Attempt.note`."""
         self.evidence.append(evidence)
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
-        """See `Attempt.ask`."""
         if self.backend is None:
-            text = "this attempt has no model: give FakeAttempt a backend"
-            raise UserError(text)
+            raise UserError("this attempt has no model: give FakeAttempt a backend")
         name = f"m{len(self.calls)}"
         try:
             reply = await self.backend.complete(request)
@@ -186,14 +177,11 @@ class FakeAttempt(Attempt):
         return name, reply
 
     async def endpoint(self) -> Endpoint:
-        """See `Attempt.endpoint`."""
         if self.served is None:
-            text = "this attempt serves no model: give FakeAttempt `served`, where a gateway listens"
-            raise UserError(text)
+            raise UserError("this attempt serves no model: give FakeAttempt `served`, where a gateway listens")
         return self.served
 
     def finish(self, message: str) -> None:
-        """See `Attempt.finish`."""
         self.ended = message
 
     def _step(self, **fields: Any) -> None:

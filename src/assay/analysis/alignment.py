@@ -59,8 +59,9 @@ def align(matches: NDArray[np.bool_]) -> tuple[Pair, ...]:
         ValueError: The table would have more than 25 million cells.
     """
     if matches.size > MOST_CELLS:
-        message = f"sequences of {matches.shape[0]} and {matches.shape[1]} are too long to align: cut them first"
-        raise ValueError(message)
+        raise ValueError(
+            f"sequences of {matches.shape[0]} and {matches.shape[1]} are too long to align: cut them first"
+        )
     # The table of the reversed sequences gives, at each place, what is still to be had from there on.
     ahead = _table(matches[::-1, ::-1])[::-1, ::-1]
     found: list[Pair] = []

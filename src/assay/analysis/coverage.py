@@ -84,8 +84,7 @@ def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverag
         ValueError: There is no path.
     """
     if not paths:
-        message = "there is no reference path to compare with"
-        raise ValueError(message)
+        raise ValueError("there is no reference path to compare with")
     tried = [_against(attempt, path, number) for number, path in enumerate(paths)]
     return max(tried, key=lambda each: (each.coverage, len(paths[each.path]), -each.path))
 

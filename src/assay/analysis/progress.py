@@ -78,11 +78,9 @@ def progress_metrics(curve: Sequence[float]) -> Progress:
     """
     points = np.asarray(curve, dtype=np.float64)
     if points.ndim != 1 or not points.size:
-        message = "a progress curve is a sequence of at least one share"
-        raise ValueError(message)
+        raise ValueError("a progress curve is a sequence of at least one share")
     if not np.all((points >= 0) & (points <= 1)):
-        message = "a share of progress lies in [0, 1]"
-        raise ValueError(message)
+        raise ValueError("a share of progress lies in [0, 1]")
     moved = np.abs(np.diff(points, prepend=0.0))
     length = float(moved.sum())
     efficiency = float(points[-1]) / length if length else 0.0

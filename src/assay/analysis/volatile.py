@@ -142,8 +142,7 @@ def own(patterns: Iterable[str]) -> tuple[Volatile, ...]:
     """
     given = tuple(patterns)
     if len(given) > MOST_OWN:
-        message = f"{len(given)} volatile patterns: at most {MOST_OWN}"
-        raise ValueError(message)
+        raise ValueError(f"{len(given)} volatile patterns: at most {MOST_OWN}")
     return tuple(_own(pattern) for pattern in given)
 
 
@@ -151,13 +150,11 @@ def _own(pattern: str) -> Volatile:
     literal = _PLACE.sub("", pattern)
     rest = pattern.find("<rest>")
     if not literal.strip() or len(pattern) > LONGEST_OWN or "\n" in pattern:
-        message = (
+        raise ValueError(
             f"the volatile pattern {pattern[:60]!r} must hold some literal text in one line of at most {LONGEST_OWN}"
         )
-        raise ValueError(message)
     if 0 <= rest < len(pattern) - len("<rest>"):
-        message = f"the volatile pattern {pattern[:60]!r} has <rest> elsewhere than at its end"
-        raise ValueError(message)
+        raise ValueError(f"the volatile pattern {pattern[:60]!r} has <rest> elsewhere than at its end")
     parts, at = [], 0
     for found in _PLACE.finditer(pattern):
         parts += [re.escape(pattern[at : found.start()]), _PLACES[found[0]]]

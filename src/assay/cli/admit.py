@@ -76,8 +76,7 @@ def admit(
     """
     settings = settings_with(store)
     if resume is not None and config != AdmitConfig():
-        message = "--resume goes on as the run was begun: give no tasks and no other settings with it"
-        raise UserError(message)
+        raise UserError("--resume goes on as the run was begun: give no tasks and no other settings with it")
     if config.against:
         raise typer.Exit(_compare(config, settings, output, as_json=as_json))
     result = _resume(pick_run(resume, settings), settings) if resume is not None else _admit(config, settings)

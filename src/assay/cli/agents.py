@@ -91,8 +91,7 @@ def install(
     from .output import console, emit_json, say
 
     if bool(names) == everything:
-        message = "name what to install, or give --all (`assay agents` lists what there is)"
-        raise UserError(message)
+        raise UserError("name what to install, or give --all (`assay agents` lists what there is)")
     wanted = recipes() if everything else [find_recipe(name) for name in names or ()]
     cache = settings_with(None).cache
     done = [install_recipe(cache, recipe, say, python=python) for recipe in wanted]

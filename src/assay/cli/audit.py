@@ -51,8 +51,7 @@ def audit(
       assay audit my-run --format markdown
     """
     if shape not in ("text", "markdown", "json"):
-        message = f"--format {shape!r} is none of text, markdown, json"
-        raise UserError(message)
+        raise UserError(f"--format {shape!r} is none of text, markdown, json")
     settings = settings_with(store)
     name, wanted = _target(target, run, settings)
     config = msgspec.structs.replace(config, attempt=(*config.attempt, *wanted))

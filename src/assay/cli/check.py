@@ -82,8 +82,9 @@ def _tried(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
     if all(hasattr(kind, part) for part in ("open", "release")):
         return "sandbox", asyncio.run(_sandbox_tried(kind))
     if not hasattr(kind, "specs"):
-        message = f"{name} is no environment: it has neither the methods of a text world, of a World, nor of a Backend"
-        raise UserError(message)
+        raise UserError(
+            f"{name} is no environment: it has neither the methods of a text world, of a World, nor of a Backend"
+        )
     return "world", asyncio.run(check_in_process(lambda: open_world(EnvironmentSpec(name, knobs), kind)))
 
 

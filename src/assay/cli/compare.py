@@ -48,8 +48,7 @@ def compare(
     from .tables import print_rows
 
     if len(configurations) < 2:
-        message = "name at least two configurations: `assay compare BASE CANDIDATE`"
-        raise UserError(message)
+        raise UserError("name at least two configurations: `assay compare BASE CANDIDATE`")
     root = settings_with(store).store
     base, *others = [side_of(root, given) for given in configurations]
     kept = [robustness(base.counts, other.counts) for other in others]
@@ -108,8 +107,7 @@ def side_of(root: Path, given: str) -> Side:
         known = kinds or sorted({(c.agent, c.model or "-") for c in count_by_task(statuses_of(root, [name]))})
         listed = ", ".join(f"{name}:{one}:{two}" for one, two in known) or "none: no attempt has ended"
         what = "is several configurations" if kinds else "is no configuration of that run"
-        message = f"{given!r} {what}; there are {listed}"
-        raise UserError(message)
+        raise UserError(f"{given!r} {what}; there are {listed}")
     return Side(given, tuple(counts))
 
 

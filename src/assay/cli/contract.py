@@ -67,8 +67,7 @@ def _contracts(file: Path) -> tuple[Contract, ...]:
         folder = file if file.is_dir() else file.parent
         contracts = contracts_of_task(load_task(folder).task)
         if not contracts:
-            message = f"{folder} has no [[metadata.assay.contracts]] in its task.toml"
-            raise UserError(message)
+            raise UserError(f"{folder} has no [[metadata.assay.contracts]] in its task.toml")
         return contracts
     return load_contracts((str(file),))
 

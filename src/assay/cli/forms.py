@@ -27,8 +27,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def _known(value: str) -> str:
     if value not in FORMS:
-        message = f"--format is one of {', '.join(FORMS)}, got {value!r}"
-        raise UserError(message)
+        raise UserError(f"--format is one of {', '.join(FORMS)}, got {value!r}")
     return value
 
 
@@ -51,8 +50,7 @@ def written(rows: Sequence[dict[str, str]], form: str) -> str:
         return _csv(lines)
     if form == "latex":
         return _latex(lines)
-    message = f"a table is written as markdown, csv or latex, not as {form!r}"
-    raise UserError(message)
+    raise UserError(f"a table is written as markdown, csv or latex, not as {form!r}")
 
 
 def _line(text: str) -> str:

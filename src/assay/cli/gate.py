@@ -79,6 +79,5 @@ def _named(path: Path) -> frozenset[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as exc:
-        message = f"{path} cannot be read: {exc}; it holds a task id a line"
-        raise UserError(message) from exc
+        raise UserError(f"{path} cannot be read: {exc}; it holds a task id a line") from exc
     return frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))

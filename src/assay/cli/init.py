@@ -68,16 +68,13 @@ def _write(kind: str, file: Path, following: str) -> None:
 
     text = (files("assay.cli") / "scaffolds" / f"{kind}.py.txt").read_text(encoding="utf-8")
     if file.suffix != ".py":
-        message = f"{file}: the name of a Python file ends in .py"
-        raise UserError(message)
+        raise UserError(f"{file}: the name of a Python file ends in .py")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as handle:
             handle.write(text)
     except FileExistsError as exc:
-        message = f"{file} exists: choose another name or remove it first"
-        raise UserError(message) from exc
+        raise UserError(f"{file} exists: choose another name or remove it first") from exc
     except OSError as exc:
-        message = f"cannot write {file}: {exc.strerror}"
-        raise UserError(message) from exc
+        raise UserError(f"cannot write {file}: {exc.strerror}") from exc
     console().print(f"wrote {file}; {following}")

@@ -56,8 +56,7 @@ def ls(
 
     settings = settings_with(store)
     if runs and (run is not None or every):
-        message = "--runs lists the runs of the store: leave out the name and --all"
-        raise UserError(message)
+        raise UserError("--runs lists the runs of the store: leave out the name and --all")
     if runs:
         names = list_runs(settings.store)
         if as_json:

@@ -47,8 +47,7 @@ def _task_folders(given: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in given:
         if str(path).startswith("family:"):
-            message = f"{path}: a family's tasks are no folders, so there is nothing to lint"
-            raise UserError(message)
+            raise UserError(f"{path}: a family's tasks are no folders, so there is nothing to lint")
         inner = [] if (path / "task.toml").exists() else sorted(p.parent for p in path.glob("*/task.toml"))
         found += inner or [path]
     return found

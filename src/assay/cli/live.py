@@ -43,12 +43,10 @@ class Display(Tally):
         say(text)
 
     def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """See `Progress.retrying`."""
         super().retrying(attempt, result)
         self.tell(f"{attempt.id}: {result.broke} failed, trying again: {result.error}")
 
     def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """See `Progress.finished`."""
         super().finished(attempt, result)
         if result.broke is not None:
             self.tell(f"{attempt.id}: {result.broke} failed: {result.error}")
@@ -62,12 +60,10 @@ class LineDisplay(Display):
         self._last = 0.0
 
     def begin(self, *, total: int, done: int) -> None:
-        """See `Progress.begin`."""
         super().begin(total=total, done=done)
         self.tell(f"{total} attempt{'s' * (total != 1)}" + (f", {done} of them done before" if done else ""))
 
     def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """See `Progress.finished`."""
         super().finished(attempt, result)
         now = time.monotonic()
         if self.done == self.total or now - self._last >= max(LINE_EVERY_S, (now - self.began) / RARER):

@@ -89,8 +89,7 @@ def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
         data["limits"] = limits
     needed = [f.name for f in msgspec.structs.fields(struct) if f.required and f.name not in data]
     if needed:
-        message = f"{needed[0]} is missing: give it on the command line (see --help for examples) or in --config"
-        raise UserError(message)
+        raise UserError(f"{needed[0]} is missing: give it on the command line (see --help for examples) or in --config")
     return converted(data, struct, path)
 
 
@@ -108,14 +107,12 @@ def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Con
         key, sep, text = change.partition("=")
         *tables, last = key.strip().split(".")
         if not sep or not last:
-            message = f"--set {change!r} is not of the form table.field=VALUE"
-            raise UserError(message)
+            raise UserError(f"--set {change!r} is not of the form table.field=VALUE")
         at = data
         for name in tables:
             at = at.setdefault(name, {})
             if not isinstance(at, dict):
-                message = f"--set {change!r}: {name} is no table"
-                raise UserError(message)
+                raise UserError(f"--set {change!r}: {name} is no table")
         at[last] = _toml_value(text)
     return converted(data, struct, str(path))
 
@@ -141,8 +138,7 @@ def converted(data: dict[str, Any], struct: type[Config], path: str | None) -> C
 def _table(data: dict[str, Any], name: str, path: str | None) -> dict[str, Any]:
     found = data.get(name, {})
     if not isinstance(found, dict):
-        message = f"{path}: {name} is no table; write [{name}] and under it one key = value a line"
-        raise UserError(message)
+        raise UserError(f"{path}: {name} is no table; write [{name}] and under it one key = value a line")
     return dict(found)
 
 
@@ -152,22 +148,20 @@ def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(CONFIG_BYTES + 1)
         if len(text) > CONFIG_BYTES:
-            message = f"{path} is larger than {CONFIG_BYTES >> 10} KiB: it is no configuration"
-            raise UserError(message)
+            raise UserError(f"{path} is larger than {CONFIG_BYTES >> 10} KiB: it is no configuration")
         data = tomllib.loads(text.decode())
     except OSError as exc:
-        message = f"cannot read the configuration {path}: {exc.strerror}; check the path and its permissions"
-        raise UserError(message) from exc
+        raise UserError(
+            f"cannot read the configuration {path}: {exc.strerror}; check the path and its permissions"
+        ) from exc
     except (ValueError, RecursionError) as exc:  # TOMLDecodeError, UnicodeDecodeError, dates that are none
-        message = f"{path} is not valid TOML: {exc}; correct it there"
-        raise UserError(message) from exc
+        raise UserError(f"{path} is not valid TOML: {exc}; correct it there") from exc
     unknown = sorted(set(data) - set(struct.__struct_fields__))
     if unknown:
         known = struct.__struct_fields__
         near = difflib.get_close_matches(unknown[0], known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        message = f"{path}: unknown field {unknown[0]!r}; {hint}known: {', '.join(known)}"
-        raise UserError(message)
+        raise UserError(f"{path}: unknown field {unknown[0]!r}; {hint}known: {', '.join(known)}")
     return data
 
 

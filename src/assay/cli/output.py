@@ -24,8 +24,9 @@ def emit_json(value: Any) -> None:
     try:
         text = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
     except (TypeError, ValueError, OverflowError) as exc:
-        message = f"the result holds a value that JSON cannot ({exc}): leave out --json, or cast it to text"
-        raise UserError(message) from exc
+        raise UserError(
+            f"the result holds a value that JSON cannot ({exc}): leave out --json, or cast it to text"
+        ) from exc
     sys.stdout.write(text.decode() + "\n")
 
 

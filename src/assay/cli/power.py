@@ -61,8 +61,7 @@ def power(
     given = {name: getattr(config, name) for name in ("tasks", "attempts", "rate", "icc")}
     plan = {**seen, **{name: value for name, value in given.items() if value is not None}}
     if "tasks" not in plan:
-        message = "say how many: --tasks N, or name a run to start from"
-        raise UserError(message)
+        raise UserError("say how many: --tasks N, or name a run to start from")
     try:
         design = Design(**plan, shared=config.shared, alpha=config.alpha, power=config.power)
         needed, more = tasks_needed(design, difference), attempts_needed(design, difference)

@@ -44,8 +44,7 @@ class ReceiptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def __post_init__(self) -> None:
         """Refuses what has no meaning."""
         if self.events and self.attempt is None:
-            message = "--events puts one attempt's events beside its proof: name it with --attempt"
-            raise UserError(message)
+            raise UserError("--events puts one attempt's events beside its proof: name it with --attempt")
 
 
 @takes_config(ReceiptConfig, arguments=())

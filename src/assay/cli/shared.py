@@ -38,8 +38,7 @@ def grade_named(name: str) -> Separation:
     from assay.verdicts import SEPARATIONS
 
     if name not in SEPARATIONS:
-        message = f"--require {name!r} is not a grade of separation: expected one of {', '.join(SEPARATIONS)}"
-        raise UserError(message)
+        raise UserError(f"--require {name!r} is not a grade of separation: expected one of {', '.join(SEPARATIONS)}")
     return SEPARATIONS[SEPARATIONS.index(name)]
 
 
@@ -55,14 +54,14 @@ def pick_run(run: str | None, settings: Settings) -> str:
 
     names = list_runs(settings.store)
     if not names:
-        message = f"no runs in {settings.store}: make one with `assay run`, or name the folder with --store"
-        raise UserError(message)
+        raise UserError(f"no runs in {settings.store}: make one with `assay run`, or name the folder with --store")
     if run is None:
         return newest_run(settings.store)
     if run not in names:
         import difflib
 
         near = difflib.get_close_matches(run, names, n=3) or names[-3:]
-        message = f"no run is called {run!r} in {settings.store}; there are {', '.join(near)} (`assay ls --runs`)"
-        raise UserError(message)
+        raise UserError(
+            f"no run is called {run!r} in {settings.store}; there are {', '.join(near)} (`assay ls --runs`)"
+        )
     return run

@@ -86,8 +86,7 @@ def stats(
 def _chosen(asked: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
     for name in asked:
         if name not in (*known, "all"):
-            message = f"no table is called {name!r}: there are {', '.join(known)}, and all"
-            raise UserError(message)
+            raise UserError(f"no table is called {name!r}: there are {', '.join(known)}, and all")
     return known if "all" in asked else tuple(name for name in known if name in asked)
 
 
@@ -97,8 +96,7 @@ def _print(chosen: tuple[str, ...], told: Given, groups: list[GroupSummary], for
     from .tables import print_rows, print_summaries
 
     if form == "csv" and len(chosen) > 1:
-        message = f"--format csv writes one table: name one of {', '.join(chosen)} with --table"
-        raise UserError(message)
+        raise UserError(f"--format csv writes one table: name one of {', '.join(chosen)} with --table")
     heads = {"text": "\n{}", "markdown": "\n### {}\n", "latex": "\n% {}"}
     for place, name in enumerate(chosen):
         if len(chosen) > 1:

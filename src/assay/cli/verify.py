@@ -76,14 +76,15 @@ def verify(
 
     again = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
     if config.again == 0 and again != ReverifyConfig():
-        message = "nothing is judged again without --again N, for example --again 1: it is what the other options need"
-        raise UserError(message)
+        raise UserError(
+            "nothing is judged again without --again N, for example --again 1: it is what the other options need"
+        )
     if not chain and not blobs and config.again == 0:
-        message = "nothing is left to verify: give --no-chain or --no-blobs, not both"
-        raise UserError(message)
+        raise UserError("nothing is left to verify: give --no-chain or --no-blobs, not both")
     if (config.receipt is not None and not chain) or (config.receipt is None and config.key is not None):
-        message = "a receipt is compared with recomputed chains: give --receipt FILE (and --key), without --no-chain"
-        raise UserError(message)
+        raise UserError(
+            "a receipt is compared with recomputed chains: give --receipt FILE (and --key), without --no-chain"
+        )
     settings = settings_with(store)
     name = pick_run(run, settings)
     done = [word for word, is_done in (("chain", chain), ("blobs", blobs)) if is_done]

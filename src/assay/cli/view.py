@@ -112,8 +112,7 @@ def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
     from assay.store import list_runs
 
     if not list_runs(chosen.root):
-        message = f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store"
-        raise UserError(message)
+        raise UserError(f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store")
     try:
         asyncio.run(_serving(chosen, port, no_open=no_open))
     except KeyboardInterrupt:

@@ -107,7 +107,6 @@ def read_reply(data: bytes) -> tuple[JobResult, ...]:
         ValueError: The reply is no reply of a runner, or too large.
     """
     if len(data) > MAX_REPLY_BYTES:
-        message = f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read"
-        raise ValueError(message)
+        raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")
     decoder = msgspec.json.Decoder(JobResult)
     return tuple(decoder.decode(line) for line in data.splitlines() if line.strip())

@@ -44,13 +44,11 @@ class _Document(msgspec.Struct):
 def read_ctrf(data: bytes) -> TestReport:
     """The report in a CTRF document. Raises `ValueError` where it is none, or contradicts itself."""
     if len(data) > MOST_BYTES:
-        message = f"a CTRF file of {len(data)} bytes; at most {MOST_BYTES} are read"
-        raise ValueError(message)
+        raise ValueError(f"a CTRF file of {len(data)} bytes; at most {MOST_BYTES} are read")
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        message = f"not a CTRF report: {exc}"
-        raise ValueError(message) from exc
+        raise ValueError(f"not a CTRF report: {exc}") from exc
     report = make_report((_result(test) for test in document.results.tests), "ctrf")
     _check_summary(report, document.results.summary)
     return report
@@ -59,8 +57,7 @@ def read_ctrf(data: bytes) -> TestReport:
 def _result(test: _Test) -> TestResult:
     status = _STATUS.get(test.status)
     if status is None:
-        message = f"CTRF test {test.name[:200]!r} has the unknown status {test.status[:50]!r}"
-        raise ValueError(message)
+        raise ValueError(f"CTRF test {test.name[:200]!r} has the unknown status {test.status[:50]!r}")
     duration = test.duration
     known = duration is not None and math.isfinite(duration) and duration >= 0
     seconds = duration / 1000 if known and duration is not None else None
@@ -72,5 +69,4 @@ def _check_summary(report: TestReport, summary: dict[str, Any]) -> None:
     for name, counted in ours.items():
         told = summary.get(name)
         if isinstance(told, int) and told != counted:
-            message = f"the CTRF summary says {name}={told}, its own tests say {counted}"
-            raise ValueError(message)
+            raise ValueError(f"the CTRF summary says {name}={told}, its own tests say {counted}")

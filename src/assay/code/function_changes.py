@@ -45,8 +45,7 @@ def compare_functions(first: str, second: str) -> FunctionChanges:
     try:
         one, two = parse_tree(first), parse_tree(second)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        message = f"cannot be parsed: {exc}"
-        raise SourceError(message) from exc
+        raise SourceError(f"cannot be parsed: {exc}") from exc
     before, after = dict(_top_functions(one)), dict(_top_functions(two))
     changed = [
         ChangedFunction(name, min([node.lineno, *(d.lineno for d in node.decorator_list)]))

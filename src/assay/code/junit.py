@@ -31,12 +31,10 @@ class _Reader:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag.rpartition("}")[2]
         if not self._path and tag not in _SUITES:
-            message = f"not JUnit XML: the outermost element is {tag[:50]!r}"
-            raise ValueError(message)
+            raise ValueError(f"not JUnit XML: the outermost element is {tag[:50]!r}")
         self._path.append(tag)
         if len(self._path) > MOST_DEPTH:
-            message = f"JUnit XML nested deeper than {MOST_DEPTH}"
-            raise ValueError(message)
+            raise ValueError(f"JUnit XML nested deeper than {MOST_DEPTH}")
         if tag == "testcase":
             self._begin(attributes)
         elif self._case is not None:
@@ -44,8 +42,9 @@ class _Reader:
 
     def _begin(self, attributes: dict[str, str]) -> None:
         if self._case is not None or len(self.results) >= MOST_TESTS:
-            message = "a test case inside another" if self._case is not None else f"more than {MOST_TESTS} tests"
-            raise ValueError(message)
+            raise ValueError(
+                "a test case inside another" if self._case is not None else f"more than {MOST_TESTS} tests"
+            )
         self._case, self._status, self._message = attributes, "passed", ""
 
     def _outcome(self, tag: str, attributes: dict[str, str]) -> None:
@@ -89,8 +88,7 @@ def _refuse_doctype(data: bytes) -> None:
         pass
 
     def doctype(*_: object) -> None:
-        message = "JUnit XML with a document type declaration is refused"
-        raise ValueError(message)
+        raise ValueError("JUnit XML with a document type declaration is refused")
 
     def element(*_: object) -> None:
         raise Seen
@@ -107,8 +105,7 @@ def _refuse_doctype(data: bytes) -> None:
 def read_junit(data: bytes) -> TestReport:
     """The report in a JUnit XML document. Raises `ValueError` where it is none."""
     if len(data) > MOST_BYTES:
-        message = f"a JUnit file of {len(data)} bytes; at most {MOST_BYTES} are read"
-        raise ValueError(message)
+        raise ValueError(f"a JUnit file of {len(data)} bytes; at most {MOST_BYTES} are read")
     reader = _Reader()
     try:
         _refuse_doctype(data)
@@ -116,6 +113,5 @@ def read_junit(data: bytes) -> TestReport:
         parser.feed(data)
         parser.close()
     except (ElementTree.ParseError, expat.ExpatError, LookupError) as exc:
-        message = f"not JUnit XML: {exc}"
-        raise ValueError(message) from exc
+        raise ValueError(f"not JUnit XML: {exc}") from exc
     return make_report(reader.results, "junit")

@@ -160,11 +160,9 @@ def apply_all(text: str, sites: Sequence[Site]) -> str:
     pieces, at = [], 0
     for site in sorted(sites, key=lambda s: (s.start, s.end)):
         if site.start < at:
-            message = f"changes overlap: {site.operator} on line {site.line} starts inside another one"
-            raise SourceError(message)
+            raise SourceError(f"changes overlap: {site.operator} on line {site.line} starts inside another one")
         if text[site.start : site.end] != site.before:
-            message = f"{site.operator} on line {site.line} belongs to another text"
-            raise SourceError(message)
+            raise SourceError(f"{site.operator} on line {site.line} belongs to another text")
         pieces += [text[at : site.start], site.text]
         at = site.end
     return "".join([*pieces, text[at:]])

@@ -46,8 +46,7 @@ class FilePatch(NamedTuple):
 def read_patch(text: str) -> tuple[FilePatch, ...]:
     """The files of a patch, in order. Raises `PatchError`."""
     if len(text) > MOST_BYTES:
-        message = f"the patch is larger than {MOST_BYTES >> 20} MiB"
-        raise PatchError(message)
+        raise PatchError(f"the patch is larger than {MOST_BYTES >> 20} MiB")
     lines = text.splitlines(keepends=True) if "\f" not in text else re.findall(r"[^\n]*\n|[^\n]+", text)
     return tuple(_Reader(lines).files())
 
@@ -64,19 +63,16 @@ def apply_patch(patch: FilePatch, before: str | None) -> str | None:
     """
     name = patch.new or patch.old
     if patch.old is None and before is not None and before != "":
-        message = f"{name} is to be added and is there already"
-        raise PatchError(message)
+        raise PatchError(f"{name} is to be added and is there already")
     if patch.old is not None and before is None:
-        message = f"{name} is to be changed and is not there"
-        raise PatchError(message)
+        raise PatchError(f"{name} is to be changed and is not there")
     lines = re.findall(r"[^\n]*\n|[^\n]+", before or "")
     made: list[str] = []
     done = 0
     for number, hunk in enumerate(patch.hunks, 1):
         at = _place(lines, hunk, done)
         if at is None:
-            message = f"{name}: hunk {number} does not fit: the lines around line {hunk.at} are others"
-            raise PatchError(message)
+            raise PatchError(f"{name}: hunk {number} does not fit: the lines around line {hunk.at} are others")
         made += [*lines[done:at], *hunk.after]
         done = at + len(hunk.before)
     text = "".join([*made, *lines[done:]])
@@ -130,15 +126,13 @@ class _Reader:
                 old = None if line.startswith("new file mode") else old
                 new = None if line.startswith("deleted file mode") else new
                 if line.startswith(("GIT binary patch", "Binary files ")):
-                    message = f"{new or old} is binary: the patch does not hold its bytes as text"
-                    raise PatchError(message)
+                    raise PatchError(f"{new or old} is binary: the patch does not hold its bytes as text")
                 self._at += 1
         if self._at < len(self._lines) and self._line().startswith("--- "):
             old = _name(self._line()[4:])
             self._at += 1
             if self._at >= len(self._lines) or not self._line().startswith("+++ "):
-                message = f"line {self._at + 1}: after '---' comes '+++'"
-                raise PatchError(message)
+                raise PatchError(f"line {self._at + 1}: after '---' comes '+++'")
             new = _name(self._line()[4:])
             self._at += 1
         return FilePatch(_checked(old), _checked(new), tuple(self._hunks()), executable)
@@ -150,8 +144,7 @@ class _Reader:
         while self._at < len(self._lines) and self._line().startswith("@@"):
             found = _HUNK.match(self._line())
             if found is None:
-                message = f"line {self._at + 1}: {self._line()[:80]!r} begins no hunk"
-                raise PatchError(message)
+                raise PatchError(f"line {self._at + 1}: {self._line()[:80]!r} begins no hunk")
             self._at += 1
             counts = [int(found[2] or 1) if found[2] != "0" else 0, int(found[4] or 1) if found[4] != "0" else 0]
             yield self._hunk(int(found[1]), counts)
@@ -162,8 +155,7 @@ class _Reader:
         last: tuple[list[str], ...] = ()
         while left[0] > 0 or left[1] > 0 or self._next_is(_NO_NEWLINE):
             if self._at >= len(self._lines):
-                message = "the patch ends within a hunk"
-                raise PatchError(message)
+                raise PatchError("the patch ends within a hunk")
             line = self._lines[self._at]
             sign, rest = (line[0], line[1:]) if line not in ("\n", "\r\n") else (" ", line)
             if sign == "\\":
@@ -176,8 +168,7 @@ class _Reader:
                 left[0] -= sign != "+"
                 left[1] -= sign != "-"
             else:
-                message = f"line {self._at + 1}: {line[:80]!r} is no line of a hunk"
-                raise PatchError(message)
+                raise PatchError(f"line {self._at + 1}: {line[:80]!r} is no line of a hunk")
             self._at += 1
         return Hunk(at, tuple(before), tuple(after))
 
@@ -200,6 +191,5 @@ def _checked(path: str | None) -> str | None:
         return None
     whole = posixpath.normpath(path)
     if not path or whole.startswith(("/", "..")) or "\0" in path or "\\" in path:
-        message = f"{path[:200]!r} is no plain path below the folder"
-        raise PatchError(message)
+        raise PatchError(f"{path[:200]!r} is no plain path below the folder")
     return whole

@@ -41,8 +41,7 @@ def read_pytest_output(text: str) -> TestReport:
     Several runs in one text are added up, so that a second, printed one cannot hide the failures of the first.
     """
     if len(text) > MOST_BYTES:
-        message = f"pytest output of {len(text)} characters; at most {MOST_BYTES} are read"
-        raise ValueError(message)
+        raise ValueError(f"pytest output of {len(text)} characters; at most {MOST_BYTES} are read")
     totals: dict[str, int] = {}
     results: list[TestResult] = []
     seen_last = False
@@ -58,8 +57,7 @@ def read_pytest_output(text: str) -> TestReport:
             if found is not None:
                 results.append(found)
     if not seen_last:
-        message = "no line that ends a pytest run (such as '3 passed in 0.1s') in the output"
-        raise ValueError(message)
+        raise ValueError("no line that ends a pytest run (such as '3 passed in 0.1s') in the output")
     return make_report(results, "pytest", Counts(**totals))
 
 

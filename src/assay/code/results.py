@@ -89,8 +89,7 @@ def make_report(results: Iterable[TestResult], source: str, counts: Counts | Non
     kept: list[TestResult] = []
     for result in results:
         if len(kept) >= MOST_TESTS:
-            message = f"{source}: more than {MOST_TESTS} tests"
-            raise ValueError(message)
+            raise ValueError(f"{source}: more than {MOST_TESTS} tests")
         kept.append(result)
     return TestReport(count(kept) if counts is None else counts, tuple(kept), source)
 

@@ -119,13 +119,11 @@ def parse(text: str) -> Program:
         SourceError: It is no Python, or too long or too deep to work on.
     """
     if len(text) > MAX_SOURCE_CHARS:
-        message = f"the text has {len(text)} characters; at most {MAX_SOURCE_CHARS} are worked on"
-        raise SourceError(message)
+        raise SourceError(f"the text has {len(text)} characters; at most {MAX_SOURCE_CHARS} are worked on")
     try:
         return Program(text, parse_tree(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        message = f"not a Python program: {exc}"
-        raise SourceError(message) from exc
+        raise SourceError(f"not a Python program: {exc}") from exc
 
 
 def functions(program: Program) -> tuple[FunctionInfo, ...]:
@@ -190,8 +188,7 @@ def _compile(text: str) -> CodeType:
         with _PARSING:
             code: CodeType = compile(tree, "<text>", "exec", dont_inherit=True, optimize=2)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        message = f"does not compile: {exc}"
-        raise SourceError(message) from exc
+        raise SourceError(f"does not compile: {exc}") from exc
     return code
 
 

@@ -14,8 +14,7 @@ __all__ = ["OpenedBox", "expect", "facts_tell_two_sandboxes_apart", "two_sandbox
 def expect(holds: object, what: str, seen: object = "") -> None:
     """Raises `AssertionError` with what was seen, unless the property holds."""
     if not holds:
-        message = f"{what}; seen: {seen!r}" if seen != "" else what
-        raise AssertionError(message)
+        raise AssertionError(f"{what}; seen: {seen!r}" if seen != "" else what)
 
 
 class OpenedBox:

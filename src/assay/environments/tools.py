@@ -68,14 +68,12 @@ class WorkspaceTools:
         }
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """See `Tools.specs`."""
         return tuple(
             ToolSpec(name, " ".join((kind.__doc__ or "").split()), flat_schema(kind))
             for name, (kind, _) in self._tools.items()
         )
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
-        """See `Tools.call`."""
         if name not in self._tools:
             return _error(f"there is no tool {name!r}; the tools are {', '.join(self._tools)}")
         kind, act = self._tools[name]
@@ -89,7 +87,6 @@ class WorkspaceTools:
             return _error(_reason(exc))
 
     async def digest(self) -> str | None:
-        """See `Tools.digest`."""
         return await self._workspace.digest()
 
     async def _shell(self, given: _Shell) -> Observation:
@@ -149,8 +146,7 @@ class WorkspaceTools:
         try:
             return data.decode()
         except UnicodeDecodeError as exc:
-            message = f"{path} is no UTF-8 text (byte {exc.start}); use shell for it"
-            raise ValueError(message) from exc
+            raise ValueError(f"{path} is no UTF-8 text (byte {exc.start}); use shell for it") from exc
 
     async def _mode(self, path: str) -> int:
         """The file's permission bits, so that an edited script can still be run."""
@@ -161,8 +157,7 @@ class WorkspaceTools:
 
     def _absolute(self, path: str) -> str:
         if not path or "\0" in path:
-            message = f"{path!r} is no path"
-            raise ValueError(message)
+            raise ValueError(f"{path!r} is no path")
         return posixpath.join(self._workspace.spec.workdir, path)
 
 

@@ -30,8 +30,7 @@ def named(name: str) -> Format:
         missing = ", ".join(
             m for m in ("name", "title", "provenance", "writes", "recognises", "read", "write") if not hasattr(found, m)
         )
-        message = f"{name} is no format: it lacks {missing or 'methods of assay.formats.interface.Format'}"
-        raise UserError(message)
+        raise UserError(f"{name} is no format: it lacks {missing or 'methods of assay.formats.interface.Format'}")
     return found
 
 
@@ -63,13 +62,11 @@ def find(path: Path, among: tuple[Format, ...] | None = None) -> Format:
         return found[0]
     if found:
         names = " and ".join(f.name for f in found)
-        message = f"{path.name} could be {names}: say which with --format"
-        raise UserError(message)
-    message = (
+        raise UserError(f"{path.name} could be {names}: say which with --format")
+    raise UserError(
         f"{path.name} is of no known format ({_looks(path)}); tried: {', '.join(f.name for f in tried)}; "
         "if it is one of these, say which with --format"
     )
-    raise UserError(message)
 
 
 def _looks(path: Path) -> str:

@@ -57,7 +57,6 @@ class PlainModel:
         self._backend = backend
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
-        """See `Model.ask`."""
         reply = await self._backend.complete(request, None if on_deltas is unheard else on_deltas)
         return Answered(answerable(reply, call_id), placement.cause, placement.differs_at)
 

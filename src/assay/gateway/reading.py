@@ -94,8 +94,7 @@ def address(head: Head) -> Addressed:
         parts = urlsplit(head.target)
         query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50)) if parts.query else {}
     except ValueError as exc:
-        message = f"the address is none: {exc}"
-        raise BadRequest(message) from exc
+        raise BadRequest(f"the address is none: {exc}") from exc
     path = parts.path
     session: str | None = None
     if path.startswith("/s/"):
@@ -115,8 +114,7 @@ def check_head(head: Head, most_bytes: int) -> None:
     if head.method != "POST":
         raise Refused(Problem("not_found", f"{head.method[:20]} is nothing here; model calls are POST"))
     if head.headers.get("content-encoding", "identity").lower() != "identity":
-        message = "compressed bodies are not taken; send it plain"
-        raise BadRequest(message, "Content-Encoding")
+        raise BadRequest("compressed bodies are not taken; send it plain", "Content-Encoding")
     length = head.headers.get("content-length", "0")
     if len(length) > 18 or int(length) > most_bytes:
         raise Refused(Problem("too_large", f"a body of {length[:30]} bytes; at most {most_bytes}"))
@@ -126,15 +124,11 @@ def _decode(raw: bytes, *, deep: bool) -> dict[str, Any]:
     try:
         decoded = _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        message = f"the body is not JSON: {exc}"
-        raise BadRequest(message) from exc
+        raise BadRequest(f"the body is not JSON: {exc}") from exc
     except RecursionError as exc:
-        message = "the body is nested too deeply"
-        raise BadRequest(message) from exc
+        raise BadRequest("the body is nested too deeply") from exc
     if deep and is_too_deep(decoded):
-        message = "the body is nested too deeply"
-        raise BadRequest(message)
+        raise BadRequest("the body is nested too deeply")
     if not isinstance(decoded, dict):
-        message = f"the body must be a JSON object, not {type(decoded).__name__}"
-        raise BadRequest(message)
+        raise BadRequest(f"the body must be a JSON object, not {type(decoded).__name__}")
     return decoded

@@ -100,8 +100,7 @@ class Gateway:
         """Serves on a listening socket, which it takes over; call what it returns to end that."""
         server = self._server
         if server is None:
-            message = "the gateway is not running: use it as an async context manager"
-            raise RuntimeError(message)
+            raise RuntimeError("the gateway is not running: use it as an async context manager")
         site = await server.listen(listener)
         return lambda: server.stop(site)
 
@@ -125,7 +124,6 @@ class Gateway:
         self._gate.set()
 
     def admit(self, head: Head) -> _Call | Written:
-        """See `App.admit`."""
         dialect = self._dialects[-1]
         try:
             addressed = address(head)
@@ -170,7 +168,6 @@ class _Call:
         self._reply_id = os.urandom(12).hex()
 
     def take(self, data: bytes) -> Written | None:
-        """See `Call.take`."""
         try:
             self._body.take(data)
         except Refused as exc:
@@ -178,16 +175,13 @@ class _Call:
         return None
 
     def late(self) -> Written:
-        """See `Call.late`."""
         message = f"the body did not arrive within {self._options.body_s:g} s"
         return self._dialect.error(Problem("bad_request", message))
 
     def release(self) -> None:
-        """See `Call.release`."""
         self._body.release()
 
     async def answer(self, reply: Reply) -> None:
-        """See `Call.answer`."""
         try:
             read, raw = self._body.decoded()
             parsed = self._dialect.parse(self._target, read)

@@ -66,8 +66,9 @@ async def left_out(
         problem = unreplayable(trajectory)
         whole = None if problem else replayed_attempt(store, row, tasks.of(trajectory), asked)
         if whole is None or len(whole.prior) != 1:
-            message = f"{row.attempt} cannot be replayed without its steps: {problem or 'it is of several parts'}"
-            raise UserError(message)
+            raise UserError(
+                f"{row.attempt} cannot be replayed without its steps: {problem or 'it is of several parts'}"
+            )
         plans = _plans(whole)
         made_with = msgspec.structs.replace(past_config(store, asked), concurrency=asked.concurrency)
         manifest = {
@@ -91,8 +92,7 @@ def _plans(whole: PlannedAttempt) -> dict[int, PlannedAttempt]:
     prior = whole.prior[0]
     acting = [place for place, act in enumerate(prior.acts) if isinstance(act, Step) and act.actor == "agent"]
     if len(acting) > MOST_STEPS:
-        message = f"{whole.id!r} has {len(acting)} steps; at most {MOST_STEPS} are left out in turn"
-        raise UserError(message)
+        raise UserError(f"{whole.id!r} has {len(acting)} steps; at most {MOST_STEPS} are left out in turn")
     found = {}
     for place in acting:
         step = prior.acts[place]

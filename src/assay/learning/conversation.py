@@ -70,11 +70,10 @@ def conversations(trajectory: Trajectory, opening: Opening | None = None) -> Ite
     elif any(step.actor == "user" for step in trajectory.steps):
         yield _of_steps(trajectory, Opening([], []))
     else:
-        message = (
+        raise UserError(
             f"attempt {trajectory.attempt} (agent {trajectory.agent}) asked no model, and no step of it says what the "
             "task was: its task and tools have to be given"
         )
-        raise UserError(message)
 
 
 def _of_calls(calls: Mapping[str, ModelCall], answered: list[ModelCall]) -> Iterator[Conversation]:

@@ -283,11 +283,10 @@ class _Improvement:
         gone = lost(rows)
         worst = longest_loss(rows)
         if len(worst) >= rollout.most_lost_in_a_row:
-            message = (
+            raise TrainingStoppedError(
                 f"{len(worst)} attempts of run {run} in a row were lost (the last: {worst[-1].attempt}, "
                 f"{worst[-1].reason}): see `assay ls --run {run}`. Training stops rather than learn from the rest"
             )
-            raise TrainingStoppedError(message)
         reasons: dict[str, int] = {}
         for one in gone:
             reasons[one.reason] = reasons.get(one.reason, 0) + 1
@@ -388,11 +387,10 @@ class _Improvement:
         known = {loaded.task.digest for loaded in self.held_out.loaded}
         both = [loaded.task.id for loaded in tasks if loaded.task.digest in known]
         if both:
-            message = (
+            raise UserError(
                 f"task {both[0]!r} is trained on and held out: take parts that share nothing, "
                 "for example part=train and part=test of a family"
             )
-            raise UserError(message)
 
     def _texts(self, folder: Path) -> list[str]:
         """The demonstrations as they will be told to the model, special tokens included."""

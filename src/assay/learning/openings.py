@@ -45,8 +45,7 @@ def tools_of(task: Task) -> tuple[ToolSpec, ...]:
     """The tools of a task's in-process world; nothing is done in it."""
     kind = task.environment.kind
     if kind == "workspace":
-        message = (
+        raise UserError(
             f"task {task.id} is in a sandbox, whose tools only an open sandbox tells: record a model in it instead"
         )
-        raise UserError(message)
     return open_world(task.environment).specs()

@@ -39,13 +39,11 @@ def checked(
     found = {}
     for name, value in options.items():
         if name in handed or (name not in known and not free):
-            message = f"{what} has no option {name!r}; it has {', '.join(known) or 'none'}"
-            raise UserError(message)
+            raise UserError(f"{what} has no option {name!r}; it has {', '.join(known) or 'none'}")
         try:
             found[name] = msgspec.convert(value, hints[name]) if name in known and name in hints else value
         except msgspec.ValidationError as exc:
-            message = f"{what}: option {name!r} is {value!r}: {_choices(hints[name]) or exc}"
-            raise UserError(message) from exc
+            raise UserError(f"{what}: option {name!r} is {value!r}: {_choices(hints[name]) or exc}") from exc
     return found
 
 

@@ -51,11 +51,10 @@ def pack(rows: Sequence[TrainingRow], length: int, *, most: int | None = None) -
     if order and len(rows[order[0]]) > length:
         long = sum(len(row) > length for row in rows)
         first = rows[order[0]]
-        message = (
+        raise UserError(
             f"{long} of {len(rows)} rows are longer than {length} tokens (the longest, of attempt {first.attempt}, has "
             f"{len(first)}): take longer packs, or leave those rows out"
         )
-        raise UserError(message)
     return [_packed([rows[place] for place in places], length) for places in _fitted(rows, order, length, most)]
 
 

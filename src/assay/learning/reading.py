@@ -59,8 +59,7 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
         if self.rendered and self.model is None:
-            message = "rendering needs a model: name the folder of its checkpoint with --model"
-            raise UserError(message)
+            raise UserError("rendering needs a model: name the folder of its checkpoint with --model")
 
 
 def tokenizer_digest(folder: Path) -> str:
@@ -73,8 +72,9 @@ def require_whole(root: Path, run: str) -> None:
     problems = audit(root, run, blobs=False)
     if problems:
         shown = "; ".join(map(str, problems[:3]))
-        message = f"run {run!r} is not what was recorded ({len(problems)} problems: {shown}); nothing is taken from it"
-        raise StoreError(message)
+        raise StoreError(
+            f"run {run!r} is not what was recorded ({len(problems)} problems: {shown}); nothing is taken from it"
+        )
 
 
 def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, tell: Tell | None = None
@@ -122,8 +122,7 @@ class Reader:
         wanted.sort(key=lambda row: (row.task, row.number, row.attempt, row.retry))
         if not wanted:
             named = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
-            message = f"run {self._store.run!r} has no attempt{named}"
-            raise UserError(message)
+            raise UserError(f"run {self._store.run!r} has no attempt{named}")
         decided = {row.chain for row in deciding(wanted)}
         for row in wanted:
             if row.chain in decided:
@@ -169,8 +168,9 @@ class Reader:
         try:
             task = self._past.of(trajectory).task
         except CannotRebuildError as exc:
-            message = f"attempt {trajectory.attempt} asked no model, and its task is not to be had: {exc}"
-            raise UserError(message) from exc
+            raise UserError(
+                f"attempt {trajectory.attempt} asked no model, and its task is not to be had: {exc}"
+            ) from exc
         return opening_of(task, system=self._config.system)
 
     def _is_told(self, trajectory: Trajectory) -> bool:

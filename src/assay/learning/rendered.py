@@ -133,8 +133,7 @@ class _Writing:
 
     def _known(self, found: Attributed | None) -> Attributed:
         if found is None:
-            message = "it does not tell whose each token is: take a model with another renderer"
-            raise UserError(message)
+            raise UserError("it does not tell whose each token is: take a model with another renderer")
         return found
 
     def _turn(self, told: Conversation, place: int, start: int, length: int) -> TurnSpan:

@@ -113,8 +113,7 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
             found = (file.schema_arrow.metadata or {}).get(_KEY)
             if found != SCHEMA or not _is_known(file.schema_arrow):
                 said = found.decode(errors="replace") if found else "nothing"
-                message = f"{path} holds no training rows of {SCHEMA.decode()} (it says {said})"
-                raise UserError(message)
+                raise UserError(f"{path} holds no training rows of {SCHEMA.decode()} (it says {said})")
             _require_bounded(file.metadata, path)
             number = 0
             for batch in file.iter_batches(256, use_threads=False):
@@ -122,8 +121,9 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
                     yield _row(batch, position, f"{path}: row {number}")
                     number += 1
     except (OSError, pyarrow.lib.ArrowException) as exc:
-        message = f"{path} cannot be read as Parquet: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
-        raise UserError(message) from exc
+        raise UserError(
+            f"{path} cannot be read as Parquet: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
+        ) from exc
 
 
 def _is_known(schema: Any) -> bool:
@@ -139,10 +139,9 @@ def _require_bounded(told: Any, path: Path) -> None:
         columns = told.row_group(group)
         most = max((columns.column(place).num_values for place in range(columns.num_columns)), default=0)
         if most > _MOST_TOKENS:
-            message = (
+            raise UserError(
                 f"{path}: row group {group} holds {most:,} values of a column, and at most {_MOST_TOKENS:,} are read"
             )
-            raise UserError(message)
 
 
 def _row(batch: Any, position: int, where: str) -> TrainingRow:
@@ -160,8 +159,7 @@ def _row(batch: Any, position: int, where: str) -> TrainingRow:
         row = TrainingRow(**fields, **arrays, weights=held)
         check(row)
     except (ValueError, TypeError, AttributeError, RecursionError) as exc:
-        message = f"{where} is no training row: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{where} is no training row: {exc}") from exc
     return row
 
 
@@ -169,8 +167,7 @@ def _array(cell: Any, kind: Any) -> Any:
     if not cell.is_valid:
         return None
     if cell.values.null_count:
-        message = "a column of it has an empty place"
-        raise ValueError(message)
+        raise ValueError("a column of it has an empty place")
     return np.asarray(cell.values.to_numpy(zero_copy_only=False)).astype(kind)
 
 

@@ -155,8 +155,7 @@ def check(row: TrainingRow) -> None:
     """Raises `ValueError` naming the first thing about a row that does not hold."""
     problem = next(_problems(row), None)
     if problem is not None:
-        message = f"row {row.branch!r} of attempt {row.attempt!r}: {problem}"
-        raise ValueError(message)
+        raise ValueError(f"row {row.branch!r} of attempt {row.attempt!r}: {problem}")
 
 
 def _problems(row: TrainingRow) -> Iterator[str]:
@@ -223,8 +222,7 @@ def spread(
         ValueError: A row and its numbers differ in length, or a number is not finite.
     """
     if len(rows) != len(turn_advantages) or (masks is not None and len(masks) != len(rows)):
-        message = f"{len(rows)} rows and credit for {len(turn_advantages)}"
-        raise ValueError(message)
+        raise ValueError(f"{len(rows)} rows and credit for {len(turn_advantages)}")
     kept: Sequence[Any] = [None] * len(rows) if masks is None else masks
     return [_spread(row, given, mask) for row, given, mask in zip(rows, turn_advantages, kept, strict=True)]
 
@@ -232,8 +230,7 @@ def spread(
 def _spread(row: TrainingRow, given: Any, mask: Any) -> TrainingRow:
     numbers = np.asarray(given, dtype=np.float32)
     if numbers.shape != (len(row.turns),) or not np.all(np.isfinite(numbers)):
-        message = f"row {row.branch!r}: expected {len(row.turns)} finite numbers, one a turn, got {given!r}"
-        raise ValueError(message)
+        raise ValueError(f"row {row.branch!r}: expected {len(row.turns)} finite numbers, one a turn, got {given!r}")
     advantages, loss_mask = np.zeros(len(row), dtype=np.float32), row.loss_mask.copy()
     for position, turn in enumerate(row.turns):
         if mask is not None and not mask[position]:

@@ -125,14 +125,12 @@ class _Training:
         ours = tokenizer_digest(Path(self.recipe.model.path or ""))
         other = next((row for row in rows if row.tokenizer not in (None, ours)), None)
         if other is not None:
-            message = (
+            raise UserError(
                 f"the rows of attempt {other.attempt!r} are of another tokenizer ({other.tokenizer}) than the model "
                 f"({ours}): their ids would mean other texts"
             )
-            raise UserError(message)
 
     def sft(self, rows: Sequence[TrainingRow]) -> None:
-        """See `train_sft`."""
         options = self.recipe.sft
         optimiser = self._begun(Optimiser(self.policy.model, options.optimise, options.steps))
         done = self._keeper(optimiser, options.steps)
@@ -158,8 +156,7 @@ class _Training:
         given = credited(rows, recipe.credit).rows if any(row.advantages is None for row in rows) else list(rows)
         reference = copy.deepcopy(self.policy.model) if options.reference_pull else None
         if not given:
-            message = "there is nothing to learn from: no attempt was judged"
-            raise UserError(message)
+            raise UserError("there is nothing to learn from: no attempt was judged")
         measured = update(self.policy, optimiser, given, options, reference=reference, seed=recipe.seed)
         self._keeper(optimiser, steps)(steps, measured)
 

@@ -52,8 +52,7 @@ def digest_record(record: object) -> str:
 def require_finite(value: Any, where: str) -> None:
     """Raises `ValueError` if any number inside plain JSON data is NaN or infinite (JSON has no such numbers)."""
     if isinstance(value, float) and not math.isfinite(value):
-        message = f"{where} is {value}: only finite numbers can be recorded"
-        raise ValueError(message)
+        raise ValueError(f"{where} is {value}: only finite numbers can be recorded")
     if isinstance(value, dict):
         for key, item in value.items():
             require_finite(item, f"{where}.{key}")

@@ -111,11 +111,10 @@ def _held(store: RunStore, wanted: set[str]) -> Iterator[HeldCertificate]:
             continue
         certificate = _read(store, row)
         if certificate.rests_on != rests_on(of_task[row.task], row.task):
-            message = (
+            raise StoreError(
                 f"the certificate of task {row.task!r} in run {store.run!r} rests on attempts that are not those of "
                 f"the run any more: see `assay verify {store.run}`, and admit the task again"
             )
-            raise StoreError(message)
         yield HeldCertificate(certificate, store.run, row.chain, row.head)
 
 
@@ -124,8 +123,9 @@ def _read(store: RunStore, row: AttemptRow) -> Certificate:
     if verify_links(store.links(row.chain), row.head) is None:
         problem, certificate = _found_in([event.body for event in store.events(row.chain)])
     if certificate is None:
-        message = f"the certificate {row.chain} of run {store.run!r} is damaged ({problem}): admit the task again"
-        raise StoreError(message)
+        raise StoreError(
+            f"the certificate {row.chain} of run {store.run!r} is damaged ({problem}): admit the task again"
+        )
     return certificate
 
 
@@ -161,11 +161,10 @@ def require_admitted(root: Path, tasks: Sequence[LoadedTask]) -> dict[str, HeldC
     more = f"\n  and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
     folders = {str(one.folder) for one in tasks if one.task.id in refused and one.folder is not None}
     what = " ".join(sorted(folders)[:3]) + (" ..." if len(folders) > 3 else "") if folders else "TASKS"
-    message = (
+    raise UserError(
         f"{len(refused)} of {len(tasks)} tasks are not admitted in {root}:{named}{more}\n"
         f"Prove their verifiers with `assay admit {what}` in this store, or run without --admitted"
     )
-    raise UserError(message)
 
 
 def _objection(held: HeldCertificate | None) -> str | None:

@@ -68,8 +68,7 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
         if self.workers < 0:
-            message = f"workers is {self.workers}: it must be 0 or more"
-            raise UserError(message)
+            raise UserError(f"workers is {self.workers}: it must be 0 or more")
 
 
 class AuditReport(msgspec.Struct, frozen=True):

@@ -85,27 +85,21 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """Refuses what cannot work, before anything starts."""
         for name in ("attempts", "concurrency", "model_concurrency", "repetitions"):
             if getattr(self, name) < 1:
-                message = f"{name} is {getattr(self, name)}: it must be at least 1"
-                raise UserError(message)
+                raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
         policy_named(self.allocate, self.allocate_options)
         if self.budget is not None and self.budget < 1:
-            message = f"budget is {self.budget}: it must be at least 1"
-            raise UserError(message)
+            raise UserError(f"budget is {self.budget}: it must be at least 1")
         if self.early_stop is not None and not 0 < self.early_stop < 1:
-            message = f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05"
-            raise UserError(message)
+            raise UserError(f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05")
         if self.retries < 0:
-            message = f"retries is {self.retries}: it must be 0 or more"
-            raise UserError(message)
+            raise UserError(f"retries is {self.retries}: it must be 0 or more")
         if not self.tasks:
-            message = "no tasks: name at least one task folder, or family:NAME"
-            raise UserError(message)
+            raise UserError("no tasks: name at least one task folder, or family:NAME")
         if self.backend == "process" and not self.allow_unsafe:
-            message = (
+            raise UserError(
                 "the process backend isolates nothing: agents could read your files and reach your network. "
                 "Add --allow-unsafe if you trust these tasks and this agent, or leave --backend away"
             )
-            raise UserError(message)
 
     @property
     def in_rounds(self) -> bool:
@@ -125,8 +119,7 @@ def to_toml(config: RunConfig) -> str:
     try:
         return tomli_w.dumps({k: _without_none(v) for k, v in plain.items() if v is not None})
     except TypeError as exc:
-        message = f"this configuration cannot be written as TOML: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"this configuration cannot be written as TOML: {exc}") from exc
 
 
 def _without_none(value: Any) -> Any:

@@ -51,21 +51,17 @@ class Tally(Progress):
         self.began = time.monotonic()
 
     def begin(self, *, total: int, done: int) -> None:
-        """See `Progress.begin`."""
         self.total, self.before, self.done = total, done, done
         self.began = time.monotonic()
 
     def started(self, attempt: PlannedAttempt) -> None:
-        """See `Progress.started`."""
         self.running[attempt.id] = time.monotonic()
 
     def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """See `Progress.retrying`."""
         self.retries += 1
         self._spent(result)
 
     def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """See `Progress.finished`."""
         self.running.pop(attempt.id, None)
         self.done += 1
         self.outcomes[result.outcome or "broke"] += 1

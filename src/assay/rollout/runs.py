@@ -133,8 +133,7 @@ async def resume_run(
         require_same(recorded, found)
         contracts = _contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
-            message = "the contracts of the run have changed since it began: put them back, or start a new run"
-            raise UserError(message)
+            raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
         async with opened_means(config, settings, found, _make_agent(config), backend) as means:
             await _run(store, means, found, progress, Held(contracts, ask))
     return RunSummary(run, settings.store)
@@ -147,11 +146,10 @@ def require_finished(root: Path, run: str) -> None:
             return
         uncertified = _uncertified(store)
         if uncertified:
-            message = (
+            raise UserError(
                 f"{uncertified} tasks of the admission {run!r} have no certificate yet, and a sealed run can never be "
                 f"resumed: finish it with `assay admit --resume {run}`, or seal it as it is with --unfinished"
             )
-            raise UserError(message)
         try:
             config, tasks = _asked_for(store)
         except UserError:  # made by other means: it consists of what has begun
@@ -162,11 +160,10 @@ def require_finished(root: Path, run: str) -> None:
     ended = {row.attempt for row in rows if row.final}
     left = max(planned, len({row.attempt for row in rows})) - len(ended)
     if left > 0:
-        message = (
+        raise UserError(
             f"{left} attempts of run {run!r} have not ended, and a sealed run can never be resumed: finish it with "
             f"`assay resume {run}`, or seal it as it is with --unfinished"
         )
-        raise UserError(message)
 
 
 def _uncertified(store: RunStore) -> int:
@@ -185,13 +182,13 @@ def _asked_for(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
         return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
     except (KeyError, msgspec.ValidationError) as exc:
         if ADMISSION in manifest:
-            message = f"run {store.run!r} is an admission: go on with `assay admit --resume {store.run}`"
-            raise UserError(message) from exc
-        message = (
+            raise UserError(
+                f"run {store.run!r} is an admission: go on with `assay admit --resume {store.run}`"
+            ) from exc
+        raise UserError(
             f"run {store.run!r} does not say how it was made ({exc}): it was not made by `assay run`, or by another "
             "version; start a new run"
-        )
-        raise UserError(message) from exc
+        ) from exc
 
 
 def _found_again(config: RunConfig) -> tuple[LoadedTask, ...]:
@@ -200,8 +197,9 @@ def _found_again(config: RunConfig) -> tuple[LoadedTask, ...]:
     except UserError as exc:
         if all(t.startswith("family:") or Path(t).is_absolute() for t in config.tasks):
             raise
-        message = f"{exc}\n(the run names its tasks relative to the folder where it was started: resume it there)"
-        raise UserError(message) from exc
+        raise UserError(
+            f"{exc}\n(the run names its tasks relative to the folder where it was started: resume it there)"
+        ) from exc
 
 
 def new_run_name(agent: str) -> str:
@@ -285,8 +283,7 @@ class _Places:
             began = None if state is None else Began(state, self._blobs.put(state))
             return WorldPlace(lambda: self._make_world(loaded), loaded, self._tasks, began)
         if preparer is None:
-            message = f"task {loaded.task.id!r} needs a sandbox and the run has none"
-            raise UserError(message)
+            raise UserError(f"task {loaded.task.id!r} needs a sandbox and the run has none")
 
         agent = planned.agent or self._agent
         keeping = Keeping(
@@ -316,11 +313,9 @@ def _make_agent(config: RunConfig) -> Agent:
         agent: Agent = kind(**config.agent_options)
     except TypeError as exc:
         given = ", ".join(sorted(config.agent_options)) or "none"
-        message = f"agent {config.agent!r} does not take these options ({given}): {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"agent {config.agent!r} does not take these options ({given}): {exc}") from exc
     if agent.needs_model and config.model is None:
-        message = f"agent {config.agent!r} asks a model: add --model (for example openai:NAME, or scripted:FILE)"
-        raise UserError(message)
+        raise UserError(f"agent {config.agent!r} asks a model: add --model (for example openai:NAME, or scripted:FILE)")
     return agent
 
 
@@ -359,8 +354,7 @@ def require_same(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
     changed = [task for task, digest in recorded.items() if present.get(task) != digest]
     if changed:
         what = "is gone" if changed[0] not in present else "has changed"
-        message = (
+        raise UserError(
             f"task {changed[0]!r} {what} since the run began ({len(changed)} in all): put the tasks back as they "
             "were, or start a new run"
         )
-        raise UserError(message)

@@ -84,8 +84,7 @@ def student_quantile(degrees: int, confidence: float) -> float:
 def _unit(values: Sequence[float]) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not bool(np.all((array >= 0) & (array <= 1))):
-        message = "expected a column of numbers in [0, 1]"
-        raise ValueError(message)
+        raise ValueError("expected a column of numbers in [0, 1]")
     return array
 
 
@@ -126,8 +125,7 @@ def hierarchical_bootstrap(
         return None
     lengths = np.array([len(column) for column in columns])
     if lengths.min() < 1:
-        message = "every task needs at least one attempt"
-        raise ValueError(message)
+        raise ValueError("every task needs at least one attempt")
     widest = int(lengths.max())
     values = np.zeros((tasks, widest))
     for row, column in enumerate(columns):

@@ -47,8 +47,7 @@ def explained(
     coded = {name: _coded(name, levels, len(column)) for name, levels in factors.items()}
     unknown = [name for name in interaction or () if name not in coded]
     if unknown:
-        message = f"no factor is called {unknown[0]!r}: known are {', '.join(coded)}"
-        raise ValueError(message)
+        raise ValueError(f"no factor is called {unknown[0]!r}: known are {', '.join(coded)}")
     total = float(((column - column.mean()) ** 2).sum()) if len(column) else 0.0
     full = _unexplained(column, list(coded.values()))
     found = [_component(name, coded, column, (full, total)) for name in coded]
@@ -97,8 +96,7 @@ def _component(name: str, coded: Mapping[str, _Coded], column: Floats, squares: 
 
 def _coded(name: str, levels: Sequence[str], count: int) -> _Coded:
     if len(levels) != count:
-        message = f"factor {name!r} has {len(levels)} entries for {count} values"
-        raise ValueError(message)
+        raise ValueError(f"factor {name!r} has {len(levels)} entries for {count} values")
     known, places = np.unique(np.asarray(levels, dtype=str), return_inverse=True)
     return _Coded(tuple(map(str, known)), places)
 

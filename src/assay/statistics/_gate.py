@@ -52,8 +52,7 @@ def decide(paired: Paired, protected: Collection[str], rule: GateRule | None = N
     """
     rule = rule or GateRule()
     if not 0 < rule.alpha < 1:
-        message = f"alpha is between 0 and 1, got {rule.alpha}"
-        raise ValueError(message)
+        raise ValueError(f"alpha is between 0 and 1, got {rule.alpha}")
     kept = set(protected)
     broken = tuple(f for f in paired.lost if f.task in kept and f.before - f.after > rule.tolerance + 1e-12)
     unseen = tuple(sorted(kept - set(paired.tasks)))

@@ -50,8 +50,7 @@ def grid(rows: Sequence[Outcome], factors: Mapping[str, Sequence[str]], *, confi
     for name, levels in factors.items():
         if name == TASK or len(levels) != len(rows):
             what = "is taken" if name == TASK else f"has {len(levels)} entries for {len(rows)} attempts"
-            message = f"the factor {name!r} {what}"
-            raise ValueError(message)
+            raise ValueError(f"the factor {name!r} {what}")
     columns = list(factors.values())
     placed: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
     for number, row in enumerate(rows):

@@ -22,8 +22,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     """
     normal_quantile(confidence)
     if any(math.isnan(value) for value in values):
-        message = "a value is no number"
-        raise ValueError(message)
+        raise ValueError("a value is no number")
     ordered, n = sorted(values), len(values)
     tail, below, drop = (1 - confidence) / 2, 0.0, 0
     for k in range(n // 2):

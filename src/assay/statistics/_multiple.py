@@ -37,8 +37,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
 def _checked(p_values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     given = np.asarray(p_values, dtype=np.float64).reshape(-1)
     if not bool(np.all((given >= 0) & (given <= 1))):
-        message = "a p-value is in [0, 1]"
-        raise ValueError(message)
+        raise ValueError("a p-value is in [0, 1]")
     return given
 
 

@@ -70,8 +70,7 @@ def sign_test(gained: int, lost: int, side: Literal["both", "gain", "loss"] = "b
         ValueError: A count is negative.
     """
     if gained < 0 or lost < 0:
-        message = f"counts must not be negative, got {gained} and {lost}"
-        raise ValueError(message)
+        raise ValueError(f"counts must not be negative, got {gained} and {lost}")
     n = gained + lost
     if n == 0:
         return 1.0
@@ -153,8 +152,7 @@ def _by_task(counts: Iterable[TaskCount]) -> Mapping[str, TaskCount]:
     found: dict[str, TaskCount] = {}
     for count in counts:
         if count.task in found:
-            message = f"task {count.task!r} is given twice: compare one agent with one model"
-            raise ValueError(message)
+            raise ValueError(f"task {count.task!r} is given twice: compare one agent with one model")
         found[count.task] = count
     return {task: count for task, count in found.items() if count.judged}
 

@@ -34,16 +34,13 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuses what cannot be."""
         if self.tasks < 1 or self.attempts < 1:
-            message = f"a plan has at least one task and one attempt, got {self.tasks} and {self.attempts}"
-            raise ValueError(message)
+            raise ValueError(f"a plan has at least one task and one attempt, got {self.tasks} and {self.attempts}")
         for name in ("rate", "icc", "shared"):
             if not 0 <= getattr(self, name) <= 1:
-                message = f"{name} is in [0, 1], got {getattr(self, name)}"
-                raise ValueError(message)
+                raise ValueError(f"{name} is in [0, 1], got {getattr(self, name)}")
         for name in ("alpha", "power"):
             if not 0 < getattr(self, name) < 1:
-                message = f"{name} is between 0 and 1, got {getattr(self, name)}"
-                raise ValueError(message)
+                raise ValueError(f"{name} is between 0 and 1, got {getattr(self, name)}")
 
 
 def standard_error(design: Design) -> float:
@@ -99,5 +96,4 @@ def _quantiles(design: Design) -> float:
 
 def _check(difference: float) -> None:
     if not 0 < difference <= 1:
-        message = f"a difference of rates is in (0, 1], got {difference}"
-        raise ValueError(message)
+        raise ValueError(f"a difference of rates is in (0, 1], got {difference}")

@@ -100,8 +100,7 @@ def report_card(
     """
     given, outcome = _columns(scores, passed)
     if len(tasks) != len(given):
-        message = f"{len(tasks)} tasks for {len(given)} scores"
-        raise ValueError(message)
+        raise ValueError(f"{len(tasks)} tasks for {len(given)} scores")
     error, bins = calibration(scores, passed)
     groups = _groups(tasks)
     picked = [_picked(given[rows], outcome[rows]) for rows in groups]
@@ -122,11 +121,9 @@ def report_card(
 def _columns(scores: Sequence[float], passed: Sequence[bool]) -> tuple[Floats, Floats]:
     given, outcome = np.asarray(scores, dtype=np.float64), np.asarray(passed, dtype=np.float64)
     if given.shape != outcome.shape or given.ndim != 1:
-        message = f"{len(scores)} scores for {len(passed)} outcomes"
-        raise ValueError(message)
+        raise ValueError(f"{len(scores)} scores for {len(passed)} outcomes")
     if not bool(np.all((given >= 0) & (given <= 1))):
-        message = "a score is in [0, 1]"
-        raise ValueError(message)
+        raise ValueError("a score is in [0, 1]")
     return given, outcome
 
 

@@ -56,8 +56,7 @@ def rank_agreement(
     """
     normal_quantile(confidence)
     if set(inside) != set(outside):
-        message = "both sides need the same configurations"
-        raise ValueError(message)
+        raise ValueError("both sides need the same configurations")
     names = sorted(inside)
     sides = [_matrix([side[name] for name in names]) for side in (inside, outside)]
     if len(names) < 3:
@@ -112,8 +111,7 @@ def _positive(matrices: Floats) -> Floats:
 
 def _matrix(rows: Sequence[Sequence[float]]) -> Floats:
     if len({len(row) for row in rows}) > 1 or (rows and not len(rows[0])):
-        message = "every configuration needs a value for the same tasks, and at least one"
-        raise ValueError(message)
+        raise ValueError("every configuration needs a value for the same tasks, and at least one")
     return np.asarray(rows, dtype=np.float64)
 
 

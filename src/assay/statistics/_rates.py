@@ -43,11 +43,9 @@ def pass_hat_k(attempts: int, passed: int, k: int) -> float:
 
 def _check(attempts: int, passed: int, k: int) -> None:
     if not 0 <= passed <= attempts:
-        message = f"passed must be between 0 and attempts ({attempts}), got {passed}"
-        raise ValueError(message)
+        raise ValueError(f"passed must be between 0 and attempts ({attempts}), got {passed}")
     if not 1 <= k <= attempts:
-        message = f"k must be between 1 and attempts ({attempts}), got {k}"
-        raise ValueError(message)
+        raise ValueError(f"k must be between 1 and attempts ({attempts}), got {k}")
 
 
 def mean_of(values: Sequence[float]) -> float | None:
@@ -58,8 +56,7 @@ def mean_of(values: Sequence[float]) -> float | None:
 def normal_quantile(confidence: float) -> float:
     """The two-sided quantile of the normal distribution: 1.96 for 0.95."""
     if not 0 < confidence < 1:
-        message = f"confidence must be between 0 and 1, got {confidence}"
-        raise ValueError(message)
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
@@ -69,8 +66,7 @@ def wilson(passed: int, attempts: int, confidence: float = 0.95) -> Interval:
     Attempts at the same task are not independent: over several tasks use `mean_interval`.
     """
     if not 0 <= passed <= attempts:
-        message = f"passed must be between 0 and attempts ({attempts}), got {passed}"
-        raise ValueError(message)
+        raise ValueError(f"passed must be between 0 and attempts ({attempts}), got {passed}")
     z = normal_quantile(confidence)
     return wilson_at(passed / attempts, attempts, z) if attempts else Interval(0.0, 1.0)
 

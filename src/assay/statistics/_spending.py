@@ -97,8 +97,7 @@ def spending(
 def _require_amounts(outcome: Outcome, used: Mapping[str, float]) -> None:
     for name, value in used.items():
         if not (math.isfinite(value) and value >= 0):
-            message = f"attempt {outcome.number} at task {outcome.task!r}: {name} is {value}, and no amount"
-            raise ValueError(message)
+            raise ValueError(f"attempt {outcome.number} at task {outcome.task!r}: {name} is {value}, and no amount")
 
 
 def _amount(

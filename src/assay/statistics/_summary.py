@@ -188,18 +188,20 @@ def _checked(rows: Iterable[Outcome]) -> list[Outcome]:
     for row in found:
         key = (row.task, row.agent, row.model, row.number)
         if key in seen:
-            message = f"attempt {row.number} at task {row.task!r} by {row.agent!r} is given twice: one row an attempt"
-            raise ValueError(message)
+            raise ValueError(
+                f"attempt {row.number} at task {row.task!r} by {row.agent!r} is given twice: one row an attempt"
+            )
         seen.add(key)
         if row.status not in _STATUSES:
-            message = f"attempt {row.number} at task {row.task!r}: status is one of {_STATUSES}, got {row.status!r}"
-            raise ValueError(message)
+            raise ValueError(
+                f"attempt {row.number} at task {row.task!r}: status is one of {_STATUSES}, got {row.status!r}"
+            )
         if row.doubtful and row.status != "pass":
-            message = f"attempt {row.number} at task {row.task!r}: only a pass can be doubtful, not {row.status!r}"
-            raise ValueError(message)
+            raise ValueError(
+                f"attempt {row.number} at task {row.task!r}: only a pass can be doubtful, not {row.status!r}"
+            )
         if row.score is not None and not (math.isfinite(row.score) and 0 <= row.score <= 1):
-            message = f"attempt {row.number} at task {row.task!r}: a score is in [0, 1], got {row.score}"
-            raise ValueError(message)
+            raise ValueError(f"attempt {row.number} at task {row.task!r}: a score is in [0, 1], got {row.score}")
     return found
 
 
@@ -219,8 +221,7 @@ def summarise(
     """
     normal_quantile(confidence)
     if any(k < 1 for k in ks):
-        message = f"every k must be at least 1, got {list(ks)}"
-        raise ValueError(message)
+        raise ValueError(f"every k must be at least 1, got {list(ks)}")
     groups: dict[tuple[str, str | None], list[Outcome]] = defaultdict(list)
     for row in _checked(rows):
         groups[row.agent, row.model].append(row)

@@ -28,8 +28,7 @@ def survival(lengths: Sequence[float], solved: Sequence[bool]) -> tuple[Survival
     """
     at, passed = np.asarray(lengths, dtype=np.float64), np.asarray(solved, dtype=bool)
     if at.shape != passed.shape or not bool(np.all(at >= 0)):
-        message = "every attempt needs a length of at least 0 and whether it was solved"
-        raise ValueError(message)
+        raise ValueError("every attempt needs a length of at least 0 and whether it was solved")
     found, share = [SurvivalPoint(0.0, 1.0, len(at))], 1.0
     for time in np.unique(at[passed]):
         at_risk = int((at >= time).sum())

@@ -110,20 +110,17 @@ def append_addenda(root: Path, run: str, batch: Sequence[tuple[str | None, Seque
     layout = Layout(root, run)
     layout.require()
     if not layout.is_sealed:
-        message = f"run {run!r} is live: append to it, or seal it first with `assay seal {run}`"
-        raise StoreError(message)
+        raise StoreError(f"run {run!r} is live: append to it, or seal it first with `assay seal {run}`")
     lock = WriterLock(layout.lock)
     try:
         with contextlib.closing(SealedRun(layout.sealed)) as sealed:
             named = {about for about, _ in batch if about is not None}
             unknown = sorted(named - sealed.chains()) if named else []
             if unknown:
-                message = f"run {run!r} has no chain {unknown[0]!r}: `assay ls {run}` shows them"
-                raise UserError(message)
+                raise UserError(f"run {run!r} has no chain {unknown[0]!r}: `assay ls {run}` shows them")
             bodies = list(_with_subjects(batch))
             if not bodies:
-                message = f"nothing to add to run {run!r}"
-                raise UserError(message)
+                raise UserError(f"nothing to add to run {run!r}")
             return _append(layout, sealed.seal.head, bodies)
     finally:
         lock.release()
@@ -201,16 +198,14 @@ def _read(layout: Layout, number: int) -> tuple[bytes, _Segment]:
         raw = path.read_bytes()
         return raw, msgspec.json.decode(raw, type=_Segment)
     except (OSError, msgspec.DecodeError, ValueError, RecursionError) as exc:
-        message = f"{path} cannot be read: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"{path} cannot be read: {exc}") from exc
 
 
 def segment_links(layout: Layout, number: int) -> SegmentLinks:
     """One segment with the exact bytes of its events. Raises `StoreError` where it cannot be read."""
     path, (_, found) = layout.addenda / f"{number}.json", _read(layout, number)
     if found.run != layout.run or found.number != number:
-        message = f"{path} belongs to run {found.run!r} as addendum {found.number}"
-        raise StoreError(message)
+        raise StoreError(f"{path} belongs to run {found.run!r} as addendum {found.number}")
     links = tuple(Link(found.chain, e.index, e.previous, bytes(e.body), e.digest) for e in found.events)
     return SegmentLinks(number, found.head, links)
 

@@ -64,8 +64,7 @@ def annotate_all(root: Path, run: str, learnt: Mapping[str, Sequence[Body]]) -> 
     """
     batch = [(chain, tuple(bodies)) for chain, bodies in learnt.items() if bodies]
     if not batch:
-        message = f"nothing to add to run {run!r}"
-        raise UserError(message)
+        raise UserError(f"nothing to add to run {run!r}")
     for chain, bodies in batch:
         _require_learnt(chain, bodies)
     layout = Layout(root, run)
@@ -141,11 +140,9 @@ def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]
         for chain, _ in batch:
             row = rows.get(chain)
             if row is None:
-                message = f"run {run!r} has no chain {chain!r}: `assay ls {run} --all` shows them"
-                raise UserError(message)
+                raise UserError(f"run {run!r} has no chain {chain!r}: `assay ls {run} --all` shows them")
             if row.finished is None and not row.interrupted:
-                message = f"chain {chain!r} of run {run!r} has not ended: finish it with `assay resume {run}`"
-                raise UserError(message)
+                raise UserError(f"chain {chain!r} of run {run!r} has not ended: finish it with `assay resume {run}`")
         store.append_all(batch)
 
 
@@ -154,8 +151,9 @@ def _require_learnt(chain: str, bodies: Iterable[Body]) -> None:
         is_learnt = isinstance(body, VerdictGiven | EvidenceAdded | Noted)
         if not is_learnt or (isinstance(body, Noted) and body.name in ("about", "retried", "interrupted")):
             what = body.name if isinstance(body, Noted) else type(body).__name__
-            message = f"{what} is nothing that can be learnt about {chain!r} later: give verdicts, evidence or notes"
-            raise UserError(message)
+            raise UserError(
+                f"{what} is nothing that can be learnt about {chain!r} later: give verdicts, evidence or notes"
+            )
 
 
 def _parts(batch: Sequence[tuple[str, Sequence[Body]]]) -> Iterator[list[tuple[str | None, Sequence[Body]]]]:

@@ -29,8 +29,9 @@ def assemble(events: Sequence[Event]) -> Trajectory:
     Raises `StoreError` where the chain does not begin as every chain must."""
     first = events[0].body if events else None
     if not isinstance(first, AttemptStarted):
-        message = f"chain {events[0].chain if events else '?'} does not begin with attempt_started: run assay verify"
-        raise StoreError(message)
+        raise StoreError(
+            f"chain {events[0].chain if events else '?'} does not begin with attempt_started: run assay verify"
+        )
     bodies = [e.body for e in events]
     verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictGiven))
     end = next((index for index, body in enumerate(bodies) if closes(body)), len(bodies))

@@ -34,8 +34,7 @@ class BlobStore:
     def path(self, digest: str) -> Path:
         """Where a blob is kept, whether it exists or not. Raises `StoreError` for what is no content address."""
         if not _ADDRESS.fullmatch(digest):
-            message = f"{digest[:80]!r} is not a content address (blake3: and 64 hexadecimal digits)"
-            raise StoreError(message)
+            raise StoreError(f"{digest[:80]!r} is not a content address (blake3: and 64 hexadecimal digits)")
         name = digest.removeprefix(DIGEST_PREFIX)
         return self.root / name[:2] / name
 
@@ -88,8 +87,9 @@ class BlobStore:
                 return file.read(limit)
             data = file.read()
         if digest_bytes(data) != digest:
-            message = f"blob {digest} was changed: its bytes are not those of its address; restore it from a copy"
-            raise StoreError(message)
+            raise StoreError(
+                f"blob {digest} was changed: its bytes are not those of its address; restore it from a copy"
+            )
         return data
 
     def open(self, digest: str) -> BinaryIO:
@@ -97,11 +97,11 @@ class BlobStore:
         try:
             return self.path(digest).open("rb")
         except FileNotFoundError as exc:
-            message = f"blob {digest} is missing from {self.root} (did `assay gc` drop it?): restore it from a copy"
-            raise StoreError(message) from exc
+            raise StoreError(
+                f"blob {digest} is missing from {self.root} (did `assay gc` drop it?): restore it from a copy"
+            ) from exc
         except OSError as exc:
-            message = f"blob {digest} cannot be read: {exc.strerror or exc}"
-            raise StoreError(message) from exc
+            raise StoreError(f"blob {digest} cannot be read: {exc.strerror or exc}") from exc
 
     def intact(self, digest: str) -> bool:
         """Whether the bytes under an address still hash to it."""
@@ -189,5 +189,6 @@ def _store_errors(what: str) -> Iterator[None]:
     except OSError as exc:
         full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         remedy = "free space and try again" if full else "check its permissions"
-        message = f"cannot {what}: {exc.strerror or exc}; {remedy}, or choose another folder with --store"
-        raise StoreError(message) from exc
+        raise StoreError(
+            f"cannot {what}: {exc.strerror or exc}; {remedy}, or choose another folder with --store"
+        ) from exc

@@ -235,8 +235,9 @@ def rebuild(calls: Mapping[str, ModelCall], call: ModelCall, side: Side, blobs: 
         found = calls.get(body.base)
     if not line:
         return None
-    message = f"the {side} of call {call.id} builds on call {line[-1][1].base!r}, which has none or builds on it"
-    raise StoreError(message)
+    raise StoreError(
+        f"the {side} of call {call.id} builds on call {line[-1][1].base!r}, which has none or builds on it"
+    )
 
 
 def _joined(line: list[tuple[str, RawBody]], side: Side, blobs: BlobStore) -> bytes:
@@ -245,12 +246,10 @@ def _joined(line: list[tuple[str, RawBody]], side: Side, blobs: BlobStore) -> by
         fits = min(body.prefix, body.suffix) >= 0 and body.prefix + body.suffix <= len(data)
         new = body.length - body.prefix - body.suffix
         if not fits or new < 0 or body.length > MOST_BYTES:
-            message = f"the {side} of call {name} claims more of another body than that has"
-            raise StoreError(message)
+            raise StoreError(f"the {side} of call {name} claims more of another body than that has")
         middle = body.text.encode("utf-8", "surrogatepass") if body.text is not None else _unpacked(body, new, blobs)
         if len(middle) != new:
-            message = f"the {side} of call {name} has {len(middle)} bytes of its own and should have {new}"
-            raise StoreError(message)
+            raise StoreError(f"the {side} of call {name} has {len(middle)} bytes of its own and should have {new}")
         data = data[: body.prefix] + middle + data[len(data) - body.suffix :]
     return data
 
@@ -263,15 +262,13 @@ def _unpacked(body: RawBody, length: int, blobs: BlobStore) -> bytes:
     try:
         return packed.decompress(blobs.get(body.blob), length + 1)
     except zlib.error as exc:
-        message = f"blob {body.blob} is no compressed body: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"blob {body.blob} is no compressed body: {exc}") from exc
 
 
 def _checked(data: bytes, which: tuple[str, RawBody], side: Side) -> bytes:
     name, body = which
     if digest_bytes(data) != body.digest:
-        message = f"the {side} of call {name} is not what its digest says"
-        raise StoreError(message)
+        raise StoreError(f"the {side} of call {name} is not what its digest says")
     return data
 
 
@@ -302,8 +299,7 @@ def messages_of(calls: Mapping[str, ModelCall], call: ModelCall) -> list[dict[st
         _require(one, one.shared_messages, len(known), "messages")
         own = one.request.get("messages", [])
         if not isinstance(own, list):
-            message = f"the messages of call {one.id} are no list"
-            raise StoreError(message)
+            raise StoreError(f"the messages of call {one.id} are no list")
         known[one.shared_messages :] = own
         before = one
     return known
@@ -335,8 +331,7 @@ def request_of(calls: Mapping[str, ModelCall], call: ModelCall) -> dict[str, Any
 def _inherited(calls: Mapping[str, ModelCall], call: ModelCall, field: str) -> Any:
     first = _line(calls, call, lambda c: field in c.shared_fields)[0]
     if field not in first.request:
-        message = f"call {call.id} shares {field!r} with call {first.id}, which has none"
-        raise StoreError(message)
+        raise StoreError(f"call {call.id} shares {field!r} with call {first.id}, which has none")
     return first.request[field]
 
 
@@ -346,8 +341,9 @@ def _line(calls: Mapping[str, ModelCall], call: ModelCall, shares: Callable[[Mod
     while shares(line[-1]):
         parent = calls.get(line[-1].parent or "")
         if parent is None or parent.id in seen:
-            message = f"call {line[-1].id} shares with call {line[-1].parent!r}, which is not here or rests on it"
-            raise StoreError(message)
+            raise StoreError(
+                f"call {line[-1].id} shares with call {line[-1].parent!r}, which is not here or rests on it"
+            )
         seen.add(parent.id)
         line.append(parent)
     line.reverse()
@@ -356,5 +352,4 @@ def _line(calls: Mapping[str, ModelCall], call: ModelCall, shares: Callable[[Mod
 
 def _require(call: ModelCall, shared: int, known: int, what: str) -> None:
     if not 0 <= shared <= known:
-        message = f"call {call.id} shares {shared} {what} with its parent, which has {known}"
-        raise StoreError(message)
+        raise StoreError(f"call {call.id} shares {shared} {what} with its parent, which has {known}")

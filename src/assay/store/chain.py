@@ -59,8 +59,7 @@ def event_of(stored: Link) -> Event:
     try:
         body: Body = _BODY.decode(stored.body)
     except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
-        message = f"event {stored.index} of {stored.chain} is damaged: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"event {stored.index} of {stored.chain} is damaged: {exc}") from exc
     return Event(stored.chain, stored.index, stored.previous, body, stored.digest)
 
 

@@ -80,8 +80,7 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
         with store_errors(path):
             return _created(path)
     if not path.is_file():
-        message = f"{path.parent.name}: no run.sqlite there"
-        raise StoreError(message)
+        raise StoreError(f"{path.parent.name}: no run.sqlite there")
     with store_errors(path):
         connection = _opened(path)
         try:
@@ -123,11 +122,10 @@ def _opened(path: Path) -> sqlite3.Connection:
             raise
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
-            message = (
+            raise StoreError(
                 f"run {path.parent.name} was not closed, and its folder cannot be written: "
                 "copy the folder to where you may write and read it there"
-            )
-            raise StoreError(message) from exc
+            ) from exc
         return sqlite3.connect(f"{uri}?immutable=1", uri=True, isolation_level=None, check_same_thread=False)
     return connection
 
@@ -135,16 +133,14 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _brought_forward(connection: sqlite3.Connection, path: Path, *, write: bool) -> sqlite3.Connection:
     found = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if found > SCHEMA_VERSION:
-        message = (
+        raise StoreError(
             f"run {path.parent.name} was written by a newer Assay (schema {found}, this one knows {SCHEMA_VERSION}): "
             "update Assay"
         )
-        raise StoreError(message)
     if found == SCHEMA_VERSION:
         return connection
     if found not in MIGRATIONS:
-        message = f"{path} says that its schema is {found}: it is damaged, restore it from a copy"
-        raise StoreError(message)
+        raise StoreError(f"{path} says that its schema is {found}: it is damaged, restore it from a copy")
     if not write:
         # An empty name is a private file that SQLite removes with the connection.
         copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -173,14 +169,11 @@ def store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as exc:
-        message = f"{path}: {exc} ({_hint(str(exc))})"
-        raise StoreError(message) from exc
+        raise StoreError(f"{path}: {exc} ({_hint(str(exc))})") from exc
     except UnicodeDecodeError as exc:
-        message = f"{path}: it holds a text that is not UTF-8 ({_hint('decode')})"
-        raise StoreError(message) from exc
+        raise StoreError(f"{path}: it holds a text that is not UTF-8 ({_hint('decode')})") from exc
     except OSError as exc:
-        message = f"{path}: {exc.strerror or exc}{_remedy(exc)}"
-        raise StoreError(message) from exc
+        raise StoreError(f"{path}: {exc.strerror or exc}{_remedy(exc)}") from exc
 
 
 def _remedy(exc: OSError) -> str:
@@ -233,8 +226,9 @@ class WriterLock:
         except OSError as exc:
             holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
-            message = f"run {path.parent.name} is being written by process {holder}: wait for it or stop it"
-            raise StoreError(message) from exc
+            raise StoreError(
+                f"run {path.parent.name} is being written by process {holder}: wait for it or stop it"
+            ) from exc
         with contextlib.suppress(OSError):  # a full disk must not keep a run from being resumed
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, str(os.getpid()).encode(), 0)
@@ -261,8 +255,7 @@ def fold_rows(connection: sqlite3.Connection) -> None:
     """Writes the summary row of every chain from its events."""
     named = connection.execute("SELECT value FROM meta WHERE key = 'run'").fetchone()
     if named is None:
-        message = "an older run file does not say which run it holds: restore it from a copy"
-        raise StoreError(message)
+        raise StoreError("an older run file does not say which run it holds: restore it from a copy")
     run = str(named[0])
     builders: dict[str, RowBuilder] = {}
     rows = connection.execute("SELECT chain, idx, body, digest FROM events ORDER BY chain, idx")

@@ -115,8 +115,7 @@ class LiveContent:
         try:
             yield from self._connection.execute(query).fetchall() if "PRAGMA" in query else self._fetched(query)
         except sqlite3.DatabaseError as exc:
-            message = f"run.sqlite cannot be read: {exc}"
-            raise StoreError(message) from exc
+            raise StoreError(f"run.sqlite cannot be read: {exc}") from exc
         finally:
             self._connection.text_factory = factory
 
@@ -184,8 +183,7 @@ def _shown_bytes(layout: Layout) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        message = f"manifest.json cannot be read: {exc.strerror or exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"manifest.json cannot be read: {exc.strerror or exc}") from exc
 
 
 def sealed_exact(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:

@@ -124,12 +124,11 @@ def _addresses(data: bytes) -> Iterator[bytes]:
 def _refuse_damaged(root: Path) -> None:
     damaged = damaged_runs(root)
     if damaged:
-        message = (
+        raise StoreError(
             f"{root / 'runs' / damaged[0]} holds parts of a run and neither run.sqlite nor sealed/seal.json, so it "
             "cannot be known which blobs are its evidence: restore what is missing, or move the folder away. "
             "Nothing was removed"
         )
-        raise StoreError(message)
 
 
 def _locked_since(layout: Layout) -> float:

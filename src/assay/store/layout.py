@@ -30,8 +30,9 @@ class Layout:
 
     def __init__(self, root: Path, run: str) -> None:
         if not RUN_NAME.fullmatch(run):
-            message = f"{run[:120]!r} cannot name a run: use letters, digits, dot, dash and underscore (120 at most)"
-            raise UserError(message)
+            raise UserError(
+                f"{run[:120]!r} cannot name a run: use letters, digits, dot, dash and underscore (120 at most)"
+            )
         self.root = root
         self.run = run
         self.folder = root / "runs" / run
@@ -62,14 +63,12 @@ class Layout:
         """Raises `StoreError` with the known runs when this one is not here."""
         if not _is_run(self.folder):
             if self.run in damaged_runs(self.root):
-                message = (
+                raise StoreError(
                     f"{self.folder} holds parts of a run and neither run.sqlite nor sealed/seal.json: one of them was "
                     "removed; restore it from a copy"
                 )
-                raise StoreError(message)
             known = ", ".join(list_runs(self.root)[-5:]) or "none"
-            message = f"no run is called {self.run!r} in {self.root} (newest: {known})"
-            raise StoreError(message)
+            raise StoreError(f"no run is called {self.run!r} in {self.root} (newest: {known})")
 
 
 def list_runs(root: Path) -> list[str]:
@@ -95,8 +94,7 @@ def damaged_runs(root: Path) -> list[str]:
 def _folders(root: Path) -> list[Path]:
     with store_errors(root):
         if root.exists() and not root.is_dir():
-            message = f"{root} is a file and no store: name a folder with --store"
-            raise StoreError(message)
+            raise StoreError(f"{root} is a file and no store: name a folder with --store")
         try:
             return list((root / "runs").iterdir())
         except FileNotFoundError:
@@ -120,6 +118,5 @@ def newest_run(root: Path) -> str:
     """The run made last. Raises `StoreError` where there is none."""
     runs = list_runs(root)
     if not runs:
-        message = f"no runs in {root}: make one with `assay run`, or name the folder with --store"
-        raise StoreError(message)
+        raise StoreError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")
     return runs[-1]

@@ -110,8 +110,9 @@ def _records(
     """The rows of a table that some events give, with the size of each event."""
     for stored in store.live.later(part.after, part.until, _TYPES[name]):
         if stored.chain not in rows:
-            message = f"chain {stored.chain!r} of run {store.run} has events and no row: run `assay verify {store.run}`"
-            raise StoreError(message)
+            raise StoreError(
+                f"chain {stored.chain!r} of run {store.run} has events and no row: run `assay verify {store.run}`"
+            )
         for table, record in event_rows(rows[stored.chain], event_of(stored), stored.body):
             if table == name:
                 yield record, len(stored.body)

@@ -36,8 +36,7 @@ class LiveRun:
     def connection(self) -> sqlite3.Connection:
         """Returns the open database. Raises `StoreError` after `close`."""
         if self._connection is None:
-            message = f"run {self.layout.run!r} is closed"
-            raise StoreError(message)
+            raise StoreError(f"run {self.layout.run!r} is closed")
         return self._connection
 
     def attempts(self) -> list[AttemptRow]:
@@ -145,8 +144,9 @@ class LiveRun:
         try:
             return msgspec.json.decode(found[0], type=dict[str, Any])
         except (msgspec.DecodeError, ValueError, TypeError) as exc:
-            message = f"{self.layout.sqlite} holds no manifest that can be read: restore the run from a copy"
-            raise StoreError(message) from exc
+            raise StoreError(
+                f"{self.layout.sqlite} holds no manifest that can be read: restore the run from a copy"
+            ) from exc
 
     def close(self) -> None:
         """Closes the file. Idempotent."""
@@ -159,17 +159,16 @@ def _row(chain: object, row: object) -> AttemptRow:
     try:
         found = _ROW.decode(row if isinstance(row, bytes) else str(row))
     except (msgspec.DecodeError, ValueError) as exc:
-        message = f"the summary row of {chain!r} is damaged: {exc}; restore the run from a copy"
-        raise StoreError(message) from exc
+        raise StoreError(f"the summary row of {chain!r} is damaged: {exc}; restore the run from a copy") from exc
     if found.chain != chain:
-        message = f"the summary row of {chain!r} is one of {found.chain!r}; restore the run from a copy"
-        raise StoreError(message)
+        raise StoreError(f"the summary row of {chain!r} is one of {found.chain!r}; restore the run from a copy")
     return found
 
 
 def _link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
     """SQLite holds any type in any column, so what somebody changed by hand may be of another one."""
     if not isinstance(index, int) or not all(isinstance(text, str) for text in (chain, previous, digest)):
-        message = f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
-        raise StoreError(message)
+        raise StoreError(
+            f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
+        )
     return Link(chain, index, previous, body if isinstance(body, bytes) else str(body).encode(), digest)

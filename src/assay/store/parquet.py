@@ -111,8 +111,9 @@ def write_tables(store: RunStore, folder: Path, names: Sequence[str] = tuple(TAB
             return counts
         for chain, links in groupby(store.links(), key=attrgetter("chain")):
             if chain not in rows:
-                message = f"chain {chain!r} of run {store.run} has events and no row: run `assay verify --chain`"
-                raise StoreError(message)
+                raise StoreError(
+                    f"chain {chain!r} of run {store.run} has events and no row: run `assay verify --chain`"
+                )
             for stored in links:
                 for name, record in event_rows(rows[chain], event_of(stored), stored.body):
                     if name in writers:
@@ -143,14 +144,14 @@ def rows_of(path: Path, name: str) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(arrow_schema(name)):
-                message = f"{path} has other columns than a table `{name}`"
-                raise StoreError(message)
+                raise StoreError(f"{path} has other columns than a table `{name}`")
             for group in range(file.metadata.num_row_groups):
                 for batch in file.iter_batches(1024, row_groups=[group], use_threads=False):
                     yield from batch.to_pylist()
     except (OSError, pyarrow.lib.ArrowException, ValueError) as exc:
-        message = f"{path} cannot be read: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
-        raise StoreError(message) from exc
+        raise StoreError(
+            f"{path} cannot be read: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
+        ) from exc
 
 
 def fit(value: Any) -> Any:

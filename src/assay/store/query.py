@@ -92,8 +92,7 @@ def query(
     if limit is not None:
         bounds = msgspec.structs.replace(bounds, rows=limit)
     if bounds.rows < 1:
-        message = f"a result has at least 1 row, not {bounds.rows}: raise the limit"
-        raise UserError(message)
+        raise UserError(f"a result has at least 1 row, not {bounds.rows}: raise the limit")
     _require_select(sql)
     words = set(_WORD.findall(sql.lower()))
     views = [name for name in VIEWS if name in words]
@@ -126,8 +125,7 @@ def _require_select(sql: str) -> None:
     kinds = [str(s.type).removeprefix("StatementType.") for s in statements]
     if kinds != ["SELECT"]:
         found = ", ".join(kinds) or "nothing"
-        message = f"the query must be {_READS}; this is {found}"
-        raise UserError(message)
+        raise UserError(f"the query must be {_READS}; this is {found}")
 
 
 def _run(connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, Any]], bounds: Bounds) -> QueryResult:
@@ -167,11 +165,10 @@ def _fetched(done: duckdb.DuckDBPyConnection, bounds: Bounds) -> list[tuple[Any,
         rows += some
         size += sum(map(_size, some))
         if size > bounds.result_mib << 20:
-            message = (
+            raise UserError(
                 f"the result is larger than {bounds.result_mib} MiB: ask for fewer rows with --limit, or for less "
                 "of each (substr, length)"
             )
-            raise UserError(message)
     return rows
 
 
@@ -202,8 +199,7 @@ def _opened(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A locked connection whose views are the named tables over the runs."""
     if not chosen:
-        message = f"no runs in {root}: make one with `assay run`, or name the folder with --store"
-        raise UserError(message)
+        raise UserError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")
     with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
         files: dict[str, list[Path]] = {name: [] for name in names}
         added: dict[str, list[Path]] = {name: [] for name in names}
@@ -260,8 +256,7 @@ def _locked(
             connection.execute(f"CREATE VIEW {name} AS {view_statement(name)}")
     except duckdb.Error as exc:
         connection.close()
-        message = f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)"
-        raise StoreError(message) from exc
+        raise StoreError(f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)") from exc
     return connection
 
 
@@ -295,19 +290,14 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except duckdb.PermissionException as exc:
-        message = f"{exc} (a query reads {_READS}, and nothing else)"
-        raise UserError(message) from exc
+        raise UserError(f"{exc} (a query reads {_READS}, and nothing else)") from exc
     except duckdb.CatalogException as exc:
-        message = f"{exc} (tables are named literally: {', '.join((*TABLES, *VIEWS))})"
-        raise UserError(message) from exc
+        raise UserError(f"{exc} (tables are named literally: {', '.join((*TABLES, *VIEWS))})") from exc
     except duckdb.InterruptException as exc:
-        message = "the query took too long and was stopped: narrow it with WHERE or --run"
-        raise UserError(message) from exc
+        raise UserError("the query took too long and was stopped: narrow it with WHERE or --run") from exc
     except duckdb.OutOfMemoryException as exc:
-        message = f"{exc} (narrow the query with WHERE or --run)"
-        raise UserError(message) from exc
+        raise UserError(f"{exc} (narrow the query with WHERE or --run)") from exc
     except (duckdb.IOException, duckdb.InternalException) as exc:
-        message = f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)"
-        raise StoreError(message) from exc
+        raise StoreError(f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)") from exc
     except duckdb.Error as exc:
         raise UserError(str(exc)) from exc

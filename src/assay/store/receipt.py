@@ -150,8 +150,7 @@ def make_receipt(
     if check:
         problem = next(iter(audit(root, run, blobs=False)), None)
         if problem is not None:
-            message = f"no receipt is made of a run that is damaged: {problem}"
-            raise StoreError(message)
+            raise StoreError(f"no receipt is made of a run that is damaged: {problem}")
     with RunStore.open(root, run) as store, store.snapshot():
         heads = _heads(store.attempts())
         statement = _statement(store, heads)
@@ -175,24 +174,20 @@ def write_receipt(receipt: Receipt, path: Path) -> None:
             with path.open("xb") as file:
                 file.write(canonical_bytes(receipt) + b"\n")
         except FileExistsError as exc:
-            message = f"{path} exists: choose another name, a receipt is never written over"
-            raise UserError(message) from exc
+            raise UserError(f"{path} exists: choose another name, a receipt is never written over") from exc
 
 
 def read_receipt(path: Path) -> Receipt:
     """Reads a receipt. Raises `UserError` where the file is none."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            message = f"{path} is too large for a receipt"
-            raise UserError(message)
+            raise UserError(f"{path} is too large for a receipt")
         found = msgspec.json.decode(path.read_bytes(), type=Receipt)
         canonical_bytes(found)  # what no JSON holds (half a surrogate pair) has no digest
     except OSError as exc:
-        message = f"{path}: {exc.strerror or exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{path}: {exc.strerror or exc}") from exc
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        message = f"{path} is no receipt that `assay receipt` wrote: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{path} is no receipt that `assay receipt` wrote: {exc}") from exc
     return found
 
 

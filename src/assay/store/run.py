@@ -231,8 +231,7 @@ class RunStore:
         """The whole of one try. Raises `StoreError` where there is none."""
         events = list(self.events(chain))
         if not events:
-            message = f"run {self.run!r} has no chain {chain!r}"
-            raise StoreError(message)
+            raise StoreError(f"run {self.run!r} has no chain {chain!r}")
         return assemble(events)
 
     def trajectories(self) -> Iterator[Trajectory]:
@@ -249,8 +248,7 @@ class RunStore:
             known = names or sorted({r.attempt for r in self.attempts()})
             some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "") if known else "it has none"
             what = "is the beginning of several attempts" if names else "is no attempt"
-            message = f"{attempt!r} {what} of run {self.run}: {some}"
-            raise UserError(message)
+            raise UserError(f"{attempt!r} {what} of run {self.run}: {some}")
         return max(near, key=lambda r: (r.final, r.retry))
 
     def manifest(self) -> dict[str, Any]:
@@ -268,22 +266,19 @@ class RunStore:
     def live(self) -> LiveRun:
         """The live form. Raises `StoreError` where the run was opened in its sealed one."""
         if not isinstance(self._stored, LiveRun):
-            message = f"run {self.run!r} is sealed"
-            raise StoreError(message)
+            raise StoreError(f"run {self.run!r} is sealed")
         return self._stored
 
     @property
     def sealed(self) -> SealedRun:
         """The sealed form. Raises `StoreError` where the run was opened in its live one."""
         if not isinstance(self._stored, SealedRun):
-            message = f"run {self.run!r} is live"
-            raise StoreError(message)
+            raise StoreError(f"run {self.run!r} is live")
         return self._stored
 
     def _writable(self) -> sqlite3.Connection:
         if self._lock is None:
-            message = f"run {self.run!r} is open for reading only"
-            raise StoreError(message)
+            raise StoreError(f"run {self.run!r} is open for reading only")
         return self.live.connection
 
     def __enter__(self) -> Self:
@@ -297,17 +292,15 @@ class RunStore:
 
 def _refuse_sealed(layout: Layout) -> None:
     if layout.is_sealed:
-        message = f"run {layout.run!r} is sealed: it is finished, and nothing can be added to it"
-        raise StoreError(message)
+        raise StoreError(f"run {layout.run!r} is sealed: it is finished, and nothing can be added to it")
 
 
 def _refuse_existing(layout: Layout) -> None:
     if layout.sqlite.exists() or layout.is_sealed:
-        message = (
+        raise UserError(
             f"run {layout.run!r} exists in {layout.root}: go on with `assay resume {layout.run}`, "
             "or choose another name with --run"
         )
-        raise UserError(message)
 
 
 def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
@@ -366,8 +359,7 @@ def encoded(body: Body, chain: str) -> bytes:
         if not _is_plain(body, raw):
             raw = canonical_bytes(event_of(Link(chain, 0, GENESIS, raw, "")).body)
     except (StoreError, ValueError, TypeError, OverflowError, RecursionError) as exc:
-        message = f"an event of {chain} cannot be recorded: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"an event of {chain} cannot be recorded: {exc}") from exc
     return raw
 
 

@@ -29,7 +29,8 @@ def attempts_at(store: RunStore, task: str, task_digest: str) -> list[AttemptRow
         try:
             rows = [msgspec.json.decode(row, type=AttemptRow) for (row,) in found]
         except (msgspec.DecodeError, ValueError, TypeError) as exc:
-            message = f"a summary row of run {store.run} is damaged: {exc}; restore the run from a copy"
-            raise StoreError(message) from exc
+            raise StoreError(
+                f"a summary row of run {store.run} is damaged: {exc}; restore the run from a copy"
+            ) from exc
     same = [row for row in rows if (row.task, row.task_digest) == (task, task_digest)]
     return sorted(same, key=lambda row: (row.started or 0.0, row.chain))

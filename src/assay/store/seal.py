@@ -75,14 +75,11 @@ def _write(store: RunStore, folder: Path) -> SealManifest:
     with contextlib.closing(copy):
         problem = next(chain_problems(store.run, copy.links(), copy.attempts()), None)
         if problem is None and copy.attempts() != store.attempts():
-            message = f"run {store.run}: the sealed rows differ from the live ones; the live run is as it was"
-            raise StoreError(message)
+            raise StoreError(f"run {store.run}: the sealed rows differ from the live ones; the live run is as it was")
         if problem is None and copy.counts() != dict(counts):
-            message = f"run {store.run}: the sealed tables lack rows; the live run is as it was"
-            raise StoreError(message)
+            raise StoreError(f"run {store.run}: the sealed tables lack rows; the live run is as it was")
     if problem is not None:
-        message = f"run {store.run} is not sealed, because it is damaged: {problem}"
-        raise StoreError(message)
+        raise StoreError(f"run {store.run} is not sealed, because it is damaged: {problem}")
     rows = store.attempts()
     with contextlib.closing(SealedRun(folder)) as steps:
         write_index(steps, folder / INDEX)
@@ -113,8 +110,7 @@ def _already(layout: Layout) -> SealReport:
         if layout.sqlite.exists():
             for name, digest in known.files.items():
                 if file_digest(layout.sealed / Path(name).name) != digest:
-                    message = f"{layout.sealed / name} is not what was sealed; run.sqlite beside it is kept"
-                    raise StoreError(message)
+                    raise StoreError(f"{layout.sealed / name} is not what was sealed; run.sqlite beside it is kept")
             lock = WriterLock(layout.lock)
             try:
                 _remove_live(layout)
@@ -130,8 +126,7 @@ def _temporary(layout: Layout) -> Iterator[Path]:
     for left in layout.folder.glob("sealed.*.tmp"):  # of a sealing that was killed; we hold the lock
         shutil.rmtree(left, ignore_errors=True)
     if layout.sealed.exists():
-        message = f"{layout.sealed} exists and has no seal.json: move it away"
-        raise StoreError(message)
+        raise StoreError(f"{layout.sealed} exists and has no seal.json: move it away")
     folder = layout.folder / f"sealed.{os.getpid()}.tmp"
     with store_errors(folder):
         folder.mkdir()

@@ -101,8 +101,7 @@ def judged_of(chain: str, body: bytes) -> Judged:
     try:
         given = _GIVEN.decode(body).verdict
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        message = f"a verdict on {chain!r} cannot be read: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"a verdict on {chain!r} cannot be read: {exc}") from exc
     return Judged(chain, given.check, given.kind, given.status, given.marks, given.score, given.separation)
 
 
@@ -120,14 +119,12 @@ class SealedRun:
         try:
             found = msgspec.json.decode(self.seal_bytes(), type=SealManifest)
         except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-            message = f"{path} cannot be read: {exc}"
-            raise StoreError(message) from exc
+            raise StoreError(f"{path} cannot be read: {exc}") from exc
         if found.schema_version > SCHEMA_VERSION:
-            message = (
+            raise StoreError(
                 f"run {found.run} was sealed by a newer Assay (schema {found.schema_version}, this one knows "
                 f"{SCHEMA_VERSION}): update Assay"
             )
-            raise StoreError(message)
         return found
 
     def seal_bytes(self) -> bytes:
@@ -136,8 +133,7 @@ class SealedRun:
         try:
             return path.read_bytes()
         except OSError as exc:
-            message = f"{path} cannot be read: {exc}"
-            raise StoreError(message) from exc
+            raise StoreError(f"{path} cannot be read: {exc}") from exc
 
     def manifest(self) -> dict[str, Any]:
         """What was asked for."""
@@ -281,8 +277,7 @@ class SealedRun:
     def _links(self, groups: list[int] | None, chain: str | None) -> Iterator[Link]:
         for row in self._batches("events", _LINK, groups, chain):
             if None in row.values():
-                message = f"{self.folder / 'events.parquet'}: an event without {', '.join(_LINK)}"
-                raise StoreError(message)
+                raise StoreError(f"{self.folder / 'events.parquet'}: an event without {', '.join(_LINK)}")
             yield Link(**row)
 
     def _batches(
@@ -385,8 +380,7 @@ class SealedRun:
             expected, actual = arrow_schema(name), self._file(name).schema_arrow
             wrong = [c for c in columns if c not in actual.names or actual.field(c).type != expected.field(c).type]
         if wrong:
-            message = f"{path} cannot be read: its column {wrong[0]} is missing or of another type"
-            raise StoreError(message)
+            raise StoreError(f"{path} cannot be read: its column {wrong[0]} is missing or of another type")
 
     def _file(self, name: str) -> Any:
         import pyarrow.parquet as pq
@@ -438,8 +432,7 @@ def file_digest(path: Path) -> str:
     try:
         return DIGEST_PREFIX + blake3().update_mmap(path).hexdigest()
     except OSError as exc:
-        message = f"{path} cannot be read: {exc.strerror or exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"{path} cannot be read: {exc.strerror or exc}") from exc
 
 
 @contextlib.contextmanager
@@ -450,5 +443,6 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pyarrow.lib.ArrowException, msgspec.DecodeError, ValueError, TypeError, LookupError) as exc:
-        message = f"{path} cannot be read: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
-        raise StoreError(message) from exc
+        raise StoreError(
+            f"{path} cannot be read: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
+        ) from exc

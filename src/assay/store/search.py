@@ -66,15 +66,12 @@ def search(
         StoreError: A run is missing or damaged.
     """
     if not text:
-        message = "nothing to search for: give some text"
-        raise UserError(message)
+        raise UserError("nothing to search for: give some text")
     if limit < 1:
-        message = f"a search gives at least 1 hit, not {limit}: raise the limit"
-        raise UserError(message)
+        raise UserError(f"a search gives at least 1 hit, not {limit}: raise the limit")
     chosen = sorted(set(runs or list_runs(root)))
     if not chosen:
-        message = f"no runs in {root}: make one with `assay run`, or name the folder with --store"
-        raise UserError(message)
+        raise UserError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")
     hits: list[Hit] = []
     for run in chosen:
         layout = Layout(root, run)

@@ -40,8 +40,7 @@ def new_key(path: Path) -> str:
     public = path.with_name(f"{path.name}.pub")
     for taken in (path, public):
         if taken.exists() or taken.is_symlink():
-            message = f"{taken} exists: choose another name, a key is never written over"
-            raise UserError(message)
+            raise UserError(f"{taken} exists: choose another name, a key is never written over")
     key = ed25519.Ed25519PrivateKey.generate()
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -60,8 +59,7 @@ def public_key(given: str) -> str:
     """
     if given.startswith(PUBLIC_PREFIX):
         if not _PUBLIC.fullmatch(given):
-            message = f"{given[:90]!r} is no public key: {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file"
-            raise UserError(message)
+            raise UserError(f"{given[:90]!r} is no public key: {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file")
         return given
     path = Path(given)
     data = _read(path)
@@ -71,11 +69,9 @@ def public_key(given: str) -> str:
     try:
         found = serialization.load_pem_public_key(data)
     except ValueError as exc:
-        message = f"{path} holds no key: give a file that `assay keys new` made, or ed25519:HEX"
-        raise UserError(message) from exc
+        raise UserError(f"{path} holds no key: give a file that `assay keys new` made, or ed25519:HEX") from exc
     if not isinstance(found, ed25519.Ed25519PublicKey):
-        message = f"{path} holds a key of another kind: Assay signs with Ed25519"
-        raise UserError(message)
+        raise UserError(f"{path} holds a key of another kind: Assay signs with Ed25519")
     return _text(found)
 
 
@@ -87,8 +83,7 @@ def sign(path: Path, data: bytes) -> tuple[str, str]:
     """
     key = _private(path, _read(path))
     if path.stat().st_mode & 0o077:
-        message = f"others may read {path}: `chmod 600 {path}`, or make a new key if they may have"
-        raise UserError(message)
+        raise UserError(f"others may read {path}: `chmod 600 {path}`, or make a new key if they may have")
     return _text(key.public_key()), key.sign(data).hex()
 
 
@@ -111,11 +106,9 @@ def _private(path: Path, data: bytes) -> Any:
     try:
         found = serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError) as exc:  # TypeError: it has a passphrase
-        message = f"{path} holds no private key without a passphrase: `assay keys new` makes one"
-        raise UserError(message) from exc
+        raise UserError(f"{path} holds no private key without a passphrase: `assay keys new` makes one") from exc
     if not isinstance(found, ed25519.Ed25519PrivateKey):
-        message = f"{path} holds a key of another kind: Assay signs with Ed25519"
-        raise UserError(message)
+        raise UserError(f"{path} holds a key of another kind: Assay signs with Ed25519")
     return found
 
 
@@ -124,8 +117,7 @@ def _library() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as exc:
-        message = "signatures need the package `cryptography`: pip install 'assay[sign]'"
-        raise UserError(message) from exc
+        raise UserError("signatures need the package `cryptography`: pip install 'assay[sign]'") from exc
     return ed25519, serialization
 
 
@@ -150,5 +142,4 @@ def _files(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        message = f"{exc.filename or path}: {exc.strerror or exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{exc.filename or path}: {exc.strerror or exc}") from exc

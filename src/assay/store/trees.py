@@ -87,8 +87,7 @@ def keep_tree(
         entry, length = found
         size += length
         if size > most_bytes or len(entries) >= MOST_FILES:
-            message = f"it holds more than {most_bytes >> 20} MiB or {MOST_FILES} files"
-            raise TreeTooLarge(message)
+            raise TreeTooLarge(f"it holds more than {most_bytes >> 20} MiB or {MOST_FILES} files")
         if stat.S_ISREG(entry.mode):
             digest = _keep_file(blobs, root / path if path else root, look)
             entries.append(TreeFile(path, stat.S_IMODE(entry.mode), digest))
@@ -142,8 +141,7 @@ def read_tree(blobs: BlobStore, listing: str) -> tuple[TreeFile, ...]:
         entries = _DECODER.decode(blobs.get(listing))
         _require_sound(entries)
     except (msgspec.DecodeError, ValueError) as exc:
-        message = f"{listing} is no listing of a folder: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"{listing} is no listing of a folder: {exc}") from exc
     return entries
 
 
@@ -156,15 +154,12 @@ def _require_sound(entries: tuple[TreeFile, ...]) -> None:
         whole = path == "" and len(entries) == 1
         plain = path == posixpath.normpath(path) and not path.startswith(("/", "../")) and path not in (".", "..")
         if path in seen or "\0" in path or not (whole or plain):
-            message = f"the path {path[:200]!r} is not one below the folder, or stands twice"
-            raise ValueError(message)
+            raise ValueError(f"the path {path[:200]!r} is not one below the folder, or stands twice")
         parent = posixpath.dirname(path)
         if parent and parent not in folders:
-            message = f"{path[:200]!r} lies in no folder of the listing"
-            raise ValueError(message)
+            raise ValueError(f"{path[:200]!r} lies in no folder of the listing")
         if entry.target is not None and not _stays(path, entry.target):
-            message = f"{path[:200]!r} is a link that leads outside"
-            raise ValueError(message)
+            raise ValueError(f"{path[:200]!r} is a link that leads outside")
         seen.add(path)
 
 

@@ -42,19 +42,19 @@ def _read(members: Iterator[tuple[str, IO[bytes]]], where: str) -> dict[str, byt
             data = stream.read(MAX_BYTES - total + 1)
             total += len(data)
             if total > MAX_BYTES or len(files) >= MAX_FILES:
-                message = f"{where} unpacks to more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: it is refused"
-                raise UserError(message)
+                raise UserError(
+                    f"{where} unpacks to more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: it is refused"
+                )
             files[safe_name(name, where)] = data
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as exc:
-        message = f"{where} cannot be read as an archive: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{where} cannot be read as an archive: {exc}") from exc
     except (NotImplementedError, RuntimeError) as exc:
-        message = f"{where} is packed in a way that is not read here (encrypted, or an unusual method): {exc}"
-        raise UserError(message) from exc
+        raise UserError(
+            f"{where} is packed in a way that is not read here (encrypted, or an unusual method): {exc}"
+        ) from exc
     twice = file_and_folder(files)
     if twice:
-        message = f"{where} holds {twice!r} both as a file and as a folder: it is refused as a whole"
-        raise UserError(message)
+        raise UserError(f"{where} holds {twice!r} both as a file and as a folder: it is refused as a whole")
     return files
 
 
@@ -86,6 +86,5 @@ def safe_name(name: str, where: str) -> str:
     """The name, relative and POSIX. Raises `UserError` where it could lead outside its folder."""
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or ".." in parts or "\0" in name or (parts[0][1:2] == ":"):
-        message = f"{where} holds the name {name!r}, which leads outside its folder: it is refused as a whole"
-        raise UserError(message)
+        raise UserError(f"{where} holds the name {name!r}, which leads outside its folder: it is refused as a whole")
     return "/".join(part for part in parts if part not in ("", "."))

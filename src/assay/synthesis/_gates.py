@@ -84,9 +84,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Runner(Protocol):
     """What the gates need of a laboratory."""
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
-        """See `Laboratory.run`."""
-        ...
+    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]: ...
 
 
 class Journal:

@@ -103,12 +103,11 @@ class GitReader:
         try:
             listed = await self._ask("rev-list", "--no-merges", f"--max-count={most}", "HEAD", "--")
         except Unreadable as exc:
-            message = (
+            raise UserError(
                 f"git cannot read the history of {self._repository}: {exc}. Name a repository with commits (no linked "
                 "worktree) that others may read too, as the sandbox's user is another one where root starts it; or "
                 "leave the kind commit out (--kind operator --kind feature --kind combination)"
-            )
-            raise UserError(message) from exc
+            ) from exc
         names = listed.decode("ascii", "replace").split()
         found: list[Commit] = []
         for at in range(0, len(names), AT_ONCE):
@@ -134,8 +133,7 @@ class GitReader:
                 continue
             total += int(size)
             if total > MAX_BYTES or len(found) >= MAX_FILES:
-                message = f"its tree holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB"
-                raise Unreadable(message)
+                raise Unreadable(f"its tree holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB")
             with suppress(UnicodeDecodeError):
                 found[_inside(path.decode())] = name
         return found
@@ -154,8 +152,7 @@ class GitReader:
         try:
             return {name: self._blobs[name] for name in wanted}
         except KeyError as exc:
-            message = f"the object {exc.args[0]} is not in the repository"
-            raise Unreadable(message) from exc
+            raise Unreadable(f"the object {exc.args[0]} is not in the repository") from exc
 
     async def _ask(self, *arguments: str, given: bytes = b"") -> bytes:
         assert self._workspace is not None, "the reader is open"
@@ -165,13 +162,11 @@ class GitReader:
             ["sh", "-c", 'exec "$@" >/tmp/answer', "sh", *command], stdin=given, timeout_s=TIMEOUT_S
         )
         if result.exit_code != 0:
-            message = (result.stderr.strip() or f"git ended with {result.exit_code}")[-500:]
-            raise Unreadable(message)
+            raise Unreadable((result.stderr.strip() or f"git ended with {result.exit_code}")[-500:])
         try:
             return await self._workspace.read("/tmp/answer", limit=MAX_BYTES * 2)
         except (OSError, ValueError) as exc:
-            message = f"git's answer cannot be read: {exc}"
-            raise Unreadable(message) from exc
+            raise Unreadable(f"git's answer cannot be read: {exc}") from exc
 
 
 def _inside(path: str) -> str:

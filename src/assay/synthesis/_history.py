@@ -157,24 +157,20 @@ async def _candidate(tree: SourceTree, git: GitReader, commit: Commit) -> Candid
     after = {path: name for path, name in after.items() if path in kept}
     twice = file_and_folder({*after, *tree.files})
     if twice:
-        message = f"{twice} is a file in one of the trees and a folder in the other"
-        raise Unreadable(message)
+        raise Unreadable(f"{twice} is a file in one of the trees and a folder in the other")
     if any(path not in after or path not in earlier for path in parts.modules):
-        message = "a program file of it is no regular file"
-        raise Unreadable(message)
+        raise Unreadable("a program file of it is no regular file")
     data = await git.read([*after.values(), *(earlier[path] for path in parts.modules)])
     try:
         texts = {path: data[after[path]].decode() for path in parts.modules}
         changes = {path: data[earlier[path]].decode() for path in parts.modules}
     except UnicodeDecodeError as exc:
-        message = "a program file of it is not UTF-8"
-        raise Unreadable(message) from exc
+        raise Unreadable("a program file of it is not UTF-8") from exc
     # What is no text and has changed since cannot be put back: it is taken out, and tests that need it do not pass.
     base = {path: _text(data[name]) for path, name in after.items() if tree.files.get(path) != data[name]}
     base |= dict.fromkeys(set(tree.files) - set(after))
     if any(len(text) > MOST_BYTES for text in (*texts.values(), *changes.values())):
-        message = f"a program file of it has more than {MOST_BYTES} characters"
-        raise Unreadable(message)
+        raise Unreadable(f"a program file of it has more than {MOST_BYTES} characters")
     lines = [(path, n) for path in parts.modules for n in _changed(texts[path], changes[path])]
     digest = digest_record([tree.digest, "commit", commit.name, changes, sorted(base.items())])
     return Candidate(

@@ -33,7 +33,6 @@ class _Forgotten:
     """Takes over large outputs and keeps none: they are looked at by nobody."""
 
     def put_file(self, path: Path) -> str:
-        """See `SpillTarget`."""
         digest = digest_bytes(path.read_bytes())
         path.unlink(missing_ok=True)
         return digest

@@ -71,15 +71,13 @@ def split(
         try:
             programs[path] = parse(files[path])
         except SourceError as exc:
-            message = f"{path} cannot be parsed: {exc}"
-            raise Unsplittable(message) from exc
+            raise Unsplittable(f"{path} cannot be parsed: {exc}") from exc
     groups: dict[_Key, list[str]] = {}
     places: dict[_Key, _Place] = {}
     for test in sorted(flipped):
         place = _find(programs, test)
         if place is None:
-            message = f"the definition of {test} is not in its own file"
-            raise Unsplittable(message)
+            raise Unsplittable(f"the definition of {test} is not in its own file")
         key = (place.path, place.node.lineno)
         places[key] = place
         groups.setdefault(key, []).append(test)
@@ -158,8 +156,7 @@ def _check(path: str, text: str) -> None:
     try:
         parse(text)
     except SourceError as exc:
-        message = f"{path} is no program without the hidden tests: {exc}"
-        raise Unsplittable(message) from exc
+        raise Unsplittable(f"{path} is no program without the hidden tests: {exc}") from exc
 
 
 def _cut(
@@ -196,13 +193,12 @@ def _rest(program: Program, node: ast.FunctionDef | ast.AsyncFunctionDef, lines:
     body = node.body
     at = [i for i, n in enumerate(body) if any(n.lineno <= line <= (n.end_lineno or n.lineno) for line in lines)]
     if len(at) != 1 or at[0] + 1 >= len(body):
-        message = "no other failing test could be hidden, and this one fails at its end"
-        raise Unsplittable(message)
+        raise Unsplittable("no other failing test could be hidden, and this one fails at its end")
     rest = body[at[0] + 1 :]
     if not any(isinstance(inner, ast.Assert | ast.Call) for left in rest for inner in ast.walk(left)):
-        message = "no other failing test could be hidden, and nothing in this one checks anything after it fails"
-        raise Unsplittable(message)
+        raise Unsplittable(
+            "no other failing test could be hidden, and nothing in this one checks anything after it fails"
+        )
     if rest[0].lineno <= (body[at[0]].end_lineno or 0):
-        message = "no other failing test could be hidden, and this one fails on a line that holds more"
-        raise Unsplittable(message)
+        raise Unsplittable("no other failing test could be hidden, and this one fails on a line that holds more")
     return program.whole_lines(rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno)

@@ -107,19 +107,16 @@ def load_source(source: str) -> SourceTree:
     elif path.is_file() and path.name.endswith(ARCHIVES):
         tree = _from_archive(path)
     elif path.exists():
-        message = f"{source} is neither a folder nor an archive ({', '.join(ARCHIVES)})"
-        raise UserError(message)
+        raise UserError(f"{source} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
     else:
         tree = _from_installed(source)
     if not tree.packages:
-        message = f"{source} holds no Python package or module at its top or under src/"
-        raise UserError(message)
+        raise UserError(f"{source} holds no Python package or module at its top or under src/")
     if not tree.tests:
-        message = (
+        raise UserError(
             f"{source} holds no test files ({', '.join(_TEST_PATTERNS)}): tasks are judged by the package's own tests; "
             "name its sdist or its repository, if they carry them"
         )
-        raise UserError(message)
     return tree
 
 
@@ -134,8 +131,9 @@ def _from_folder(folder: Path) -> SourceTree:
                 continue
             total += path.stat().st_size
             if total > MAX_BYTES or len(files) >= MAX_FILES:
-                message = f"{folder} holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: name a smaller folder"
-                raise UserError(message)
+                raise UserError(
+                    f"{folder} holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: name a smaller folder"
+                )
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     git = (root / ".git").exists()
     name, version = _named(files, root.name)
@@ -159,8 +157,9 @@ def _from_installed(name: str) -> SourceTree:
     try:
         found = metadata.distribution(name)
     except (metadata.PackageNotFoundError, ValueError) as exc:
-        message = f"{name!r} is no file or folder here and no installed package: check the name, or download its sdist"
-        raise UserError(message) from exc
+        raise UserError(
+            f"{name!r} is no file or folder here and no installed package: check the name, or download its sdist"
+        ) from exc
     files: dict[str, bytes] = {}
     total = 0
     for entry in found.files or ():
@@ -169,8 +168,9 @@ def _from_installed(name: str) -> SourceTree:
         if inside and path.is_file():
             total += path.stat().st_size
             if total > MAX_BYTES or len(files) >= MAX_FILES:
-                message = f"{name} is installed as more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: name its sdist"
-                raise UserError(message)
+                raise UserError(
+                    f"{name} is installed as more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: name its sdist"
+                )
             files[safe_name(entry.as_posix(), name)] = path.read_bytes()
     tree = _tree(found.metadata["Name"], found.version, "installed", files)
     return tree._replace(requirements=_installed_requirements(found))

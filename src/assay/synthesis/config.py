@@ -60,15 +60,12 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """Refuses what cannot work, before anything starts."""
         for name in ("count", "concurrency", "repetitions", "per_function", "covering_tests"):
             if getattr(self, name) < 1:
-                message = f"{name} is {getattr(self, name)}: it must be at least 1"
-                raise UserError(message)
+                raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
         for name in ("test_files", "candidates", "run_cpu_s", "test_cpu_s", "file_calls", "separation_mutants"):
             if getattr(self, name) < 0:
-                message = f"{name} is {getattr(self, name)}: it must be 0 or more"
-                raise UserError(message)
+                raise UserError(f"{name} is {getattr(self, name)}: it must be 0 or more")
         if not self.kinds:
-            message = "no kinds: name at least one of operator, feature, combination, commit"
-            raise UserError(message)
+            raise UserError("no kinds: name at least one of operator, feature, combination, commit")
 
     @property
     def candidate_limit(self) -> int:

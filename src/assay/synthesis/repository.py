@@ -139,11 +139,10 @@ def _require_tests(tree: SourceTree, reference: Reference) -> None:
     if reference.passing:
         return
     reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(reference.left_out.items())[:3])
-    message = (
+    raise UserError(
         f"no test of {tree.name} passes three times in the sandbox ({reasons}). If its tests import packages, "
         "name them pinned as requirements (name==version)"
     )
-    raise UserError(message)
 
 
 async def _judge_all(

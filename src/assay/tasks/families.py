@@ -50,11 +50,11 @@ def load_family(name: str, options: Mapping[str, Any] | None = None) -> TaskFami
     except TaskError as exc:
         if not isinstance(exc.__cause__, TypeError):
             raise
-        message = f"task family {name!r} cannot be built: {exc.__cause__}; check the options given to it"
-        raise UserError(message) from exc
+        raise UserError(
+            f"task family {name!r} cannot be built: {exc.__cause__}; check the options given to it"
+        ) from exc
     if not isinstance(family, TaskFamily):
-        message = f"task family {name!r} has no method tasks(n, seed); see assay.tasks.TaskFamily"
-        raise PluginLoadError(message)
+        raise PluginLoadError(f"task family {name!r} has no method tasks(n, seed); see assay.tasks.TaskFamily")
     return family
 
 
@@ -71,13 +71,11 @@ def family_tasks(name: str, n: int, seed: int, options: Mapping[str, Any] | None
     for task in made:
         if not isinstance(task, Task) or not _ID.fullmatch(str(task.id)):
             shown = repr(getattr(task, "id", task))[:80]
-            message = f"task family {name!r} gave {shown}, which is no Task with a good id ({_ID_RULE})"
-            raise PluginLoadError(message)
+            raise PluginLoadError(f"task family {name!r} gave {shown}, which is no Task with a good id ({_ID_RULE})")
     ids = {task.id for task in made}
     if not made or len(made) > n or len(ids) != len(made):
-        message = (
+        raise PluginLoadError(
             f"task family {name!r} gave {len(made)} tasks with {len(ids)} ids where {n} were asked for; it has to give "
             "at least one and no more than that, each with an id of its own"
         )
-        raise PluginLoadError(message)
     return tuple(LoadedTask(task, None) for task in made)

@@ -81,12 +81,10 @@ def require_folder(path: Path) -> None:
     try:
         found, exists = path.is_dir(), path.exists()
     except OSError as exc:
-        message = f"{path} cannot be read: {exc.strerror}; check the path and its permissions"
-        raise UserError(message) from exc
+        raise UserError(f"{path} cannot be read: {exc.strerror}; check the path and its permissions") from exc
     if not found:
         what = "is a file, not a task folder" if exists else "does not exist"
-        message = f"{path} {what}; a task is a folder with a task.toml (`assay init task PATH` writes one)"
-        raise UserError(message)
+        raise UserError(f"{path} {what}; a task is a folder with a task.toml (`assay init task PATH` writes one)")
 
 
 def scan(folder: Path) -> Tree:
@@ -102,10 +100,9 @@ def scan(folder: Path) -> Tree:
                 break
             _sort_in(root, entry, entries, folders, findings)
     except OSError as exc:
-        message = (
+        raise UserError(
             f"{exc.filename or folder} cannot be read: {exc.strerror or exc}; check that it exists and its permissions"
-        )
-        raise UserError(message) from exc
+        ) from exc
     return Tree(root, tuple(sorted(entries)), frozenset(e.path for e in entries), frozenset(folders), tuple(findings))
 
 
@@ -217,6 +214,5 @@ def file_digest(path: Path) -> bytes:
             while chunk := file.read(1 << 20):
                 hasher.update(chunk)
     except OSError as exc:
-        message = f"{path} cannot be read: {exc.strerror}; check its permissions"
-        raise UserError(message) from exc
+        raise UserError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
     return hasher.digest()

@@ -48,8 +48,7 @@ def lint_task(folder: Path) -> tuple[Finding, ...]:
             for rule in _RULES:
                 found += rule(parts, parts.config)
     except OSError as exc:
-        message = f"{exc.filename} cannot be read: {exc.strerror}; check its permissions"
-        raise UserError(message) from exc
+        raise UserError(f"{exc.filename} cannot be read: {exc.strerror}; check its permissions") from exc
     order = {"error": 0, "warning": 1, "note": 2}
     unique = dict.fromkeys(found)
     return tuple(sorted(unique, key=lambda f: (order[f.severity], f.path, f.line or 0, f.field, f.rule)))

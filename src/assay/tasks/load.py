@@ -130,11 +130,9 @@ def _folders(path: Path) -> list[Path]:
             return [path]
         inside = sorted(p for p in path.iterdir() if (p / "task.toml").is_file())
     except OSError as exc:
-        message = f"{exc.filename or path} cannot be read: {exc.strerror}; check its permissions"
-        raise UserError(message) from exc
+        raise UserError(f"{exc.filename or path} cannot be read: {exc.strerror}; check its permissions") from exc
     if not inside:
-        message = f"{path} holds no task: neither it nor a folder directly in it has a task.toml"
-        raise UserError(message)
+        raise UserError(f"{path} holds no task: neither it nor a folder directly in it has a task.toml")
     return inside
 
 

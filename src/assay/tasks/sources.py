@@ -65,12 +65,10 @@ def task_count(name: str) -> int:
 def _taken_apart(text: str) -> _Family:
     name, *pairs = text.removeprefix(PREFIX).split(",")
     if not name:
-        message = f"{text!r} names no family: {_FORM}; `assay plugins` lists families"
-        raise UserError(message)
+        raise UserError(f"{text!r} names no family: {_FORM}; `assay plugins` lists families")
     options = read_pairs(pairs, repr(text), _FORM)
     count, seed = options.pop("n", COUNT), options.pop("seed", 0)
     for key, number, least in (("n", count, 1), ("seed", seed, 0)):
         if type(number) is not int or not least <= number <= (MOST if key == "n" else 2**63 - 1):
-            message = f"{key}={number} in {text!r}: expected a whole number, at least {least}; {_FORM}"
-            raise UserError(message)
+            raise UserError(f"{key}={number} in {text!r}: expected a whole number, at least {least}; {_FORM}")
     return _Family(name, count, seed, options)

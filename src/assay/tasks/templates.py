@@ -44,11 +44,10 @@ def resolve_env(env: Mapping[str, str], given: Mapping[str, str], *, where: str 
             missing.append(f"{found[1]} (for {where}.{key})")
     if missing:
         first = missing[0].partition(" ")[0]
-        message = (
+        raise UserError(
             f"the task needs variables that are not set: {', '.join(missing)}; set them before the run, or give the "
             f'task a default, as in "${{{first}:-value}}"'
         )
-        raise UserError(message)
     return resolved
 
 

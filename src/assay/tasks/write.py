@@ -58,8 +58,7 @@ def write_task(folder: Path, draft: TaskDraft, *, replace: bool = False) -> Load
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - a link in its place is replaced, not followed
     if os.path.lexists(folder) and not replace:
-        message = f"{folder} exists already; choose another folder or remove it"
-        raise UserError(message)
+        raise UserError(f"{folder} exists already; choose another folder or remove it")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".assay-write-", dir=folder.parent) as holder:
@@ -69,8 +68,7 @@ def write_task(folder: Path, draft: TaskDraft, *, replace: bool = False) -> Load
             _check(fresh, folder)
             _put(fresh, folder, Path(holder))
     except OSError as exc:
-        message = f"{folder} cannot be written: {exc.strerror or exc}; check space and permissions"
-        raise UserError(message) from exc
+        raise UserError(f"{folder} cannot be written: {exc.strerror or exc}; check space and permissions") from exc
     return load_task(folder)
 
 
@@ -80,8 +78,7 @@ def draft_toml(draft: TaskDraft) -> str:
     data["schema_version"] = SCHEMA_VERSIONS[-1]
     ours = msgspec.to_builtins(draft.assay)
     if "assay" in data.get("metadata", {}):
-        message = "the draft's config.metadata holds the key 'assay'; use the draft's own field `assay` for it"
-        raise UserError(message)
+        raise UserError("the draft's config.metadata holds the key 'assay'; use the draft's own field `assay` for it")
     if ours:
         data["metadata"] = {**data.get("metadata", {}), "assay": ours}
     ordered = {key: data.pop(key) for key in SECTIONS if key in data} | data
@@ -101,8 +98,7 @@ def _fill(fresh: Path, draft: TaskDraft) -> None:
     for at, source in draft.trees.items():
         target = fresh / _inside(at)
         if not source.is_dir():
-            message = f"{source} is no folder; it was to be copied to {at} of the task"
-            raise UserError(message)
+            raise UserError(f"{source} is no folder; it was to be copied to {at} of the task")
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     for at, content in {"task.toml": draft_toml(draft), **draft.files}.items():
         data = content.encode() if isinstance(content, str) else content
@@ -120,11 +116,9 @@ def _inside(at: str) -> PurePosixPath:
     """The path, if it is one that a task may hold."""
     path = PurePosixPath(at)
     if path.is_absolute() or ".." in path.parts or "\0" in at or not path.parts:
-        message = f"the draft's path {at!r} is not inside the task; use a relative path without '..'"
-        raise UserError(message)
+        raise UserError(f"the draft's path {at!r} is not inside the task; use a relative path without '..'")
     if path.parts[0] not in FOLDERS and (len(path.parts) > 1 or at not in (*FILES, ".gitignore")):
-        message = f"the draft's path {at!r} is no part of a task; use {', '.join(FOLDERS)} or {', '.join(FILES)}"
-        raise UserError(message)
+        raise UserError(f"the draft's path {at!r} is no part of a task; use {', '.join(FOLDERS)} or {', '.join(FILES)}")
     return path
 
 

@@ -31,11 +31,9 @@ async def state_of_import(trajectory: Trajectory, spec: WorkspaceSpec, backend: 
     try:
         patch, files = _patch_of(trajectory, blobs), _files_of(trajectory, blobs)
     except StoreError as exc:
-        message = f"what the record holds of the state is gone: {exc}"
-        raise CannotRebuildError(message) from exc
+        raise CannotRebuildError(f"what the record holds of the state is gone: {exc}") from exc
     if patch is None and not files:
-        message = "the record holds no state: neither a patch nor files that the attempt left"
-        raise CannotRebuildError(message)
+        raise CannotRebuildError("the record holds no state: neither a patch nor files that the attempt left")
     workspace = await backend.open(spec)
     try:
         if patch is not None:
@@ -44,8 +42,7 @@ async def state_of_import(trajectory: Trajectory, spec: WorkspaceSpec, backend: 
             await workspace.write(path, data)
         return await workspace.snapshot()
     except (PatchError, OSError, ValueError) as exc:
-        message = f"what the record holds does not fit the task: {exc}"
-        raise CannotRebuildError(message) from exc
+        raise CannotRebuildError(f"what the record holds does not fit the task: {exc}") from exc
     finally:
         await workspace.close()
 
@@ -73,8 +70,7 @@ async def _apply(workspace: Workspace, text: str) -> None:
     top = workspace.spec.workdir
     patches = await asyncio.to_thread(read_patch, text)
     if text.strip() and not patches:
-        message = "what was submitted is no patch"
-        raise PatchError(message)
+        raise PatchError("what was submitted is no patch")
     for patch in patches:
         before = None if patch.old is None else await _text(workspace, posixpath.join(top, patch.old))
         await _write(workspace, top, patch, await asyncio.to_thread(apply_patch, patch, before))
@@ -85,8 +81,7 @@ async def _write(workspace: Workspace, top: str, patch: FilePatch, after: str | 
     if gone and patch.old is not None:
         removed = await workspace.exec(["/bin/rm", "-f", "--", posixpath.join(top, patch.old)], cwd="/")
         if removed.exit_code != 0:
-            message = f"{patch.old} cannot be removed: {removed.stderr[-200:]}"
-            raise OSError(message)
+            raise OSError(f"{patch.old} cannot be removed: {removed.stderr[-200:]}")
     if patch.new is not None and after is not None:
         mode = 0o755 if patch.executable else await _mode(workspace, posixpath.join(top, patch.new))
         await workspace.write(posixpath.join(top, patch.new), after.encode(errors="surrogateescape"), mode=mode)

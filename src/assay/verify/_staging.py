@@ -75,8 +75,7 @@ def stage(source: Path) -> Staged:
         real = source.resolve(strict=True)
         entries = list(_entries(real))
     except (OSError, ValueError) as exc:
-        message = f"{source.name} cannot be brought to the verifier: {exc}"
-        raise TaskError(message) from exc
+        raise TaskError(f"{source.name} cannot be brought to the verifier: {exc}") from exc
     place = _place()
     key = (str(real), *((name, s.st_mtime_ns, s.st_size, s.st_mode, s.st_ino) for name, s in entries))
     with place.lock:
@@ -119,16 +118,13 @@ def _entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:
         name = todo.pop(0)
         path = top / name if name else top
         if path.is_symlink() and not path.resolve(strict=True).is_relative_to(top):
-            message = f"{name} is a link that leads outside"
-            raise ValueError(message)
+            raise ValueError(f"{name} is a link that leads outside")
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            message = f"{name} is neither a file nor a folder"
-            raise ValueError(message)
+            raise ValueError(f"{name} is neither a file nor a folder")
         count, size = count + 1, size + (status.st_size if stat.S_ISREG(status.st_mode) else 0)
         if count > MOST_ENTRIES or size > MOST_BYTES:
-            message = f"more than {MOST_ENTRIES} entries or {MOST_BYTES} bytes"
-            raise ValueError(message)
+            raise ValueError(f"more than {MOST_ENTRIES} entries or {MOST_BYTES} bytes")
         yield name, status
         if stat.S_ISDIR(status.st_mode) and not path.is_symlink():
             inner = sorted(entry.name for entry in path.iterdir() if entry.name != "__pycache__")

@@ -58,27 +58,23 @@ async def rebuilt(state: Evidence, image: Image, backend: Backend, blobs: BlobSt
     """
     recorded, manifest = str(state.data.get("digest")), state.data.get("manifest")
     if not isinstance(manifest, str):
-        message = "the state was not stored: its sandbox could not hand it out"
-        raise CannotRebuildError(message)
+        raise CannotRebuildError("the state was not stored: its sandbox could not hand it out")
     if state.data["image"] != image.digest:
-        message = f"the image is another one now: {image.digest}, and the state stands on {state.data['image']}"
-        raise CannotRebuildError(message)
+        raise CannotRebuildError(
+            f"the image is another one now: {image.digest}, and the state stands on {state.data['image']}"
+        )
     if not isinstance(backend, PacksStates):
-        message = f"the sandbox {backend.name!r} cannot take a stored state in"
-        raise CannotRebuildError(message)
+        raise CannotRebuildError(f"the sandbox {backend.name!r} cannot take a stored state in")
     try:
         changes = msgspec.json.decode(blobs.get(manifest), type=tuple[Change, ...])
         snapshot = await backend.unpack(changes, blobs.get, image=image)
     except (StoreError, msgspec.DecodeError) as exc:
-        message = f"the stored state is gone: {exc}"
-        raise CannotRebuildError(message) from exc
+        raise CannotRebuildError(f"the stored state is gone: {exc}") from exc
     except (EnvironmentFailure, OSError, ValueError) as exc:
-        message = f"the stored state cannot be written out: {exc}"
-        raise CannotRebuildError(message) from exc
+        raise CannotRebuildError(f"the stored state cannot be written out: {exc}") from exc
     if snapshot.digest != recorded:
         await backend.release(snapshot)
-        message = f"the rebuilt state has the digest {snapshot.digest}, and the record says {recorded}"
-        raise CannotRebuildError(message)
+        raise CannotRebuildError(f"the rebuilt state has the digest {snapshot.digest}, and the record says {recorded}")
     return snapshot
 
 

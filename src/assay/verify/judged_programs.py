@@ -62,14 +62,13 @@ def require_data_path(path: str, *, data: bool) -> None:
     """Raises `TaskError` for a path that is not absolute and plain, or, for data, has the name of code."""
     parts = path.split("/")
     if not path.startswith("/") or {"", ".", ".."} & set(parts[1:]) or "'" in path or "\0" in path:
-        message = f"{path!r}: judged programs and their outputs are absolute paths without '..'"
-        raise TaskError(message)
+        raise TaskError(f"{path!r}: judged programs and their outputs are absolute paths without '..'")
     if path.startswith(tuple(f"{folder}/" for folder in (*COVERED, "/opt/assay", "/proc", "/dev"))):
-        message = f"{path!r}: the verifier's own folders hold no judged program and no output"
-        raise TaskError(message)
+        raise TaskError(f"{path!r}: the verifier's own folders hold no judged program and no output")
     if data and path.endswith(_CODE):
-        message = f"{path!r}: an output is data; a file of this name could be run or imported in the script's sandbox"
-        raise TaskError(message)
+        raise TaskError(
+            f"{path!r}: an output is data; a file of this name could be run or imported in the script's sandbox"
+        )
 
 
 def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> WorkspaceSpec:
@@ -122,8 +121,7 @@ class JudgedPrograms:
         timeout_s: float,
     ) -> None:
         if not isinstance(judged, PipedExec):
-            message = "judged programs need a sandbox whose commands can be given pipes"
-            raise VerifierError(message)
+            raise VerifierError("judged programs need a sandbox whose commands can be given pipes")
         self._script, self._judged, self._pipes = script, judged, judged
         self._outputs, self._inputs = outputs, inputs
         self._timeout_s = timeout_s
@@ -148,7 +146,6 @@ class JudgedPrograms:
         self._own = {change.path: change.digest for change in await self._script.diff()}
 
     async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """See `ProgramStarter.answer`."""
         try:
             request = msgspec.convert(message, _Run | _Read)
             if len(fds) != 3 or not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in fds):
@@ -211,8 +208,9 @@ class JudgedPrograms:
         lent = [path for path in places if path.startswith(LENT)]
         changed = [c for c in await self._script.diff() if self._is_input(c) and _is_inside(c.path, places)]
         if len(changed) > MOST_CHANGES:
-            message = f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
-            raise VerifierError(message)
+            raise VerifierError(
+                f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
+            )
         gone = [c.path for c in changed if c.kind == "removed"]
         folders = [c.path for c in changed if c.type == "directory" and c.kind != "removed"]
         for words in (["/bin/rm", "-rf", "--", *gone], ["/bin/mkdir", "-p", "--", *folders]):

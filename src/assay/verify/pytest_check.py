@@ -127,12 +127,10 @@ class PytestCheck:
     kind = "pytest"
 
     async def judge(self, given: CheckInput) -> CheckResult:
-        """See `OutcomeCheck.judge`."""
         started = time.monotonic()
         require_mounts(given.backend)
         if not tools_in(given.spec):
-            message = "the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`"
-            raise VerifierError(message)
+            raise VerifierError("the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`")
         plan = await asyncio.to_thread(_plan, given)
         separation = await asyncio.to_thread(load_plan, given.folder)
         cited = Cited(given.prefix)
@@ -266,11 +264,9 @@ def _plan(given: CheckInput) -> _Plan:
     try:
         parameters = msgspec.convert(given.check.parameters, PytestParameters)
     except msgspec.ValidationError as exc:
-        message = f"parameters of check {given.check.name!r}: {exc}"
-        raise TaskError(message) from exc
+        raise TaskError(f"parameters of check {given.check.name!r}: {exc}") from exc
     if given.folder is None or not parameters.tests:
-        message = f"check {given.check.name!r} needs the task's folder and at least one entry in `tests`"
-        raise TaskError(message)
+        raise TaskError(f"check {given.check.name!r} needs the task's folder and at least one entry in `tests`")
     mounts, digests = [], []
     for entry in parameters.tests:
         test = TestMount(entry, entry) if isinstance(entry, str) else entry
@@ -286,8 +282,9 @@ def _staged(folder: Path, test: TestMount) -> Staged:
     source = Path(test.source)
     target_leaves = not test.target or ".." in Path(test.target).parts
     if source.is_absolute() or ".." in source.parts or target_leaves or not (folder / source).exists():
-        message = f"test file {test.source!r} (to {test.target!r}) is not in the task's folder, or a path leaves it"
-        raise TaskError(message)
+        raise TaskError(
+            f"test file {test.source!r} (to {test.target!r}) is not in the task's folder, or a path leaves it"
+        )
     return stage(folder / source)
 
 

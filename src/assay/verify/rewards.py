@@ -90,8 +90,7 @@ def headline(values: dict[str, float]) -> float:
 
 def _ascii(data: bytes) -> str:
     if not data.isascii():
-        message = "reward.txt has bytes that are no ASCII text"
-        raise ValueError(message)
+        raise ValueError("reward.txt has bytes that are no ASCII text")
     return data.decode("ascii")
 
 
@@ -101,11 +100,9 @@ def _number(value: object, where: str) -> float:
     try:
         number = float(text)
     except (ValueError, OverflowError) as exc:
-        message = f"{where} is {str(value)[:80]!r}, not a number"
-        raise ValueError(message) from exc
+        raise ValueError(f"{where} is {str(value)[:80]!r}, not a number") from exc
     if not math.isfinite(number):
-        message = f"{where} is {number}: only finite numbers are rewards"
-        raise ValueError(message)
+        raise ValueError(f"{where} is {number}: only finite numbers are rewards")
     return number
 
 
@@ -113,15 +110,12 @@ def _object(data: bytes) -> dict[str, float]:
     try:
         found = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
-        message = f"reward.json is not JSON: {str(exc)[:200]}"
-        raise ValueError(message) from exc
+        raise ValueError(f"reward.json is not JSON: {str(exc)[:200]}") from exc
     if not isinstance(found, dict) or not found or len(found) > MOST_KEYS:
-        message = f"reward.json must be an object of 1 to {MOST_KEYS} numbers"
-        raise ValueError(message)
+        raise ValueError(f"reward.json must be an object of 1 to {MOST_KEYS} numbers")
     text = next((key for key, value in found.items() if isinstance(value, str)), None)
     if text is not None:
-        message = f"reward.json: {text[:80]!r} is text, not a number"
-        raise ValueError(message)
+        raise ValueError(f"reward.json: {text[:80]!r} is text, not a number")
     return {str(key)[:200]: _number(value, f"reward.json: {str(key)[:80]!r}") for key, value in found.items()}
 
 

@@ -119,12 +119,11 @@ class NotIsolated(VerifierError):
 def require_mounts(backend: Backend) -> None:
     """Raises `NotIsolated` where a backend has no file system of its own to show tests in."""
     if backend.name == "process":
-        message = (
+        raise NotIsolated(
             "not judged: the backend 'process' isolates nothing, so the tests would run among what the agent left, on "
             "the machine itself. Run again with --backend namespaces, bubblewrap, podman or docker; `assay doctor` "
             "says which works here and what the others need"
         )
-        raise NotIsolated(message)
 
 
 def guard_folder() -> Path:
@@ -259,8 +258,7 @@ async def _leading_here(workspace: Workspace, links: list[Planted]) -> list[Plan
         try:
             found.update(msgspec.json.decode(told.stdout.encode(), type=list[str]))
         except msgspec.MsgspecError as exc:
-            message = f"links that the agent left could not be followed: {told.stderr[-500:]}"
-            raise EnvironmentFailure(message) from exc
+            raise EnvironmentFailure(f"links that the agent left could not be followed: {told.stderr[-500:]}") from exc
     return [p._replace(action="remove") for p in links if p.path in found]
 
 
@@ -308,8 +306,7 @@ async def _remove(workspace: Workspace, paths: list[str]) -> None:
         else:
             result = await workspace.exec(["/bin/rm", "-rf", "--", *some], cwd="/")
         if result.exit_code != 0:
-            message = f"what the agent planted could not be removed: {result.stderr[-500:]}"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure(f"what the agent planted could not be removed: {result.stderr[-500:]}")
 
 
 def _is_test(path: str) -> bool:

@@ -103,7 +103,6 @@ class ScriptCheck:
     kind = "script"
 
     async def judge(self, given: CheckInput) -> CheckResult:
-        """See `OutcomeCheck.judge`."""
         started = time.monotonic()
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
@@ -139,8 +138,7 @@ def stage_tests(folder: Path | None, script: str | None) -> Staged | None:
         return None
     path = Path(script)
     if folder is None or path.is_absolute() or ".." in path.parts or not (folder / path).is_file():
-        message = f"the test script {script!r} is not in the task's folder"
-        raise TaskError(message)
+        raise TaskError(f"the test script {script!r} is not in the task's folder")
     return stage((folder / path).parent)
 
 
@@ -195,8 +193,7 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[
     """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
     base = given.separate or given.spec if parameters.mode == "separate" else given.spec
     if parameters.programs and not tools_in(base):
-        message = "judged programs need the tool layer in the script's sandbox: run `assay setup`"
-        raise TaskError(message)
+        raise TaskError("judged programs need the tool layer in the script's sandbox: run `assay setup`")
     spec = own_network(verifier_spec(base, mounts, parameters.env), parameters)
     async with opened(given.backend, spec) as script, _final_state(given, parameters, cited) as (judged, changes):
         findings = await _cleaned(judged, given, parameters, cited, changes)

@@ -149,16 +149,13 @@ def load_plan(folder: Path | None) -> SeparationPlan | None:
     if path is None or not path.is_file():
         return None
     if path.stat().st_size > MAX_PLAN_BYTES:
-        message = f"{PLAN_PATH} has more than {MAX_PLAN_BYTES} bytes"
-        raise TaskError(message)
+        raise TaskError(f"{PLAN_PATH} has more than {MAX_PLAN_BYTES} bytes")
     try:
         plan = msgspec.json.decode(path.read_bytes(), type=SeparationPlan)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        message = f"{PLAN_PATH} is not a separation plan: {exc}"
-        raise TaskError(message) from exc
+        raise TaskError(f"{PLAN_PATH} is not a separation plan: {exc}") from exc
     if plan.schema_version != 1:
-        message = f"{PLAN_PATH} has schema version {plan.schema_version}; this version reads 1"
-        raise TaskError(message)
+        raise TaskError(f"{PLAN_PATH} has schema version {plan.schema_version}; this version reads 1")
     _require_consistent(plan)
     return plan
 
@@ -169,5 +166,4 @@ def _require_consistent(plan: SeparationPlan) -> None:
         missing = {use.entry for use in test.uses} - known
         if missing or (test.method == "splice" and not test.uses):
             problem = f"names unknown entry points {sorted(missing)}" if missing else "has no entry point"
-            message = f"{PLAN_PATH}: the test {test.id} {problem}"
-            raise TaskError(message)
+            raise TaskError(f"{PLAN_PATH}: the test {test.id} {problem}")

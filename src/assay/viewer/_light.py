@@ -142,8 +142,7 @@ def light(link: Link) -> LightEvent:
     try:
         return _DECODER.decode(link.body)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        message = f"event {link.index} of {link.chain} is damaged: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"event {link.index} of {link.chain} is damaged: {exc}") from exc
 
 
 def is_there(raw: msgspec.Raw) -> bool:

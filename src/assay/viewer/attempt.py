@@ -37,8 +37,7 @@ MOST_SIBLINGS = 100
 def _number(text: str) -> int:
     """A whole number of a name. Raises `UserError` where it is none."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        message = f"{text[:50]!r} is no number"
-        raise UserError(message)
+        raise UserError(f"{text[:50]!r} is no number")
     return int(text)
 
 

@@ -60,8 +60,7 @@ class Chain(NamedTuple):
         """One event. Raises `UserError` where there is none."""
         found = next(self.links(number, number + 1), None)
         if found is None:
-            message = f"attempt {self.row.chain!r} has no event {number}: it has {self.length}"
-            raise UserError(message)
+            raise UserError(f"attempt {self.row.chain!r} has no event {number}: it has {self.length}")
         return found
 
 
@@ -81,8 +80,7 @@ def chain_of(store: RunStore, chain: str) -> Chain:
     """A chain of a run that is open. Raises as `opened`."""
     row = store.row(chain)
     if row is None:
-        message = f"run {store.run!r} has no attempt {chain[:200]!r}"
-        raise UserError(message)
+        raise UserError(f"run {store.run!r} has no attempt {chain[:200]!r}")
     later = tuple(_learnt_later(store, chain)) if store.is_sealed else ()
     return Chain(store, row, later)
 

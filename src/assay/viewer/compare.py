@@ -86,8 +86,7 @@ def compared(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
     """
     chosen = tuple(dict.fromkeys(chains))
     if not 2 <= len(chosen) <= MOST_ATTEMPTS:
-        message = f"2 to {MOST_ATTEMPTS} attempts can be compared, not {len(chosen)}"
-        raise UserError(message)
+        raise UserError(f"2 to {MOST_ATTEMPTS} attempts can be compared, not {len(chosen)}")
     with RunStore.open(root, run) as store, store.snapshot():
         held = [chain_of(store, chain) for chain in chosen]
         stands = standing_of(store, [chain.row for chain in held])

@@ -24,8 +24,7 @@ MOST_PARTS = 20
 def call_of(body: Body) -> ModelCall:
     """The model call of an event. Raises `UserError` where it is none."""
     if not isinstance(body, ModelCalled):
-        message = "this event is no model call"
-        raise UserError(message)
+        raise UserError("this event is no model call")
     return body.call
 
 
@@ -137,12 +136,10 @@ def tokens_part(call: ModelCall, part: int) -> dict[str, Any]:
     logprobs = call.logprobs
     count = len(ids) if ids is not None else len(logprobs) if logprobs is not None else None
     if count is None:
-        message = f"the tokens of call {call.id} are not known: its backend does not tell them"
-        raise UserError(message)
+        raise UserError(f"the tokens of call {call.id} are not known: its backend does not tell them")
     parts = max(-(-count // TOKENS_AT_ONCE), 1)
     if not 0 <= part < parts:
-        message = f"the tokens have {parts} parts, and no part {part}"
-        raise UserError(message)
+        raise UserError(f"the tokens have {parts} parts, and no part {part}")
     chosen = slice(part * TOKENS_AT_ONCE, (part + 1) * TOKENS_AT_ONCE)
     whole = logprobs is not None and len(logprobs) == count
     return {

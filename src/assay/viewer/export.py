@@ -93,12 +93,10 @@ def export_run(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            message = f"{folder} is not empty: name a new folder, so that nothing is overwritten"
-            raise UserError(message)
+            raise UserError(f"{folder} is not empty: name a new folder, so that nothing is overwritten")
         return _exported(root, run, _Writer(folder, limit_bytes), told)
     except OSError as exc:
-        message = f"{folder} cannot be written: {exc.strerror or exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"{folder} cannot be written: {exc.strerror or exc}") from exc
 
 
 def file_of(name: str) -> str:

@@ -279,8 +279,7 @@ def _make(root: Path, fields: Fields) -> bytes:
     try:
         return json_bytes(figures(root, fields["run"]))
     except ValueError as exc:
-        message = f"these attempts cannot be drawn: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"these attempts cannot be drawn: {exc}") from exc
 
 
 def _names(_: Path, run: str) -> tuple[str, ...]:

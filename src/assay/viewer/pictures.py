@@ -38,12 +38,10 @@ def picture(data: bytes) -> dict[str, Any]:
     """
     kind = _type(data)
     if kind is None:
-        message = "this is no PNG, JPEG, GIF or WebP picture"
-        raise UserError(message)
+        raise UserError("this is no PNG, JPEG, GIF or WebP picture")
     size = _SIZES[kind](data)
     if len(data) > MOST_BYTES or size is None or size[0] * size[1] > MOST_PIXELS:
-        message = f"the picture is too large to be shown, or damaged ({len(data)} bytes, {size or 'no size'})"
-        raise UserError(message)
+        raise UserError(f"the picture is too large to be shown, or damaged ({len(data)} bytes, {size or 'no size'})")
     return {"type": kind, "data": base64.b64encode(data).decode(), "width": size[0], "height": size[1]}
 
 
@@ -56,13 +54,11 @@ def picture_of_text(text: object) -> dict[str, Any]:
     """A picture in a `data:` address. Raises `UserError` where it is none."""
     head, _, payload = text.partition(",") if isinstance(text, str) else ("", "", "")
     if not head.startswith("data:image/") or not head.endswith(";base64") or len(payload) > 2 * MOST_BYTES:
-        message = "this text holds no picture"
-        raise UserError(message)
+        raise UserError("this text holds no picture")
     try:
         return picture(base64.b64decode("".join(payload.split()), validate=True))
     except (binascii.Error, ValueError) as exc:
-        message = f"this text holds no picture: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"this text holds no picture: {exc}") from exc
 
 
 def _png(data: bytes) -> tuple[int, int] | None:

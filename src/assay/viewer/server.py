@@ -172,8 +172,9 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
             try:
                 await site.start()
             except OSError as exc:
-                message = f"port {port} of {HOST} cannot be used: {exc.strerror or exc}; choose another with --port"
-                raise UserError(message) from exc
+                raise UserError(
+                    f"port {port} of {HOST} cannot be used: {exc.strerror or exc}; choose another with --port"
+                ) from exc
             viewer.port = runner.addresses[0][1]
             yield viewer
         finally:

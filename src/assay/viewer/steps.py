@@ -61,8 +61,7 @@ def shown_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
         StoreError: It cannot be read.
     """
     if start % AT_ONCE or not 0 <= start < max(len(outline.events), 1):
-        message = f"pieces of the attempt begin at every {AT_ONCE}th of its {len(outline.events)} lines"
-        raise UserError(message)
+        raise UserError(f"pieces of the attempt begin at every {AT_ONCE}th of its {len(outline.events)} lines")
     lines = range(start, min(start + AT_ONCE, len(outline.events)))
     named = {call_id: outline.lanes[outline.lanes_of[line]].agent for call_id, line in outline.call_lines.items()}
     agents = {call_id: name for call_id, name in named.items() if name}

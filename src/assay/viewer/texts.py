@@ -40,8 +40,7 @@ def found_at(body: Any, where: str) -> Any:
         elif isinstance(at, list) and key.isascii() and key.isdecimal() and len(key) < 9 and int(key) < len(at):
             at = at[int(key)]
         else:
-            message = f"the record has nothing at {where[:200]!r}"
-            raise UserError(message)
+            raise UserError(f"the record has nothing at {where[:200]!r}")
     return at
 
 
@@ -132,8 +131,7 @@ def text_part(value: Any, part: int) -> dict[str, Any]:
     text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     parts = max(-(-len(text) // PART), 1)
     if not 0 <= part < parts:
-        message = f"the text has {parts} pieces, and no piece {part}"
-        raise UserError(message)
+        raise UserError(f"the text has {parts} pieces, and no piece {part}")
     start = part * PART
     return {
         "text": text[start : start + PART],
@@ -162,8 +160,7 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
         size = PART // 4 if binary else PART
         parts = max(-(-length // size), 1)
         if not 0 <= part < parts:
-            message = f"the blob has {parts} pieces, and no piece {part}"
-            raise UserError(message)
+            raise UserError(f"the blob has {parts} pieces, and no piece {part}")
         start = part * size
         line = 1
         if not binary and start <= MOST_COUNTED:

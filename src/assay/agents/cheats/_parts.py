@@ -49,8 +49,7 @@ def workspace_of(attempt: Attempt) -> Workspace:
     """The sandbox. Raises `UserError` where the task has none."""
     if attempt.workspace is None:
         kind = attempt.task.environment.kind
-        message = f"task {attempt.task.id!r}: the environment {kind!r} has no sandbox to cheat in"
-        raise UserError(message)
+        raise UserError(f"task {attempt.task.id!r}: the environment {kind!r} has no sandbox to cheat in")
     return attempt.workspace
 
 

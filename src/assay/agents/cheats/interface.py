@@ -104,7 +104,6 @@ class CheatAgent:
         self._knowledge = knowledge
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         for cheat in self._cheats:
             await cheat.act(attempt, self._knowledge)
         attempt.finish(f"tried {', '.join(cheat.name for cheat in self._cheats)}")

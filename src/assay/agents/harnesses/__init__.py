@@ -30,8 +30,7 @@ def find_recipe(name: str) -> Recipe:
     """The recipe of that name. Raises `UserError` with the nearest ones."""
     if name not in HARNESSES:
         near = difflib.get_close_matches(name, HARNESSES, n=3) or list(HARNESSES)
-        message = f"no harness is called {name!r}; there are {', '.join(near)} (`assay agents` lists all)"
-        raise UserError(message)
+        raise UserError(f"no harness is called {name!r}; there are {', '.join(near)} (`assay agents` lists all)")
     recipe: Recipe = importlib.import_module(f"{__name__}.{HARNESSES[name]}").RECIPE
     return recipe
 

@@ -70,16 +70,14 @@ def _pip(python: str) -> list[str]:
         return own
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
         return [sys.executable, "-m", "pip", "--python", python]
-    message = f"no pip: neither {python} nor {sys.executable} has one; install pip (`python3 -m ensurepip`)"
-    raise UserError(message)
+    raise UserError(f"no pip: neither {python} nor {sys.executable} has one; install pip (`python3 -m ensurepip`)")
 
 
 def _run(command: Sequence[str], folder: Path, what: str) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONGEST_S, check=False)
     except subprocess.TimeoutExpired as exc:
-        message = f"{what}: not done within {LONGEST_S} s; try again"
-        raise UserError(message) from exc
+        raise UserError(f"{what}: not done within {LONGEST_S} s; try again") from exc
     if done.returncode == 0:
         return
     told = f"{done.stdout}\n{done.stderr}".strip()[:20_000]
@@ -91,8 +89,7 @@ def _run(command: Sequence[str], folder: Path, what: str) -> None:
         hint = "its own words are above"
     errors = [line for line in told.splitlines() if line.lower().startswith(("error", "npm error"))]
     words = "\n".join(errors) or told
-    message = f"{what}:\n{words[:1500]}\n{hint}"
-    raise UserError(message)
+    raise UserError(f"{what}:\n{words[:1500]}\n{hint}")
 
 
 def npm_packages(folder: Path) -> tuple[list[str], list[list[Any]]]:
@@ -118,14 +115,14 @@ def find_python(oldest: tuple[int, int], given: str | None = None) -> str:
     """
     if given is not None:
         if not _is_new_enough(given, oldest):
-            message = f"{given} does not start, or is older than Python {_shown(oldest)}: name another with --python"
-            raise UserError(message)
+            raise UserError(
+                f"{given} does not start, or is older than Python {_shown(oldest)}: name another with --python"
+            )
         return given
     for python in _candidates(oldest):
         if _is_new_enough(python, oldest):
             return python
-    message = f"no Python {_shown(oldest)} or newer on this machine: install one, or name it with --python PATH"
-    raise UserError(message)
+    raise UserError(f"no Python {_shown(oldest)} or newer on this machine: install one, or name it with --python PATH")
 
 
 def _candidates(oldest: tuple[int, int]) -> list[str]:

@@ -68,21 +68,18 @@ class HarnessAgent:
         self._options = read_options(HarnessOptions, options, recipe.name)
         self._dialect = self._options.dialect or recipe.dialects[0]
         if self._dialect not in recipe.dialects:
-            message = f"{recipe.title} does not speak {self._dialect!r}; it speaks {', '.join(recipe.dialects)}"
-            raise UserError(message)
+            raise UserError(f"{recipe.title} does not speak {self._dialect!r}; it speaks {', '.join(recipe.dialects)}")
         self._installed = find_installed(Settings.from_environment().cache, recipe)
         self.mounts: tuple[Mount, ...] = self._installed.mounts()
         own = tuple(f"{HOME}/{folder}" for folder in recipe.own)
         self.needs: Needs = msgspec.structs.replace(recipe.needs, tmpfs=(*recipe.needs.tmpfs, *own))
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         workspace = attempt.workspace
         if workspace is None:
-            message = (
+            raise UserError(
                 f"{self.recipe.title} needs a sandbox, and the environment {attempt.task.environment.kind!r} has none"
             )
-            raise UserError(message)
         values = self._values(await attempt.endpoint(), await home_of(workspace), _inside(workspace, self._installed))
         for path, text in self.recipe.files.items():
             await workspace.write(f"{HOME}/{path}", filled(text, values).encode(), mode=0o600)
@@ -91,8 +88,7 @@ class HarnessAgent:
         result = await workspace.exec(told.command, env=told.env, stdin=told.stdin)
         attempt.note(self._evidence(result, started))
         if result.exit_code in {126, 127} and result.duration_s < 5:
-            message = f"{self.recipe.title} did not start: {result.stderr.strip()[-500:] or result.exit_code}"
-            raise AgentError(message)
+            raise AgentError(f"{self.recipe.title} did not start: {result.stderr.strip()[-500:] or result.exit_code}")
         attempt.finish(said(self.recipe.title, result))
 
     def _values(self, endpoint: Endpoint, home: str, places: dict[str, str]) -> dict[str, str]:
@@ -115,11 +111,10 @@ class HarnessAgent:
         recipe, options = self.recipe, self._options
         as_word = any("${instruction}" in word for word in (*recipe.command, *recipe.after))
         if as_word and len(instruction.encode()) > LONGEST_WORD:
-            message = (
+            raise UserError(
                 f"the instruction has {len(instruction.encode())} bytes, and {recipe.title} takes it as a word of its "
                 f"command line, which holds {LONGEST_WORD}"
             )
-            raise UserError(message)
         known = {**values, "instruction": instruction.replace("\0", "\ufffd")}
         words = [filled(word, known) for word in recipe.command]
         words += [filled(word, known) for word in recipe.lean] if options.lean else []

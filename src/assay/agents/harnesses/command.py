@@ -65,19 +65,18 @@ class CommandAgent:
 
     def __init__(self, **options: Any) -> None:
         if "command" not in options:
-            message = "agent 'command' runs a command line: give --agent-option 'command=...'"
-            raise UserError(message)
+            raise UserError("agent 'command' runs a command line: give --agent-option 'command=...'")
         given = read_options(CommandOptions, {**options, "command": _words(options["command"])}, self.name)
         self._options = given
         self.mounts: tuple[Mount, ...] = (*_given_mounts(given.mounts), *_harness_mounts(given.harnesses))
         self.needs: Needs = Needs(given.memory_mib, given.processes, tmpfs=(_OWN, *given.own))
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         workspace = attempt.workspace
         if workspace is None:
-            message = f"a command needs a sandbox, and the environment {attempt.task.environment.kind!r} has none"
-            raise UserError(message)
+            raise UserError(
+                f"a command needs a sandbox, and the environment {attempt.task.environment.kind!r} has none"
+            )
         home, instruction = await home_of(workspace), instruction_of(attempt.task)
         endpoint = await attempt.endpoint()
         await workspace.write(f"{_OWN}/instruction.md", instruction.encode())
@@ -92,8 +91,7 @@ class CommandAgent:
         data = {"command": self._options.command, "exit_code": result.exit_code, "killed_by": result.killed_by}
         attempt.note(Evidence(id="harness", channel="audit", kind="harness", data=data, at=started))
         if result.exit_code in {126, 127} and result.duration_s < 5:
-            message = f"the command did not start: {result.stderr.strip()[-500:] or result.exit_code}"
-            raise AgentError(message)
+            raise AgentError(f"the command did not start: {result.stderr.strip()[-500:] or result.exit_code}")
         attempt.finish(said("the command", result))
 
 
@@ -131,11 +129,9 @@ def _given_mounts(given: dict[str, str]) -> tuple[Mount, ...]:
     mounts = []
     for source, target in given.items():
         if not Path(source).exists():
-            message = f"agent 'command': mounts: {source} does not exist"
-            raise UserError(message)
+            raise UserError(f"agent 'command': mounts: {source} does not exist")
         if not target.startswith("/") or ".." in target.split("/"):
-            message = f"agent 'command': mounts: {target!r} must be an absolute path inside the sandbox"
-            raise UserError(message)
+            raise UserError(f"agent 'command': mounts: {target!r} must be an absolute path inside the sandbox")
         mounts.append(Mount(str(Path(source).resolve()), target))
     return tuple(mounts)
 

@@ -68,11 +68,9 @@ class Kept(CallHooks):
         self._numbers = itertools.count(1)
 
     async def before(self, request: ModelRequest, parent: str | None) -> str:
-        """See `CallHooks.before`."""
         return f"call-{next(self._numbers)}"
 
     async def after(self, exchange: Exchange) -> None:
-        """See `CallHooks.after`."""
         self.exchanges.append(exchange)
 
 
@@ -134,7 +132,6 @@ class _Watched:
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """See `Session.exec`."""
         result = await self._inner.exec(
             command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s or self._timeout_s, show_bytes=show_bytes
         )

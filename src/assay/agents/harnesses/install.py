@@ -125,11 +125,10 @@ def find_installed(cache: Path, recipe: Recipe) -> Installed:
     """As `installed_or_none`. Raises `UserError` that says how to install it."""
     found = installed_or_none(cache, recipe)
     if found is None:
-        message = (
+        raise UserError(
             f"{recipe.title} {recipe.version} is not installed in {cache / 'agents'}: run "
             f"`assay agents install {recipe.name}` once with the package registries in reach"
         )
-        raise UserError(message)
     return found
 
 
@@ -171,8 +170,7 @@ def _install_npm(cache: Path, recipe: Recipe, wanted: Npm, say: Say) -> Installe
     if wanted.native:
         program = wanted.native.get(platform.machine())
         if program is None:
-            message = f"{recipe.title} has no program for this machine ({platform.machine()})"
-            raise UserError(message)
+            raise UserError(f"{recipe.title} has no program for this machine ({platform.machine()})")
     with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
         run_npm(node / _NODE_PROGRAM, node / _NPM_PROGRAM, making.folder, recipe.name, wanted)
         native = f"node_modules/{program}" if program is not None else None
@@ -272,11 +270,10 @@ def _settle_modes(root: Path) -> None:
 
 def _require_program(program: Path, recipe: Recipe) -> None:
     if not program.is_file():
-        message = (
+        raise UserError(
             f"{recipe.title} {recipe.version} came without its program for this machine ({program.name}): the registry "
             "served an incomplete package; try again"
         )
-        raise UserError(message)
     program.chmod(0o755)
 
 

@@ -105,8 +105,7 @@ class Accuracy(msgspec.Struct, frozen=True):
 def accuracy(rows: Sequence[Labelled], confidence: float = 0.95) -> Accuracy:
     """Step and agent accuracy. Raises `ValueError` where there are no rows."""
     if not rows:
-        message = "no labelled trajectories: there is no accuracy"
-        raise ValueError(message)
+        raise ValueError("no labelled trajectories: there is no accuracy")
     steps = sum(row.named_step == row.step for row in rows)
     agents = sum(row.named_who == row.who for row in rows)
     n = len(rows)

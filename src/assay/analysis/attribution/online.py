@@ -51,8 +51,7 @@ def audit_online(steps: Iterable[Step], auditor: Auditor) -> Alarm | None:
         alarm = auditor.see(step)
         if alarm is not None:
             if alarm.step not in seen:
-                message = f"the alarm names step {alarm.step}, which has not happened at step {step.index}"
-                raise ValueError(message)
+                raise ValueError(f"the alarm names step {alarm.step}, which has not happened at step {step.index}")
             return alarm._replace(raised_at=step.index)
     return None
 
@@ -71,7 +70,6 @@ class SignAuditor:
         self._names: defaultdict[int, list[str]] = defaultdict(list)
 
     def see(self, step: Step) -> Alarm | None:
-        """See `Auditor.see`."""
         for sign in self._watcher.see(step):
             self._weights[sign.step] += SIGNS[sign.kind].weight
             self._names[sign.step].append(sign.kind)

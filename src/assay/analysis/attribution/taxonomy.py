@@ -31,5 +31,4 @@ class Label(msgspec.Struct, frozen=True, order=True):
     def __post_init__(self) -> None:
         """Refuses a mode that the module does not have."""
         if self.mode not in MODES[self.module]:
-            message = f"{self.module} has no mode {self.mode!r}; it has {', '.join(MODES[self.module])}"
-            raise ValueError(message)
+            raise ValueError(f"{self.module} has no mode {self.mode!r}; it has {', '.join(MODES[self.module])}")

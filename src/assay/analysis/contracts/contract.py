@@ -167,13 +167,11 @@ def read_contract(text: str, name: str) -> Contract:
         UserError: It cannot be read; the message says what is wrong at which key.
     """
     if len(text) > MOST_BYTES:
-        message = f"{name}: {len(text)} characters: a contract has at most {MOST_BYTES}"
-        raise UserError(message)
+        raise UserError(f"{name}: {len(text)} characters: a contract has at most {MOST_BYTES}")
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as exc:
-        message = f"{name} is not valid TOML: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{name} is not valid TOML: {exc}") from exc
     return contract_of(data, name)
 
 
@@ -184,8 +182,7 @@ def contract_of(data: dict[str, Any], name: str) -> Contract:
     except msgspec.ValidationError as exc:
         what, _, place = str(exc).partition(" - at `$.")
         place = place.rstrip("`") or "the file"
-        message = f"{name}: {place}: {what[:1].lower()}{what[1:]}"
-        raise UserError(message) from exc
+        raise UserError(f"{name}: {place}: {what[:1].lower()}{what[1:]}") from exc
     reading = _Reading(name, table)
     reading.require_unique()
     definitions = reading.definitions()
@@ -193,8 +190,7 @@ def contract_of(data: dict[str, Any], name: str) -> Contract:
     reading.require_bounded(rules)
     labels = tuple(reading.label(index, label, definitions) for index, label in enumerate(table.labels))
     if not (rules or labels or table.agents or table.memory):
-        message = f"{name}: the contract asks for nothing: add [[rules]], [[agents]], [[labels]] or [memory]"
-        raise UserError(message)
+        raise UserError(f"{name}: the contract asks for nothing: add [[rules]], [[agents]], [[labels]] or [memory]")
     return Contract(table, rules, labels, digest_record(table))
 
 
@@ -206,8 +202,7 @@ class _Reading:
         self._table = table
 
     def _fail(self, key: str, problem: str, cause: Exception | None = None) -> NoReturn:
-        message = f"{self._name}: {key}: {problem}"
-        raise UserError(message) from cause
+        raise UserError(f"{self._name}: {key}: {problem}") from cause
 
     def expression(self, key: str, text: str, definitions: dict[str, Node]) -> Node:
         try:

@@ -138,8 +138,7 @@ def compile_pattern(source: str) -> Pattern:
     reader = _Reader(source[4:] if fold else source)
     ends = reader.alternatives(0)
     if reader.at < len(reader.text):
-        message = f"nothing is open that {reader.text[reader.at]!r} at character {reader.at + 1} could close"
-        raise PatternError(message)
+        raise PatternError(f"nothing is open that {reader.text[reader.at]!r} at character {reader.at + 1} could close")
     return Pattern(source, reader.states, ends, fold=fold)
 
 
@@ -153,8 +152,7 @@ class _Reader:
 
     def alternatives(self, depth: int) -> tuple[int, int]:
         if depth > MOST_DEPTH:
-            message = f"groups are nested more than {MOST_DEPTH} deep"
-            raise PatternError(message)
+            raise PatternError(f"groups are nested more than {MOST_DEPTH} deep")
         branches = [self._sequence(depth)]
         while self._peek() == "|":
             self.at += 1
@@ -183,8 +181,7 @@ class _Reader:
             return part
         after, (least, most) = self.at, counts
         if self._peek() in ("*", "+", "?", "{"):
-            message = f"two repetitions follow each other at character {after + 1}: put the first in a group"
-            raise PatternError(message)
+            raise PatternError(f"two repetitions follow each other at character {after + 1}: put the first in a group")
         start = end = self._new()
         for number in range(max(least, 1) if most is None else most):
             if number:
@@ -212,12 +209,14 @@ class _Reader:
         inside = self.text[self.at + 1 : end] if end > 0 else ""
         low, comma, high = inside.partition(",")
         if not low.isdecimal() or (high and not high.isdecimal()):
-            message = f"expected {{n}}, {{n,}} or {{n,m}} at character {self.at + 1}; write \\{{ for the character"
-            raise PatternError(message)
+            raise PatternError(
+                f"expected {{n}}, {{n,}} or {{n,m}} at character {self.at + 1}; write \\{{ for the character"
+            )
         least, most = int(low), (int(high) if high else None) if comma else int(low)
         if max(least, most or 0) > MOST_REPEATS or (most is not None and most < least):
-            message = f"{{{inside}}} at character {self.at + 1}: at most {MOST_REPEATS}, the smaller number first"
-            raise PatternError(message)
+            raise PatternError(
+                f"{{{inside}}} at character {self.at + 1}: at most {MOST_REPEATS}, the smaller number first"
+            )
         self.at = end + 1
         return least, most
 
@@ -234,8 +233,9 @@ class _Reader:
         if char == "\\":
             return self._escaped()
         if char in _SPECIAL and char not in "]}":
-            message = f"{char!r} at character {self.at} has nothing to repeat; write \\{char} for the character"
-            raise PatternError(message)
+            raise PatternError(
+                f"{char!r} at character {self.at} has nothing to repeat; write \\{char} for the character"
+            )
         return self._reads(_Class(frozenset(char)))
 
     def _group(self, depth: int) -> tuple[int, int]:
@@ -243,12 +243,12 @@ class _Reader:
         if self.text.startswith("?:", self.at):
             self.at += 2
         elif self._peek() == "?":
-            message = f"the group at character {opened} is of a kind that is not known here: write (...) or (?:...)"
-            raise PatternError(message)
+            raise PatternError(
+                f"the group at character {opened} is of a kind that is not known here: write (...) or (?:...)"
+            )
         part = self.alternatives(depth + 1)
         if self._take() != ")":
-            message = f"the group that is opened at character {opened} is not closed"
-            raise PatternError(message)
+            raise PatternError(f"the group that is opened at character {opened} is not closed")
         return part
 
     def _escaped(self) -> tuple[int, int]:
@@ -263,8 +263,7 @@ class _Reader:
         if char in _ESCAPES:
             return _Class(frozenset(_ESCAPES[char]))
         if char == "" or char.isalnum():
-            message = f"\\{char} at character {self.at} is not known here"
-            raise PatternError(message)
+            raise PatternError(f"\\{char} at character {self.at} is not known here")
         return _Class(frozenset(char))
 
     def _bracket(self) -> _Class:
@@ -276,13 +275,13 @@ class _Reader:
         while first or self._peek() != "]":
             first, char = False, self._take()
             if char == "":
-                message = f"the class that is opened at character {opened} is not closed"
-                raise PatternError(message)
+                raise PatternError(f"the class that is opened at character {opened} is not closed")
             if char == "\\":
                 found = self._escaped_class(self._take())
                 if found.negated:
-                    message = f"a negated class inside the class at character {opened}: write it outside, with |"
-                    raise PatternError(message)
+                    raise PatternError(
+                        f"a negated class inside the class at character {opened}: write it outside, with |"
+                    )
                 members |= found.members
                 continue
             if self._peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("", "]"):
@@ -307,8 +306,7 @@ class _Reader:
 
     def _new(self) -> int:
         if len(self.states) >= MOST_STATES:
-            message = f"the pattern is too large: more than {MOST_STATES} states"
-            raise PatternError(message)
+            raise PatternError(f"the pattern is too large: more than {MOST_STATES} states")
         self.states.append(_State())
         return len(self.states) - 1
 

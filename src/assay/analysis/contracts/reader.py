@@ -68,15 +68,17 @@ def read_expression(text: str, definitions: Mapping[str, Node] | None = None) ->
         BadExpression: It cannot be read, or it is a value.
     """
     if len(text) > MOST_CHARACTERS:
-        message = f"the expression has {len(text)} characters: at most {MOST_CHARACTERS}; use [define]"
-        raise BadExpression(message, MOST_CHARACTERS)
+        raise BadExpression(
+            f"the expression has {len(text)} characters: at most {MOST_CHARACTERS}; use [define]", MOST_CHARACTERS
+        )
     reader = _Reader(text, definitions or {})
     found = reader.formula(reader.implies())
     reader.expect_end()
     size = sum(1 for _ in islice(walk(found), MOST_NODES + 1))
     if size > MOST_NODES or _depth(found) > MOST_LEVELS:
-        message = f"with its definitions the expression has more than {MOST_NODES} parts or {MOST_LEVELS} levels"
-        raise BadExpression(message, 0)
+        raise BadExpression(
+            f"with its definitions the expression has more than {MOST_NODES} parts or {MOST_LEVELS} levels", 0
+        )
     return found
 
 
@@ -96,8 +98,7 @@ def _tokens(text: str) -> list[_Token]:
         if match is None:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             what = "a text that is not closed" if text[start] in "\"'" else f"{text[start]!r}"
-            message = f"{what} is no part of an expression"
-            raise BadExpression(message, start)
+            raise BadExpression(f"{what} is no part of an expression", start)
         kind = str(match.lastgroup)
         found.append(_Token(kind, match[kind], match.start(kind)))
         at = match.end()
@@ -228,8 +229,7 @@ class _Reader:
         try:
             return compile_pattern(_pattern_text(token))
         except PatternError as exc:
-            message = f"the pattern cannot be read: {exc}"
-            raise BadExpression(message, token.at) from exc
+            raise BadExpression(f"the pattern cannot be read: {exc}", token.at) from exc
 
     def _sum(self) -> Node:
         left = self._product()

@@ -129,8 +129,7 @@ def contrast(subjects: Mapping[str, Subject], suspicious: Collection[str], *, mo
     chosen = set(suspicious) & set(subjects)
     if unknown or not chosen or len(chosen) == len(subjects):
         what = f"{unknown[0]!r} is no attempt given" if unknown else f"{len(chosen)} of {len(subjects)} are suspicious"
-        message = f"{what}: a contrast needs known attempts of both kinds"
-        raise ValueError(message)
+        raise ValueError(f"{what}: a contrast needs known attempts of both kinds")
     doing = {name: features_of(subject) for name, subject in subjects.items()}
     every = sorted({feature for its in doing.values() for feature in its})
     others = len(subjects) - len(chosen)

@@ -35,8 +35,7 @@ class _Stream:
         self.names = chains.dictionary
         owner = chains.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if len(owner) and int(np.count_nonzero(np.diff(owner))) + 1 != len(self.names):
-            message = "steps of one chain do not stand together; sort the table by chain and index"
-            raise ValueError(message)
+            raise ValueError("steps of one chain do not stand together; sort the table by chain and index")
         self.size = len(self.names)
         said = steps["message"].combine_chunks()
         tools, outputs = steps["tools"].combine_chunks(), steps["outputs"].combine_chunks()
@@ -96,8 +95,7 @@ def _arguments(steps: Any, called: _Ints) -> Any:
 
     column = steps["arguments"].combine_chunks()
     if not np.array_equal(_lengths(column), called):
-        message = "a step has not as many arguments as tools"
-        raise ValueError(message)
+        raise ValueError("a step has not as many arguments as tools")
     return pc.list_flatten(column)
 
 

@@ -64,7 +64,6 @@ class TriageSignals:
     signals: ClassVar[tuple[str, ...]] = tuple(signal.name for signal in SIGNALS)
 
     def counts(self, steps: Any) -> Any:
-        """See `SignalSet.counts`."""
         return signals(steps).select(["chain", *self.signals])
 
 

@@ -243,14 +243,12 @@ def _differing(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeTyp
     if old == new:
         return
     if _place(old) != _place(new):
-        message = "functions were moved"
-        raise ValueError(message)
+        raise ValueError("functions were moved")
     if old.co_flags & inspect.CO_NEWLOCALS and old.co_flags & inspect.CO_OPTIMIZED:
         if not old.co_name.startswith("<"):
             yield old, new
     elif (old.co_code, old.co_names, _values(old)) != (new.co_code, new.co_names, _values(new)):
-        message = "code outside functions differs"
-        raise ValueError(message)
+        raise ValueError("code outside functions differs")
     inner = [c for c in old.co_consts if isinstance(c, CodeType)], [c for c in new.co_consts if isinstance(c, CodeType)]
     for one, two in zip(*inner, strict=False):
         if not (old.co_flags & inspect.CO_OPTIMIZED) or _place(one) == _place(two):

@@ -90,8 +90,7 @@ class StageBuilder:
                 else:
                     settings[instruction.name](instruction)
             except (ValueError, OSError) as exc:
-                message = f"{self.file}:{instruction.line}: {instruction.name}: {exc}"
-                raise UserError(message) from exc
+                raise UserError(f"{self.file}:{instruction.line}: {instruction.name}: {exc}") from exc
         await asyncio.to_thread(self._seal)
 
     def _variables(self) -> dict[str, str]:
@@ -113,8 +112,7 @@ class StageBuilder:
         variables, added = self._variables(), {}
         for name, value in pairs:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name):
-                message = f"{name!r} is no name of a variable; write NAME=value"
-                raise ValueError(message)
+                raise ValueError(f"{name!r} is no name of a variable; write NAME=value")
             added[name] = expand(value, variables, self.escape)
         self.env.update(added)
 
@@ -132,8 +130,7 @@ class StageBuilder:
 
     def _shell(self, instruction: Instruction) -> None:
         if not instruction.words:
-            message = 'write it as a list, for example ["/bin/bash", "-c"]'
-            raise ValueError(message)
+            raise ValueError('write it as a list, for example ["/bin/bash", "-c"]')
         self.shell = instruction.words
 
     def _workdir(self, instruction: Instruction) -> None:
@@ -151,8 +148,7 @@ class StageBuilder:
         place = self._below().resolve(path).path
         covered = [hidden for hidden in _HIDDEN if place == hidden or place.startswith(hidden + "/")]
         if covered:
-            message = f"{path}: /{covered[0]} is made anew in every sandbox; choose another place"
-            raise ValueError(message)
+            raise ValueError(f"{path}: /{covered[0]} is made anew in every sandbox; choose another place")
         return place
 
     def _layer(self) -> Path:
@@ -176,14 +172,12 @@ class StageBuilder:
         mode = self._check_flags(instruction, flags)
         words = self._words(instruction)
         if not words or (len(words) < 2 and not instruction.heredocs):
-            message = "it takes at least a source and a destination"
-            raise ValueError(message)
+            raise ValueError("it takes at least a source and a destination")
         *sources, target = words
         found = self._sources(flags.get("from"), sources, instruction)
         into = target.endswith("/") or posixpath.basename(target) in (".", "..")
         if len(found) > 1 and not into:
-            message = f"several files are copied to {target}: end it with / to make it a folder"
-            raise ValueError(message)
+            raise ValueError(f"several files are copied to {target}: end it with / to make it a folder")
         for source in found:
             absolute = posixpath.join(self.workdir, target)
             self._install(source, absolute, mode, into=into, unpack=instruction.name == "ADD")
@@ -191,23 +185,20 @@ class StageBuilder:
     def _check_flags(self, instruction: Instruction, flags: dict[str, str]) -> int | None:
         unknown = set(flags) - {"from", "chown", "chmod", "link"}
         if unknown or (instruction.name == "ADD" and "from" in flags):
-            message = f"--{sorted(unknown or {'from'})[0]} is not supported"
-            raise ValueError(message)
+            raise ValueError(f"--{sorted(unknown or {'from'})[0]} is not supported")
         if "chown" in flags:
             self.notes.append(f"{self.file}:{instruction.line}: --chown is ignored: files are the sandbox user's")
         if "chmod" not in flags:
             return None
         if not re.fullmatch(r"0?[0-7]{3}", flags["chmod"]):
-            message = f"--chmod={flags['chmod']} is not supported: give three octal digits"
-            raise ValueError(message)
+            raise ValueError(f"--chmod={flags['chmod']} is not supported: give three octal digits")
         return int(flags["chmod"], 8)
 
     def _sources(self, stage: str | None, patterns: list[str], instruction: Instruction) -> list[Path]:
         if stage is not None:
             earlier = self.earlier.get(stage.lower())
             if earlier is None:
-                message = f"--from={stage}: there is no earlier stage of that name; other images cannot be read"
-                raise ValueError(message)
+                raise ValueError(f"--from={stage}: there is no earlier stage of that name; other images cannot be read")
             return [earlier.gather(pattern, self.work) for pattern in patterns]
         context = Context(self.context)
         found = [path for pattern in patterns for path in context.find(pattern, self.work)]
@@ -224,8 +215,7 @@ class StageBuilder:
         """Copies a file or folder of this finished stage out of its layers, for a later stage."""
         place = self._below().resolve(posixpath.join("/", path))
         if place.host is None:
-            message = f"{path} is not in the layers of that stage"
-            raise ValueError(message)
+            raise ValueError(f"{path} is not in the layers of that stage")
         copy = Path(tempfile.mkdtemp(dir=work)) / (posixpath.basename(place.path) or "root")
         self._gather(place.path, place.host, copy)
         return copy

@@ -60,14 +60,12 @@ class Channel:
         try:
             return await asyncio.wait_for(self._first, timeout_s)
         except TimeoutError as exc:
-            message = f"{self._what} did not start within {timeout_s:g} s"
-            raise EnvironmentFailure(message) from exc
+            raise EnvironmentFailure(f"{self._what} did not start within {timeout_s:g} s") from exc
 
     def post(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> asyncio.Future[Answer]:
         """Sends a request; the future gives its answer. Raises `OSError` when it is too large to send."""
         if self.ended:
-            text = f"{self._what} is gone"
-            raise EnvironmentFailure(text)
+            raise EnvironmentFailure(f"{self._what} is gone")
         self._next += 1
         future = self._loop.create_future()
         self._open[self._next] = future
@@ -75,15 +73,13 @@ class Channel:
             send(self._sock, {**message, "id": self._next}, fds)
         except BlockingIOError as exc:
             del self._open[self._next]
-            text = f"{self._what} does not read its messages"
-            raise EnvironmentFailure(text) from exc
+            raise EnvironmentFailure(f"{self._what} does not read its messages") from exc
         except OSError as exc:
             del self._open[self._next]
             if exc.errno == 90:
                 raise
             self._finish()
-            text = f"{self._what} is gone"
-            raise EnvironmentFailure(text) from exc
+            raise EnvironmentFailure(f"{self._what} is gone") from exc
         return future
 
     @property
@@ -97,8 +93,9 @@ class Channel:
         try:
             answer = await asyncio.wait_for(future, timeout_s)
         except TimeoutError as exc:
-            text = f"{self._what} did not answer {message.get('op')!r} within {timeout_s:g} s"
-            raise EnvironmentFailure(text) from exc
+            raise EnvironmentFailure(
+                f"{self._what} did not answer {message.get('op')!r} within {timeout_s:g} s"
+            ) from exc
         if "errno" in answer.body or "error" in answer.body:
             answer.close()
             number = answer.body.get("errno")

@@ -33,20 +33,17 @@ class Context:
             ValueError: Nothing matches, it is ignored, or it leads outside.
         """
         if "://" in pattern or pattern.startswith("git@"):
-            message = f"{pattern} is not a local file: fetch it with RUN, or put it into the folder"
-            raise ValueError(message)
+            raise ValueError(f"{pattern} is not a local file: fetch it with RUN, or put it into the folder")
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         if ".." in parts:
-            message = f"{pattern} leads outside the folder"
-            raise ValueError(message)
+            raise ValueError(f"{pattern} leads outside the folder")
         found = [self._folder]
         for part in parts:
             found = [inner for outer in found for inner in _named(outer, part)]
         kept = [path for path in found if not self._is_hidden(path)]
         if not kept:
             reason = "is left out by .dockerignore" if found else "is not in the folder"
-            message = f"{pattern} {reason}"
-            raise ValueError(message)
+            raise ValueError(f"{pattern} {reason}")
         return [self._filtered(self._real(path, pattern), work) for path in kept]
 
     def _is_hidden(self, path: Path) -> bool:
@@ -56,11 +53,9 @@ class Context:
     def _real(self, path: Path, pattern: str) -> Path:
         real = path.resolve()
         if self._folder not in (real, *real.parents):
-            message = f"{pattern} is a link that leads outside the folder"
-            raise ValueError(message)
+            raise ValueError(f"{pattern} is a link that leads outside the folder")
         if not real.exists():
-            message = f"{pattern} is a link to nothing"
-            raise ValueError(message)
+            raise ValueError(f"{pattern} is a link to nothing")
         return real
 
     def _filtered(self, path: Path, work: Path) -> Path:

@@ -228,11 +228,8 @@ class ScanBudget:
         self._entries += 1
         self._bytes += len(path)
         if self._entries > MOST_CHANGES:
-            message = f"the state has more than {MOST_CHANGES:,} changed paths"
-            raise StateLimitError(message)
+            raise StateLimitError(f"the state has more than {MOST_CHANGES:,} changed paths")
         if self._bytes > MOST_PATH_BYTES:
-            message = f"the names of the changed paths take more than {MOST_PATH_BYTES >> 20} MiB"
-            raise StateLimitError(message)
+            raise StateLimitError(f"the names of the changed paths take more than {MOST_PATH_BYTES >> 20} MiB")
         if time.thread_time() > self._deadline:
-            message = f"listing the changed paths takes more than {MOST_SCAN_CPU_S:g} CPU seconds"
-            raise StateLimitError(message)
+            raise StateLimitError(f"listing the changed paths takes more than {MOST_SCAN_CPU_S:g} CPU seconds")

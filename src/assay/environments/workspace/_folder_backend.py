@@ -97,10 +97,8 @@ class FolderBackend:
         return self._scratch / f"{kind}{next(self._numbers)}"
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> FolderWorkspace:
-        """See `interface.Backend.open`."""
         if state is not None and state.layers and state.layers[0] not in self._sealed:
-            message = "that snapshot was released, or is another backend's"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure("that snapshot was released, or is another backend's")
         await self.check()
         image = state.image if state is not None else spec.image
         try:
@@ -110,8 +108,7 @@ class FolderBackend:
             await asyncio.to_thread(_folders.copy_folder, source, folder)
             made = await asyncio.to_thread(self._prepare, folder, spec)
         except (OSError, ValueError) as exc:
-            message = f"the workspace's folder could not be made: {exc}"
-            raise EnvironmentFailure(message) from exc
+            raise EnvironmentFailure(f"the workspace's folder could not be made: {exc}") from exc
         tree = _folders.FolderTree(folder, template, self.covered(spec), made)
         workspace = FolderWorkspace(self, spec, tree, state or Snapshot("", image))
         self._open.add(workspace)
@@ -172,7 +169,6 @@ class FolderBackend:
         return found
 
     async def release(self, snapshot: Snapshot) -> None:
-        """See `interface.Backend.release`."""
         for layer in snapshot.layers:
             top = self._sealed.pop(layer, None)
             if top is not None:
@@ -180,7 +176,6 @@ class FolderBackend:
                 await asyncio.to_thread(_folders.remove_folder, Path(layer))
 
     async def close(self) -> None:
-        """See `interface.Backend.close`."""
         for workspace in list(self._open):
             await workspace.close()
         for top in self._sealed.values():
@@ -194,13 +189,11 @@ class FolderBackend:
             self._scratch = None
 
     async def pack(self, snapshot: Snapshot) -> Packed:
-        """See `NamespacesBackend.pack`."""
         return pack_layers([self._sealed[layer] for layer in snapshot.layers], snapshot.changes)
 
     async def unpack(
         self, manifest: Iterable[Change], read_blob: BlobReader, *, image: Image | None = None
     ) -> Snapshot:
-        """See `NamespacesBackend.unpack`."""
         changes, base = tuple(manifest), image or Image()
         template = await self.template(base)
         folder = self.place("s")
@@ -225,8 +218,7 @@ def _make_point(root: Path, target: str, *, is_folder: bool, owner: int | None) 
     made, path = [], root
     parts = [part for part in target.split("/") if part]
     if not target.startswith("/") or ".." in parts:
-        message = f"{target!r} is no absolute path without '..'"
-        raise ValueError(message)
+        raise ValueError(f"{target!r} is no absolute path without '..'")
     for index, part in enumerate(parts):
         path = path / part
         wanted = is_folder or index < len(parts) - 1
@@ -264,8 +256,7 @@ class FolderWorkspace:
     def live(self) -> InitSession:
         """The conversation; raises `EnvironmentFailure` once closed."""
         if self._closed or self._guest is None:
-            message = "the workspace is closed"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure("the workspace is closed")
         return self._guest.session
 
     def _map(self, path: str, *, write: bool = False) -> str:
@@ -282,7 +273,6 @@ class FolderWorkspace:
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """See `interface.Session.exec`."""
         session = self.live()
         self._watch.wake()
         return await session.exec(
@@ -307,7 +297,6 @@ class FolderWorkspace:
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        """See `interface.PipedExec.exec_piped`."""
         session = self.live()
         self._watch.wake()
         words = self._backend.words(self._tree.folder, self.spec, command)
@@ -324,27 +313,21 @@ class FolderWorkspace:
         return sandbox_facts(self._guest.facts if self._guest is not None else None, known)
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        """See `interface.Session.processes`."""
         return await self.live().processes()
 
     async def orphans(self) -> int:
-        """See `capabilities.CountsOrphans.orphans`."""
         return await self.live().orphans()
 
     async def kill_all(self) -> None:
-        """See `interface.Session.kill_all`."""
         await self.live().kill_all()
 
     async def listen(self, port: int = 0) -> socket.socket:
-        """See `interface.Session.listen`."""
         return await self.live().listen(port)
 
     async def listen_local(self, path: str) -> socket.socket:
-        """See `capabilities.ListensLocally.listen_local`."""
         return await self.live().listen_local(self._map(path, write=True))
 
     async def close(self) -> None:
-        """See `interface.Session.close`."""
         if self._closed:
             return
         self._closed = True
@@ -357,37 +340,30 @@ class FolderWorkspace:
         await asyncio.to_thread(_folders.remove_folder, self._tree.folder)
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        """See `interface.Files.read`."""
         return await self.live().read(self._map(path), limit=limit)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `interface.Files.write`."""
         await self.live().write(self._map(path, write=True), data, mode=mode)
 
     async def upload(self, source: Path, target: str) -> None:
-        """See `interface.Files.upload`."""
         await self.live().upload(source, self._map(target, write=True))
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        """See `interface.Files.download`."""
         await self.live().download(self._map(source), target, limit=limit)
 
     async def _changes(self) -> tuple[Change, ...]:
         return await asyncio.to_thread(self._tree.changes)
 
     async def digest(self) -> str:
-        """See `interface.State.digest`."""
         self.live()
         return state_digest(self._on.image.digest, await self._changes())
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        """See `interface.State.diff`."""
         self.live()
         base = (self._on if since is None else since).changes
         return changes_between(self._tree.template.view, base, await self._changes())
 
     async def snapshot(self) -> Snapshot:
-        """See `interface.State.snapshot`."""
         async with self._changing:
             await self.live().kill_all()
             changes = await self._changes()
@@ -396,7 +372,6 @@ class FolderWorkspace:
             return self._backend.sealed(folder, self._on.image, changes)
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> FolderWorkspace:
-        """See `interface.State.fork`."""
         snapshot = await self.snapshot()
         try:
             return await self._backend.open(spec or self.spec, state=snapshot)

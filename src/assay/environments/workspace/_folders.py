@@ -119,8 +119,7 @@ def copy_folder(source: Path, target: Path) -> None:
     command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        message = f"{source.name} could not be copied: {done.stderr.strip()[-300:]}"
-        raise OSError(message)
+        raise OSError(f"{source.name} could not be copied: {done.stderr.strip()[-300:]}")
 
 
 def remove_folder(folder: Path) -> None:
@@ -192,8 +191,7 @@ def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[st
             continue
         data = read_blob(change.digest or "")
         if digest_bytes(data) != change.digest:
-            message = f"{change.path}: the stored bytes are not those of {change.digest}"
-            raise ValueError(message)
+            raise ValueError(f"{change.path}: the stored bytes are not those of {change.digest}")
         if change.type == "symlink":
             path.symlink_to(os.fsdecode(data))
         else:
@@ -207,14 +205,12 @@ def _checked(root: Path, change: Change) -> Path:
     """The host path of a change; refuses what leaves the folder, also through a link."""
     parts = name_of(change.path).split("/")
     if parts[0] != "" or {"", ".", ".."} & set(parts[1:]):
-        message = f"a manifest path that is not below the root: {change.path!r}"
-        raise ValueError(message)
+        raise ValueError(f"a manifest path that is not below the root: {change.path!r}")
     path = root
     for part in parts[1:-1]:
         path = path / part
         if path.is_symlink() or not path.is_dir():
-            message = f"the manifest has {change.path!r} but not its folder"
-            raise ValueError(message)
+            raise ValueError(f"the manifest has {change.path!r} but not its folder")
     return path / parts[-1]
 
 

@@ -95,8 +95,7 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
     except EnvironmentFailure as exc:
         session.close()
         said = await _ended(process)
-        message = f"the sandbox could not be started: {said or exc}"
-        raise EnvironmentFailure(message) from exc
+        raise EnvironmentFailure(f"the sandbox could not be started: {said or exc}") from exc
     except BaseException:  # cancelled: what was started must not outlive us
         session.close()
         await asyncio.shield(_ended(process))

@@ -69,8 +69,7 @@ def probe(python: str | None = None) -> Interpreter:
         out = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
         return msgspec.json.decode(out, type=Interpreter)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as exc:
-        message = f"{command[0]} does not start as a Python interpreter ({exc}): name one that does"
-        raise UserError(message) from exc
+        raise UserError(f"{command[0]} does not start as a Python interpreter ({exc}): name one that does") from exc
 
 
 def copy_interpreter(source: Interpreter, target: Path, patchelf: Path) -> None:
@@ -118,11 +117,10 @@ def _loader(source: Interpreter, patchelf: Path) -> Path:
     result = subprocess.run([patchelf, "--print-interpreter", source.binary], capture_output=True, text=True)
     loader = Path(result.stdout.strip() or "/nonexistent")
     if result.returncode or "ld-linux" not in loader.name or not loader.exists():
-        message = (
+        raise UserError(
             f"the tool layer cannot be made of {source.binary}: it is no program of Linux with the GNU C library. "
             "Run with a Python of the distribution, of pyenv or of uv."
         )
-        raise UserError(message)
     return loader
 
 

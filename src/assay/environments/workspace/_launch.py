@@ -169,8 +169,7 @@ class Launcher:
 
 def _greeting(answer: Answer) -> Answer:
     if "hello" not in answer.body:
-        text = f"this machine does not let us make sandboxes: {answer.body.get('error')}"
-        raise EnvironmentFailure(text)
+        raise EnvironmentFailure(f"this machine does not let us make sandboxes: {answer.body.get('error')}")
     return answer
 
 

@@ -101,8 +101,7 @@ class Layers:
                 continue
             links += 1
             if links > _MAX_LINKS:
-                message = f"{path}: too many links"
-                raise ValueError(message)
+                raise ValueError(f"{path}: too many links")
             done = [] if target.startswith("/") else done
             todo += [p for p in reversed(target.split("/")) if p not in ("", ".")]
         found = "/".join(done)
@@ -155,11 +154,9 @@ def walk(host: Path) -> Iterator[Source]:
         status = source.host.lstat()
         count, size = count + 1, size + (status.st_size if stat.S_ISREG(status.st_mode) else 0)
         if count > MAX_FILES or size > MAX_BYTES:
-            message = f"{host.name} is too large: at most {MAX_FILES} files and {MAX_BYTES >> 30} GiB"
-            raise ValueError(message)
+            raise ValueError(f"{host.name} is too large: at most {MAX_FILES} files and {MAX_BYTES >> 30} GiB")
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-            message = f"{source.path or host.name} is neither file, folder nor link"
-            raise ValueError(message)
+            raise ValueError(f"{source.path or host.name} is neither file, folder nor link")
         yield source
         if stat.S_ISDIR(status.st_mode):
             for name in sorted((entry.name for entry in source.host.iterdir()), reverse=True):
@@ -182,8 +179,7 @@ def install(layer: Path, below: Layers, source: Path, path: str, mode: int | Non
             target.chmod(mode or _plain(below.mode(path) if below.find(path) else status.st_mode))
         return
     if present is not None and stat.S_ISDIR(present):
-        message = f"/{path} is a folder"
-        raise ValueError(message)
+        raise ValueError(f"/{path} is a folder")
     _drop(target)
     if stat.S_ISLNK(status.st_mode):
         target.symlink_to(source.readlink())
@@ -261,13 +257,13 @@ def extract(archive: Path, target: Path) -> tuple[str, ...]:
             for member in file:
                 count, size = count + 1, size + max(member.size, 0)
                 if count > MAX_FILES or size > MAX_BYTES:
-                    message = f"{archive.name}: at most {MAX_FILES} files and {MAX_BYTES >> 30} GiB are unpacked"
-                    raise ValueError(message)
+                    raise ValueError(
+                        f"{archive.name}: at most {MAX_FILES} files and {MAX_BYTES >> 30} GiB are unpacked"
+                    )
                 if not _unpack(file, member, target):
                     left_out.append(f"{member.name[:200]} was left out: it is a device, pipe or unknown kind")
     except (tarfile.TarError, EOFError, OSError, UnicodeError) as exc:
-        message = f"{archive.name} cannot be unpacked: {exc}"
-        raise ValueError(message) from exc
+        raise ValueError(f"{archive.name} cannot be unpacked: {exc}") from exc
     return tuple(left_out)
 
 
@@ -290,8 +286,7 @@ def _unpack(file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> boo
     elif member.islnk():
         origin = _real_parent(target, _inside(member.linkname))
         if not stat.S_ISREG(_mode(origin) or 0):
-            message = f"{member.name[:200]} links to {member.linkname[:200]}, which is no file of the archive"
-            raise ValueError(message)
+            raise ValueError(f"{member.name[:200]} links to {member.linkname[:200]}, which is no file of the archive")
         shutil.copy(origin, place, follow_symlinks=False)
     else:
         data = file.extractfile(member)
@@ -304,8 +299,7 @@ def _unpack(file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> boo
 def _inside(name: str) -> str:
     clean = posixpath.normpath("/" + name).lstrip("/")
     if "\0" in name or ".." in name.split("/"):
-        message = f"the archive's member {name[:200]!r} leads outside"
-        raise ValueError(message)
+        raise ValueError(f"the archive's member {name[:200]!r} leads outside")
     return "" if clean == "." else clean
 
 
@@ -321,8 +315,7 @@ def _real_parent(target: Path, name: str) -> Path:
         if mode is None:
             current.mkdir(mode=0o755)
         elif not stat.S_ISDIR(mode):
-            message = f"the archive's member {name[:200]!r} lies below a file"
-            raise ValueError(message)
+            raise ValueError(f"the archive's member {name[:200]!r} lies below a file")
     return folder / last
 
 

@@ -146,8 +146,9 @@ class Output:
                 self._file.close()
             if target is not None and self._unkept is not None:
                 place = Path(tempfile.gettempdir())
-                message = f"a command's output could not be kept whole in {place}: {self._unkept}; free space there"
-                raise HostFailure(message) from self._unkept
+                raise HostFailure(
+                    f"a command's output could not be kept whole in {place}: {self._unkept}; free space there"
+                ) from self._unkept
             return target.put_file(path) if target is not None and self._file is not None else None
         finally:
             if self._file is not None:

@@ -53,9 +53,7 @@ class BuildOptions(msgspec.Struct, frozen=True):
 class _Packing(Backend, Protocol):
     """A backend that gives away the bytes of a state."""
 
-    async def pack(self, snapshot: Snapshot) -> Packed:
-        """See `NamespacesBackend.pack`."""
-        ...
+    async def pack(self, snapshot: Snapshot) -> Packed: ...
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -86,8 +84,7 @@ async def execute(command: Command, backend: Backend | None, work: Path) -> list
     argv, script = _argv(command)
     packing = backend if isinstance(backend, _Packing) else None
     if packing is None:
-        message = "it needs a sandbox whose state can be kept, and none was given"
-        raise ValueError(message)
+        raise ValueError("it needs a sandbox whose state can be kept, and none was given")
     workspace = await packing.open(_spec(command))
     try:
         if script is not None:
@@ -123,8 +120,7 @@ def _argv(command: Command) -> tuple[list[str], str | None]:
     instruction = command.instruction
     for flag, value in instruction.flags:
         if (flag, value) != ("network", "none") and not (flag == "mount" and "type=cache" in value.split(",")):
-            message = f"--{flag}={value} is not supported"
-            raise ValueError(message)
+            raise ValueError(f"--{flag}={value} is not supported")
     if instruction.words is not None:
         return list(instruction.words), None
     if not instruction.heredocs:
@@ -181,8 +177,7 @@ def _keep(images: Path, packed: Packed, command: Command, work: Path) -> list[Pa
 def _name(change: Change) -> str:
     path = name_of(change.path)
     if not path.startswith("/") or {"", ".", ".."} & set(path[1:].split("/")):
-        message = f"a change at {change.path!r}"
-        raise ValueError(message)
+        raise ValueError(f"a change at {change.path!r}")
     return path[1:]
 
 

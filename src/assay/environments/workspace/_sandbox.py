@@ -98,8 +98,7 @@ class Sandbox:
             if not await gone(pidfd, END_S):
                 await self._launcher.ask({"op": "kill", "pid": self.pid})
                 if not await gone(pidfd, END_S):
-                    text = f"sandbox process {self.pid} cannot be killed"
-                    raise EnvironmentFailure(text)
+                    raise EnvironmentFailure(f"sandbox process {self.pid} cannot be killed")
         finally:
             os.close(pidfd)
             if self.on_end is not None:
@@ -146,8 +145,7 @@ async def _start(launcher: Launcher, request: SandboxRequest) -> Sandbox:
 
 def _readiness(body: dict[str, Any]) -> dict[str, Any]:
     if not body.get("ready"):
-        text = f"the sandbox could not be set up: {str(body.get('error'))[:500]}"
-        raise EnvironmentFailure(text)
+        raise EnvironmentFailure(f"the sandbox could not be set up: {str(body.get('error'))[:500]}")
     return body
 
 
@@ -211,11 +209,9 @@ class NamespacesWorkspace:
 
     def _live(self) -> InitSession:
         if self._closed:
-            text = "the workspace is closed"
-            raise EnvironmentFailure(text)
+            raise EnvironmentFailure("the workspace is closed")
         if self._home.gone:
-            text = "the sandbox launcher is gone, and what the sandbox stood on with it"
-            raise HostFailure(text)
+            raise HostFailure("the sandbox launcher is gone, and what the sandbox stood on with it")
         return self._session
 
     async def _awake(self) -> InitSession:
@@ -243,7 +239,6 @@ class NamespacesWorkspace:
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """See `interface.Session.exec`."""
         session = await self._awake()
         self._watch()
         started = time.monotonic()
@@ -269,7 +264,6 @@ class NamespacesWorkspace:
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        """See `interface.PipedExec.exec_piped`."""
         session = await self._awake()
         self._watch()
         return await session.exec_piped(
@@ -277,7 +271,6 @@ class NamespacesWorkspace:
         )
 
     async def facts(self) -> SandboxFacts:
-        """See `capabilities.DescribesSeparation.facts`."""
         session = await self._awake()
         layers, image = self._layers.sealed, self._layers.image.digest
         known = FactsFromHost("namespaces", image, (), layers, self._sandbox.place, session.handed_over)
@@ -301,35 +294,28 @@ class NamespacesWorkspace:
             return True
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        """See `interface.Session.processes`."""
         session = self._live()
         return () if self._asleep else await session.processes()
 
     async def orphans(self) -> int:
-        """See `capabilities.CountsOrphans.orphans`."""
         return await (await self._awake()).orphans()
 
     async def memory_bytes(self) -> int:
-        """See `interface.MeasuresMemory.memory_bytes`."""
         session = self._live()
         return 0 if self._asleep else await session.memory_bytes()
 
     async def kill_all(self) -> None:
-        """See `interface.Session.kill_all`."""
         session = self._live()
         if not self._asleep:
             await session.kill_all()
 
     async def listen(self, port: int = 0) -> socket.socket:
-        """See `interface.Session.listen`."""
         return await (await self._awake()).listen(port)
 
     async def listen_local(self, path: str) -> socket.socket:
-        """See `capabilities.ListensLocally.listen_local`."""
         return await (await self._awake()).listen_local(path)
 
     async def close(self) -> None:
-        """See `interface.Session.close`."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._release())
         await asyncio.shield(self._closing)
@@ -352,19 +338,15 @@ class NamespacesWorkspace:
     # Files
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        """See `interface.Files.read`."""
         return await (await self._awake()).read(path, limit=limit)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `interface.Files.write`."""
         await (await self._awake()).write(path, data, mode=mode)
 
     async def upload(self, source: Path, target: str) -> None:
-        """See `interface.Files.upload`."""
         await (await self._awake()).upload(source, target)
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        """See `interface.Files.download`."""
         await (await self._awake()).download(source, target, limit=limit)
 
     # State
@@ -376,12 +358,10 @@ class NamespacesWorkspace:
         return await asyncio.to_thread(self._state.changes, settled=settled)
 
     async def digest(self) -> str:
-        """See `interface.State.digest`."""
         self._live()
         return state_digest(self._layers.image.digest, await self._changes())
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        """See `interface.State.diff`."""
         self._live()
         base = self._opened_on if since is None else since.changes
         return changes_between(self._layers.view, base, await self._changes())
@@ -405,7 +385,6 @@ class NamespacesWorkspace:
             return snapshot
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> NamespacesWorkspace:
-        """See `interface.State.fork`."""
         snapshot = await self.snapshot()
         try:
             return await self._backend.open(spec or self.spec, state=snapshot)

@@ -74,20 +74,17 @@ class BubblewrapBackend(FolderBackend):
         if self._program is None:
             found = shutil.which("bwrap")
             if found is None:
-                message = "bubblewrap is not installed: install the package `bubblewrap`"
-                raise EnvironmentFailure(message)
+                raise EnvironmentFailure("bubblewrap is not installed: install the package `bubblewrap`")
             process = await asyncio.create_subprocess_exec(
                 found, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
             )
             text = (await process.communicate())[0].decode(errors="replace")
             version = tuple(int(part) for part in text.split()[-1].split(".")[:2] if part.isdigit()) if text else ()
             if version < _OLDEST:
-                message = f"bubblewrap {text.strip() or '?'} is too old: 0.8 or newer is needed"
-                raise EnvironmentFailure(message)
+                raise EnvironmentFailure(f"bubblewrap {text.strip() or '?'} is too old: 0.8 or newer is needed")
             self._program = found
 
     async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
-        """See `FolderBackend.start`."""
         program = self._program or "bwrap"
         rlimits = folder_rlimits(spec.limits)
         python, sources = self._python(spec)
@@ -118,8 +115,9 @@ class BubblewrapBackend(FolderBackend):
         if layer is not None:
             return layer_python(f"{_PLACE}/python"), [(layer, f"{_PLACE}/python")]
         if spec.image.root or not Path("/usr/bin/python3").exists():
-            message = "the exec server needs a Python in the sandbox: make the tool layer with `assay setup`"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure(
+                "the exec server needs a Python in the sandbox: make the tool layer with `assay setup`"
+            )
         return ["/usr/bin/python3"], []
 
     def _arguments(self, spec: WorkspaceSpec, sources: list[tuple[str, str]]) -> list[str]:
@@ -158,22 +156,18 @@ class BubblewrapBackend(FolderBackend):
         return told
 
     def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
-        """See `FolderBackend.covered`."""
         system = () if spec.image.root else (f"/{name}" for name in SYSTEM)
         return super().covered(spec) | {"/dev", "/proc", "/tmp", *system}
 
     def check_template(self, folder: Path, image: Image) -> None:
-        """See `FolderBackend.check_template`."""
         if image.root:
             return
         for layer in image.layers:
             for name in SYSTEM:
                 if Path(layer, name).is_dir() and name != "etc":
-                    message = f"the image adds to /{name}, which is the host's and read-only with {self.name}"
-                    raise ValueError(message)
+                    raise ValueError(f"the image adds to /{name}, which is the host's and read-only with {self.name}")
 
     def isolation(self, spec: WorkspaceSpec) -> Isolation:
-        """See `FolderBackend.isolation`."""
         network = "none" if spec.network == "none" else "host"
         note = f"commands ran as user {FOREIGN if self.owner else os.geteuid()} of the host, without rights"
         return Isolation(

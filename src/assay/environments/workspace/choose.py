@@ -121,11 +121,10 @@ async def choose_backend(
     """
     if name in _UNSAFE:
         if not allow_unsafe:
-            message = (
+            raise UserError(
                 f"the backend {name!r} isolates nothing: tasks and agents could do whatever you can. "
                 "Add --allow-unsafe if you trust them, or leave out --backend"
             )
-            raise UserError(message)
         return await _opened("process", cache)
     reports = []
     for candidate in _ORDER if name is None else (name,):
@@ -195,8 +194,7 @@ def _open_backend(name: str, cache: Path, sandboxes: int) -> Backend:
 
     made = load("environments", name)()
     if not isinstance(made, Backend):
-        message = f"the environment {name!r} is no sandbox backend; the backends are {', '.join(makers)}"
-        raise UserError(message)
+        raise UserError(f"the environment {name!r} is no sandbox backend; the backends are {', '.join(makers)}")
     return made
 
 

@@ -101,8 +101,7 @@ def parse(text: str, file: str = "Dockerfile") -> Dockerfile:
 
 
 def _refuse(file: str, line: int, what: str) -> NoReturn:
-    message = f"{file}:{line}: {what}"
-    raise UserError(message)
+    raise UserError(f"{file}:{line}: {what}")
 
 
 def _directives(lines: list[str], file: str) -> tuple[str, list[str]]:
@@ -244,8 +243,7 @@ def split_words(text: str, escape: str = "\\") -> list[str]:
             current += char
         at += 1
     if quote:
-        message = f"the quote {quote} is not closed"
-        raise ValueError(message)
+        raise ValueError(f"the quote {quote} is not closed")
     return [*words, current] if current else words
 
 
@@ -269,8 +267,7 @@ def expand(word: str, variables: Mapping[str, str], escape: str = "\\", *, quote
         elif char == "$" and quote != "'":
             found = _VARIABLE.match(word, at)
             if found is None and word.startswith("${", at):
-                message = f"{word[at : at + 30]!r} is no form of a variable that is supported"
-                raise ValueError(message)
+                raise ValueError(f"{word[at : at + 30]!r} is no form of a variable that is supported")
             out += _value(found, variables) if found else "$"
             at = found.end() if found else at + 1
         else:

@@ -81,13 +81,11 @@ class _EngineBackend(FolderBackend):
         if self._answers:
             return
         if shutil.which(self.name) is None:
-            message = f"{self.name} is not installed"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure(f"{self.name} is not installed")
         await self._engine("image", "ls", "-q")
         self._answers = True
 
     async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
-        """See `FolderBackend.start`."""
         image = await self._layout(folder)
         meeting = self.place("k")
         meeting.mkdir()
@@ -103,8 +101,7 @@ class _EngineBackend(FolderBackend):
             except EnvironmentFailure as exc:
                 said = await self._said(name)
                 await self._remove(name)
-                message = f"the container did not start: {said or exc}"
-                raise EnvironmentFailure(message) from exc
+                raise EnvironmentFailure(f"the container did not start: {said or exc}") from exc
             except BaseException:  # cancelled: the container would outlive us
                 await asyncio.shield(self._remove(name))
                 raise
@@ -121,8 +118,7 @@ class _EngineBackend(FolderBackend):
         try:
             ours, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), START_S)
         except TimeoutError as exc:
-            message = f"it did not connect within {START_S:.0f} s"
-            raise EnvironmentFailure(message) from exc
+            raise EnvironmentFailure(f"it did not connect within {START_S:.0f} s") from exc
         session = InitSession(ours, ExecDefaults({}, "/"))
         try:
             ready = await session.channel.first(START_S)
@@ -175,8 +171,9 @@ class _EngineBackend(FolderBackend):
         layer = self._toolchain.path if self._toolchain is not None else None
         layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
         if layer is None:
-            message = "the exec server needs a Python in the container: make the tool layer with `assay setup`"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure(
+                "the exec server needs a Python in the container: make the tool layer with `assay setup`"
+            )
         pairs += [(str(LAUNCHER), f"{_OWN}/launcher", "ro"), (layer, f"{_OWN}/python", "ro")]
         pairs += [(str(Path(m.source).resolve(strict=True)), m.target, "ro") for m in spec.mounts]
         told = [word for source, target, mode in pairs for word in ("-v", f"{source}:{target}:{mode}")]
@@ -243,25 +240,21 @@ class _EngineBackend(FolderBackend):
         except TimeoutError as exc:
             process.kill()
             await process.wait()
-            message = f"`{self.name} {arguments[0]}` did not end within {_ENGINE_S:.0f} s"
-            raise EnvironmentFailure(message) from exc
+            raise EnvironmentFailure(f"`{self.name} {arguments[0]}` did not end within {_ENGINE_S:.0f} s") from exc
         text = said.decode(errors="replace").strip()
         if process.returncode:
             if not check:
                 return None
             verb = next((word for word in arguments if not word.startswith("-") and word != "runc"), "")
-            message = f"`{self.name} {verb}` failed: {text[-500:]}"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure(f"`{self.name} {verb}` failed: {text[-500:]}")
         return text
 
     def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
-        """See `FolderBackend.covered`."""
         system: Sequence[str] = () if spec.image.root else [f"/{name}" for name in SYSTEM]
         own = {"/tmp", "/dev", "/proc", "/sys", _OWN, "/run/.containerenv", "/run/secrets"}
         return super().covered(spec) | own | {f"/etc/{name}" for name in _FILLED} | {*system}
 
     def check_template(self, folder: Path, image: Image) -> None:
-        """See `FolderBackend.check_template`."""
         for name in _FILLED:
             place = folder / "etc" / name
             if not place.is_symlink() and not place.exists():
@@ -270,11 +263,9 @@ class _EngineBackend(FolderBackend):
         for layer in () if image.root else image.layers:
             for name in SYSTEM:
                 if Path(layer, name).is_dir() and name != "etc":
-                    message = f"the image adds to /{name}, which is the host's and read-only with {self.name}"
-                    raise ValueError(message)
+                    raise ValueError(f"the image adds to /{name}, which is the host's and read-only with {self.name}")
 
     def isolation(self, spec: WorkspaceSpec) -> Isolation:
-        """See `FolderBackend.isolation`."""
         group = {"memory": "the engine's cgroup", "processes": "the engine's cgroup", "cpu": "the engine's cgroup"}
         rows = [
             LimitHold(row.name, "hard", row.value, row.unit, group[row.name]) if row.name in group else row
@@ -291,7 +282,6 @@ class PodmanBackend(_EngineBackend):
     isolated_by: IsolationName = "podman"
 
     def engine_options(self) -> list[str]:
-        """See `_EngineBackend.engine_options`."""
         # Named limits, because the default raises them, which a root without CAP_SYS_RESOURCE may not.
         told = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
         if self.owner is None:

@@ -50,8 +50,7 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as exc:
-        message = f"{path} cannot be read: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{path} cannot be read: {exc}") from exc
     file = parse(text, f"{folder.name}/Dockerfile")
     (options.cache / "images").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.cache / "images", prefix=".making-") as work:
@@ -85,13 +84,11 @@ async def task_image(
     if isinstance(folder, str) and task is not None:
         place = (task / folder).resolve()
         if task.resolve() not in (place, *place.parents):
-            message = f"environment: folder {folder!r} leads outside the task"
-            raise UserError(message)
+            raise UserError(f"environment: folder {folder!r} leads outside the task")
         if (place / "Dockerfile").exists():
             return await build_image(place, options, backend=backend)
         if not isinstance(named, str) and place.is_dir() and any(place.iterdir()):
-            message = f"{folder}: there is no Dockerfile; compose files are not supported here"
-            raise UserError(message)
+            raise UserError(f"{folder}: there is no Dockerfile; compose files are not supported here")
     if not isinstance(named, str):
         return Image()
     builder = _on_base(named, "docker_image", options)
@@ -125,8 +122,7 @@ def import_root(
         UserError: It is no root file system, or has something in it that leads outside.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9._-]+)?", name) or ".." in name or name in HOST_TOOLS:
-        message = f"{name!r} is no name for a root file system: use a-z, 0-9, '.', '_', '-', '/' and a ':tag'"
-        raise UserError(message)
+        raise UserError(f"{name!r} is no name for a root file system: use a-z, 0-9, '.', '_', '-', '/' and a ':tag'")
     images = cache / "images"
     (images / "roots").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=images, prefix=".making-") as work:
@@ -138,15 +134,13 @@ def import_root(
             else:
                 _layers.extract(source, root)
         except (OSError, ValueError) as exc:
-            message = f"{source} cannot be imported as a root file system: {exc}"
-            raise UserError(message) from exc
+            raise UserError(f"{source} cannot be imported as a root file system: {exc}") from exc
         if (
             not (root / "bin" / "sh").is_symlink()
             and not (root / "bin").is_symlink()
             and not (root / "bin/sh").exists()
         ):
-            message = f"{source} is no root file system: it has no /bin/sh"
-            raise UserError(message)
+            raise UserError(f"{source} is no root file system: it has no /bin/sh")
         digest = _layers.content_digest(root)
         if not (images / digest).exists():
             root.rename(images / digest)
@@ -172,8 +166,7 @@ def _walk_plain(source: Path) -> list[_layers.Source]:
             if host.is_symlink() or host.is_file() or host.is_dir():
                 kept.append(_layers.Source(host.relative_to(source).as_posix(), host))
     if len(kept) > _layers.MAX_FILES:
-        message = f"more than {_layers.MAX_FILES} files"
-        raise ValueError(message)
+        raise ValueError(f"more than {_layers.MAX_FILES} files")
     return kept
 
 
@@ -187,11 +180,11 @@ def _begin(file: Dockerfile, stage: Stage, built: Mapping[str, StageBuilder], op
         given = _global_arguments(file, options)
         base = expand(stage.base, given, file.escape)
     except ValueError as exc:
-        message = f"{where}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{where}: {exc}") from exc
     if not base:
-        message = f"{where}: FROM {stage.base} names nothing: give the variable a value with ARG or as a build argument"
-        raise UserError(message)
+        raise UserError(
+            f"{where}: FROM {stage.base} names nothing: give the variable a value with ARG or as a build argument"
+        )
     earlier = built.get(base.lower())
     builder = earlier.fork() if earlier is not None else _on_base(base, where, options)
     builder.file, builder.escape, builder.given = file.file, file.escape, given
@@ -223,11 +216,10 @@ def _on_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
         if not root.is_dir():
             raise FileNotFoundError(root)
     except (OSError, msgspec.MsgspecError) as exc:
-        message = (
+        raise UserError(
             f"{where}: there is no base {wanted!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
             f"(the host's tools), or import a root file system under that name"
-        )
-        raise UserError(message) from exc
+        ) from exc
     builder = StageBuilder(options, layers=[root], root=True, notes=list(notes))
     builder.env, builder.workdir = dict(record.env), record.workdir
     return builder

@@ -104,12 +104,10 @@ class NamespacesBackend:
         self._launcher = None
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> NamespacesWorkspace:
-        """See `interface.Backend.open`."""
         image = state.image if state is not None else spec.image
         sealed = state.layers if state is not None else ()
         if missing := [place for place in sealed if place not in self._sealed]:
-            text = f"the state's layers {missing} are not, or no longer, this backend's"
-            raise HostFailure(text)
+            raise HostFailure(f"the state's layers {missing} are not, or no longer, this backend's")
         async with self._layering:
             with boundary(EnvironmentFailure, "the image"):
                 layers = await self._layers(image, sealed)
@@ -137,8 +135,9 @@ class NamespacesBackend:
         try:
             await asyncio.wait_for(slots.acquire(), SLOT_WAIT_S)
         except TimeoutError as exc:
-            message = f"no sandbox ended within {SLOT_WAIT_S:g} s, and the user's limits (/proc/sys/user) allow no more"
-            raise HostFailure(message) from exc
+            raise HostFailure(
+                f"no sandbox ended within {SLOT_WAIT_S:g} s, and the user's limits (/proc/sys/user) allow no more"
+            ) from exc
         return slots.release
 
     async def _layers(self, image: Image, sealed: tuple[str, ...]) -> Layers:
@@ -299,7 +298,6 @@ class NamespacesBackend:
         self._open.discard(workspace)
 
     async def close(self) -> None:
-        """See `interface.Backend.close`."""
         for workspace in list(self._open):
             await workspace.close()
         self._snapshots.clear()

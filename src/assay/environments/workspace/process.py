@@ -43,7 +43,6 @@ class ProcessBackend(FolderBackend):
     needs_system = False
 
     async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
-        """See `FolderBackend.start`."""
         del template
         limits = {"CORE": 0}
         if spec.limits.file_mib is not None:
@@ -62,7 +61,6 @@ class ProcessBackend(FolderBackend):
         return await start_guest(command, {"PATH": "/usr/bin:/bin"})
 
     def isolation(self, spec: WorkspaceSpec) -> Isolation:
-        """See `FolderBackend.isolation`."""
         limits, watch = spec.limits, f"watchdog {WATCH_S * 1000:.0f} ms"
         rows = [
             LimitHold("memory", "soft", limits.memory_mib, "MiB", watch),
@@ -81,7 +79,6 @@ class ProcessBackend(FolderBackend):
         return Isolation("none", tuple(kept), network="host", users="same", notes=(note, *spec.notes))
 
     def map(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
-        """See `FolderBackend.map`."""
         clean = posixpath.normpath(posixpath.join(spec.workdir, path))
         for mount in spec.mounts:
             if clean == mount.target or clean.startswith(mount.target.rstrip("/") + "/"):
@@ -91,7 +88,6 @@ class ProcessBackend(FolderBackend):
         return str(folder) + clean
 
     def environment(self, folder: Path, spec: WorkspaceSpec) -> dict[str, str]:
-        """See `FolderBackend.environment`."""
         env = super().environment(folder, spec)
         mapped = [self._programs(folder, spec, place) for place in env["PATH"].split(":")]
         own = {"ASSAY_ROOT": str(folder), "HOME": f"{folder}/home/agent", "TMPDIR": f"{folder}/tmp"}
@@ -113,7 +109,5 @@ class ProcessBackend(FolderBackend):
         return command if place == head else [f"{place}/{name}", *command[1:]]
 
     def check_template(self, folder: Path, image: Image) -> None:
-        """See `FolderBackend.check_template`."""
         if image.root:
-            message = "a root file system needs a sandbox; without one there are only the machine's own tools"
-            raise ValueError(message)
+            raise ValueError("a root file system needs a sandbox; without one there are only the machine's own tools")

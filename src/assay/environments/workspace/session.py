@@ -77,7 +77,6 @@ class InitSession:
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """See `interface.Session.exec`."""
         source = _stdin(stdin)
         try:
             return await self._run(command, (source, None, None), cwd, env, _Keep(timeout_s, show_bytes, spill))
@@ -96,7 +95,6 @@ class InitSession:
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        """See `interface.PipedExec.exec_piped`."""
         pipes = (stdin, stdout, stderr)
         self.handed_over.update(descriptor_kind(fd) for fd in pipes if fd is not None)
         return await self._run(command, pipes, cwd, env, _Keep(timeout_s, show_bytes, None))
@@ -132,7 +130,6 @@ class InitSession:
         return self._killed_by(signal_number)
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        """See `interface.Files.read`."""
         try:
             answer = await self.channel.ask({"op": "open", "path": path})
         except OSError as exc:
@@ -145,7 +142,6 @@ class InitSession:
         return data
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `interface.Files.write`."""
         try:
             answer = await self.channel.ask({"op": "open", "path": path, "write": True, "mode": mode})
         except OSError as exc:
@@ -154,12 +150,10 @@ class InitSession:
             await asyncio.to_thread(write_all, handle.fileno(), data)
 
     async def upload(self, source: Path, target: str) -> None:
-        """See `interface.Files.upload`."""
         read, write = os.pipe2(os.O_CLOEXEC)
         await self._stream(target, read, write, write=True, work=lambda: send_path(source, write))
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        """See `interface.Files.download`."""
         most = self._defaults.download_bytes if limit is None else min(limit, self._defaults.download_bytes)
         read, write = os.pipe2(os.O_CLOEXEC)
         await self._stream(source, write, read, write=False, work=lambda: receive_path(read, target, most))
@@ -198,7 +192,6 @@ class InitSession:
         return answer.body.get("count") == 0
 
     async def orphans(self) -> int:
-        """See `capabilities.CountsOrphans.orphans`."""
         answer = await self.channel.ask({"op": "orphans"})
         return int(answer.body.get("count", 0))
 
@@ -208,7 +201,6 @@ class InitSession:
         return int(answer.body.get("bytes", 0))
 
     async def kill_all(self) -> None:
-        """See `interface.Session.kill_all`."""
         answer = await self.channel.ask({"op": "kill"}, timeout_s=KILL_S)
         if answer.body.get("left"):
             problem = f"{answer.body['left']} processes could not be killed"
@@ -222,12 +214,10 @@ class InitSession:
             raise EnvironmentFailure(problem)
 
     async def listen(self, port: int = 0) -> socket.socket:
-        """See `interface.Session.listen`."""
         self.handed_over["listener"] += 1
         return await self._listener({"op": "listen", "port": port}, socket.AF_INET)
 
     async def listen_local(self, path: str) -> socket.socket:
-        """See `capabilities.ListensLocally.listen_local`."""
         self.handed_over["local_listener"] += 1
         return await self._listener({"op": "listen", "path": path}, socket.AF_UNIX)
 

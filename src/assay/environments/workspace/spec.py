@@ -64,21 +64,19 @@ def workspace_parameters(parameters: dict[str, Any]) -> WorkspaceParameters:
     known = WorkspaceParameters.__struct_fields__
     unknown = sorted(set(parameters) - set(known))
     if unknown:
-        message = f"environment: unknown key {unknown[0]!r}; the keys are {', '.join(known)}"
-        raise UserError(message)
+        raise UserError(f"environment: unknown key {unknown[0]!r}; the keys are {', '.join(known)}")
     try:
         given = msgspec.convert({k: v for k, v in parameters.items() if v is not None}, type=WorkspaceParameters)
     except msgspec.ValidationError as exc:
-        message = f"environment: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"environment: {exc}") from exc
     for path in (*given.masks, *([given.workdir] if given.workdir else [])):
         if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-            message = f"environment: {path!r} must be an absolute path inside the sandbox, without '..'"
-            raise UserError(message)
+            raise UserError(f"environment: {path!r} must be an absolute path inside the sandbox, without '..'")
     for name, value in given.env.items():
         if not name or "=" in name or "\0" in name + value or "${" in value:
-            message = f"environment: env {name!r} is no plain name and value (a template must be resolved before)"
-            raise UserError(message)
+            raise UserError(
+                f"environment: env {name!r} is no plain name and value (a template must be resolved before)"
+            )
     return given
 
 
@@ -130,19 +128,19 @@ def _network(given: WorkspaceParameters, *, allow_network: bool, accept_whole_ne
     asked = f"some hosts alone ({', '.join(given.allowed_hosts)[:200]})" if listed else "the public network"
     why = "a local sandbox has the whole network or none" if listed else "nobody allowed it"
     flags = "--allow-network --accept-whole-network" if listed else "--allow-network"
-    message = (
+    raise UserError(
         f'environment: network_mode = "{given.network_mode}": the task asks for {asked}, and {why}: give {flags} to '
         'run it with the whole network, or set network_mode = "no-network" in the task'
     )
-    raise UserError(message)
 
 
 def _check_packages(given: WorkspaceParameters, toolchain: ToolLayer | None) -> None:
     held = set(toolchain.packages) if toolchain is not None else set()
     missing = [pin for pin in given.layers if _spelt(pin) not in held]
     if missing:
-        message = f"environment: the tool layer lacks {', '.join(missing)}: run `assay setup` with this task's folder"
-        raise UserError(message)
+        raise UserError(
+            f"environment: the tool layer lacks {', '.join(missing)}: run `assay setup` with this task's folder"
+        )
 
 
 def _spelt(pin: str) -> str:

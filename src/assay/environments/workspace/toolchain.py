@@ -86,11 +86,10 @@ def find_layer(
     layer = _stored(cache, recipe)
     if layer is None:
         wanted = ", ".join(recipe.packages) or "no further packages"
-        message = (
+        raise UserError(
             f"the sandbox's tool layer (Python, pytest, coverage, and {wanted}) is not in {cache / 'tools'}: "
             "run `make setup`, or `assay setup`, once with the package index in reach"
         )
-        raise UserError(message)
     return layer
 
 
@@ -128,13 +127,11 @@ def ensure_toolchain(
 def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: Sequence[str]) -> _Recipe:
     for pin in packages:
         if not _PIN.match(pin):
-            message = f"{pin!r} is not a pinned requirement: write it as name==version, one package each"
-            raise UserError(message)
+            raise UserError(f"{pin!r} is not a pinned requirement: write it as name==version, one package each")
     hidden = tuple(sorted({_canonical(name) for name in masked}))
     own = {name for name in _locked() if name not in _BUILD_ONLY}
     if own & set(hidden):
-        message = f"{', '.join(sorted(own & set(hidden)))} cannot be masked: the tool layer itself runs on it"
-        raise UserError(message)
+        raise UserError(f"{', '.join(sorted(own & set(hidden)))} cannot be masked: the tool layer itself runs on it")
     lock = blake3(LOCK.read_bytes()).hexdigest()
     return _Recipe(_FORMAT, lock, _interpreter.describe(source), tuple(sorted(set(packages))), hidden)
 
@@ -230,11 +227,10 @@ def _pip(work: Path, target: Path, arguments: Sequence[str]) -> None:
     result = subprocess.run(command, capture_output=True, text=True, cwd=work)
     if result.returncode:
         told = "\n".join(line for line in result.stderr.splitlines() if line.startswith("ERROR"))[-2000:]
-        message = (
+        raise UserError(
             f"the tool layer's packages could not be installed:\n{told or result.stderr[-2000:]}\n"
             "Only wheels are taken. Is the package index in reach, and does that version have a wheel?"
         )
-        raise UserError(message)
 
 
 def _pip_program(work: Path) -> list[str]:
@@ -244,8 +240,9 @@ def _pip_program(work: Path) -> list[str]:
     place = work / "pip"
     made = subprocess.run([sys.executable, "-m", "venv", str(place)], capture_output=True, text=True)
     if made.returncode:
-        message = f"no pip: install pip, or the venv module of this Python ({made.stdout[-300:]}{made.stderr[-300:]})"
-        raise UserError(message)
+        raise UserError(
+            f"no pip: install pip, or the venv module of this Python ({made.stdout[-300:]}{made.stderr[-300:]})"
+        )
     return [str(place / "bin" / "python"), "-m", "pip"]
 
 

@@ -66,7 +66,6 @@ class Adventure(Rules[AdventureKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"do": _Do}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         knobs = self.knobs
         self._names = draw.sample(_ROOMS, knobs.rooms)
         self._doors, parents = _tree(knobs.rooms, draw)
@@ -82,8 +81,7 @@ class Adventure(Rules[AdventureKnobs, _Now]):
             self._locks += 1
         if not knobs.solvable:
             if not self._locks:
-                message = "an adventure without a locked door has no unsolvable twin: give locks=1 or more"
-                raise ValueError(message)
+                raise ValueError("an adventure without a locked door has no unsolvable twin: give locks=1 or more")
             del things[f"{_METALS[draw.randrange(self._locks)]} key"]
         things |= {name: draw.randrange(knobs.rooms) for name in ("lantern", "rope", "apple", "flute")[: knobs.things]}
         self.now = _Now(0, things, [])
@@ -91,13 +89,11 @@ class Adventure(Rules[AdventureKnobs, _Now]):
         self.limit = knobs.turns or 4 * max(self._shortest, knobs.rooms) + 10
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         return (
             f"Find the {TREASURE}, bring it to the {self._names[0]} and drop it there, in at most {self.limit} turns."
         )
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         now = self.now
         lying = [thing for thing, room in now.things.items() if room == now.room]
         held = [thing for thing, room in now.things.items() if room == _HELD]
@@ -159,23 +155,18 @@ class Adventure(Rules[AdventureKnobs, _Now]):
         return "The door is open."
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._names, self._doors]
 
     def check(self, now: _Now) -> None:
-        """See `Rules.check`."""
         rooms = range(self.knobs.rooms)
         whole = now.room in rooms and all(room in rooms or room == _HELD for room in now.things.values())
         if not whole or TREASURE not in now.things or not set(now.unlocked) <= set(range(self._locks)):
-            message = "room, things or locks are none of this adventure"
-            raise ValueError(message)
+            raise ValueError("room, things or locks are none of this adventure")
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return self.now.things[TREASURE] == 0
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         facts = {"room": self._names[self.now.room], "things": dict(self.now.things)}
         return {**facts, "unlocked": len(self.now.unlocked), "shortest": self._shortest}
 

@@ -76,11 +76,11 @@ class Constraints(Rules[ConstraintsKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"assign": _Assign}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         variables, values = self.knobs.variables, self.knobs.values
         if values**variables > _MOST_ASSIGNMENTS:
-            message = f"variables={variables} with values={values} are more than {_MOST_ASSIGNMENTS} assignments"
-            raise ValueError(message)
+            raise ValueError(
+                f"variables={variables} with values={values} are more than {_MOST_ASSIGNMENTS} assignments"
+            )
         self._names = "ABCDEFGH"[:variables]
         self._planted = tuple(draw.randint(1, values) for _ in range(variables))
         known = list(_true_of(self._planted))
@@ -102,12 +102,10 @@ class Constraints(Rules[ConstraintsKnobs, _Now]):
         self.now = _Now([0] * variables)
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         names, values = ", ".join(self._names), self.knobs.values
         return f"Give each of {names} a value from 1 to {values} so that all constraints hold, in {self.limit} acts."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         given = " ".join(f"{name}={value}" for name, value in zip(self._names, self.now.values, strict=True) if value)
         return f"{'; '.join(one.text(self._names) for one in self._constraints)}\n{given or 'nothing is assigned'}"
 
@@ -127,22 +125,19 @@ class Constraints(Rules[ConstraintsKnobs, _Now]):
         return Turn(f"broken: {'; '.join(broken) or 'none'}. not assigned: {' '.join(free) or 'none'}")
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return self._constraints
 
     def check(self, now: _Now) -> None:
-        """See `Rules.check`."""
         fits = all(0 <= value <= self.knobs.values for value in now.values)
         if len(now.values) != self.knobs.variables or not fits:
-            message = f"{now.values} are no values of {self.knobs.variables} variables up to {self.knobs.values}"
-            raise ValueError(message)
+            raise ValueError(
+                f"{now.values} are no values of {self.knobs.variables} variables up to {self.knobs.values}"
+            )
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return all(self.now.values) and all(one.holds(self.now.values) for one in self._constraints)
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         return {"values": list(self.now.values), "shortest": self.knobs.variables}
 
     def oracle(self) -> Act | None:
@@ -161,7 +156,6 @@ class Constraints(Rules[ConstraintsKnobs, _Now]):
         return right / self.knobs.variables
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`."""
         if self.over:
             return []
         return [

@@ -65,11 +65,9 @@ class WorldTasks:
     ) -> None:
         if check not in ("true", "naive", True) or (check == "naive" and self.naive is None):
             known = "true" if self.naive is None else "true or naive"
-            message = f"check={check} of the family {self.short or self.kind!r}: expected {known}"
-            raise UserError(message)
+            raise UserError(f"check={check} of the family {self.short or self.kind!r}: expected {known}")
         if part not in ("all", "train", "test"):
-            message = f"part={part} of the family {self.short or self.kind!r}: expected all, train or test"
-            raise UserError(message)
+            raise UserError(f"part={part} of the family {self.short or self.kind!r}: expected all, train or test")
         self._short = self.short or self.kind
         self._naive, self._part, self._twins = check == "naive", part, twins
         try:
@@ -79,7 +77,6 @@ class WorldTasks:
             raise UserError(str(exc)) from exc
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
-        """See `TaskFamily.tasks`."""
         made: list[Task] = []
         for world_seed in self._seeds(seed):
             if len(made) >= n:
@@ -159,8 +156,7 @@ def _pairs(text: Any) -> Any:
     for pair in text.split("+"):
         key, sep, value = pair.partition(":")
         if not sep or not key:
-            message = f"{pair!r} in {text!r} is not of the form key:value: write min_terms:4+max_terms:6"
-            raise ValueError(message)
+            raise ValueError(f"{pair!r} in {text!r} is not of the form key:value: write min_terms:4+max_terms:6")
         try:
             found[key] = msgspec.json.decode(value)
         except msgspec.DecodeError:

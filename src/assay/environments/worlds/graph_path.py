@@ -56,7 +56,6 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"look": _Look, "answer": _Answer}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         knobs = self.knobs
         self._names = tuple(f"n{number}" for number in range(knobs.nodes))
         order = draw.sample(range(knobs.nodes), knobs.nodes)
@@ -78,11 +77,9 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
         self.now = _Now()
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         return "Find a cheapest path in the graph; edges lead both ways, and a path costs the sum of its weights."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         wanted = f"from {self._names[self._start]} to {self._names[self._goal]}"
         if self.knobs.hidden:
             return f"nodes {' '.join(self._names)}\n{wanted}"
@@ -124,15 +121,12 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
         return None if None in weights else sum(weight for weight in weights if weight is not None)
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._start, self._goal, [sorted(near.items()) for near in self._edges.values()]]
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return self._best is not None and self.now.cost == self._best.cost
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         cheapest, needed = (self._best.cost, self._needed()) if self._best is not None else (None, [])
         return {"cost": self.now.cost, "cheapest": cheapest, "shortest": len(needed) + 1}
 

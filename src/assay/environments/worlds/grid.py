@@ -60,7 +60,6 @@ class Grid(Rules[GridKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"move": _Move}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         size, wanted, most = self.knobs.size, self.knobs.distance, self.knobs.turns
         for _ in range(_TRIES):
             start, goal, *walls = draw.sample(range(size * size), min(self.knobs.walls + 2, size * size))
@@ -71,11 +70,10 @@ class Grid(Rules[GridKnobs, _Now]):
             if whole and shortest > 0 and wanted in (0, shortest):
                 break
         else:
-            message = (
+            raise ValueError(
                 f"no grid with size={size}, walls={self.knobs.walls}, distance={wanted}, turns={most} was found in "
                 f"{_TRIES} draws: ask for fewer walls or a nearer goal"
             )
-            raise ValueError(message)
         self._walls, self._goal, self._away = frozenset(walls), goal, away
         self._ways = ways if self.knobs.solvable else fenced(ways, goal)
         self._shortest = shortest
@@ -83,16 +81,13 @@ class Grid(Rules[GridKnobs, _Now]):
         self.now = _Now(start)
 
     def offered(self) -> dict[str, type[msgspec.Struct]]:
-        """See `Rules.offered`."""
         return {"move": _Move, "claim": _Claim} if self.knobs.shortcut else self.acts
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         size, limit = self.knobs.size, self.limit
         return f"Move to the goal on a grid of {size} by {size} cells, in at most {limit} moves."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         size, cell, goal = self.knobs.size, self.now.cell, self._goal
         if cell == goal:
             return "you are at the goal"
@@ -135,7 +130,6 @@ class Grid(Rules[GridKnobs, _Now]):
         return Turn("claimed", 1.0, True)
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._goal, sorted(self._walls), self.knobs.solvable]
 
     def likeness(self) -> str:
@@ -144,22 +138,17 @@ class Grid(Rules[GridKnobs, _Now]):
         return self.looks() if alike else self.state()
 
     def check(self, now: _Now) -> None:
-        """See `Rules.check`."""
         if not 0 <= now.cell < self.knobs.size**2 or now.cell in self._walls:
-            message = f"cell {now.cell} is no place to be in a grid of size {self.knobs.size}"
-            raise ValueError(message)
+            raise ValueError(f"cell {now.cell} is no place to be in a grid of size {self.knobs.size}")
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return self.now.cell == self._goal
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         facts = {"at_goal": self.solved(), "cell": self.now.cell, "shortest": self._shortest}
         return {**facts, "claimed": self.now.claimed} if self.knobs.shortcut else facts
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`."""
         if self.over or not self.knobs.solvable:
             return None
         cell, away = self.now.cell, self._away
@@ -168,13 +157,11 @@ class Grid(Rules[GridKnobs, _Now]):
         return "move", {"direction": DIRECTIONS[best]}
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`."""
         if not self.knobs.solvable:
             return None
         return max(0.0, 1.0 - self._away[self.now.cell] / self._shortest)
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`."""
         if self.over:
             return []
         moves: list[Act] = [("move", {"direction": direction}) for direction in DIRECTIONS]

@@ -63,10 +63,8 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
     way: ClassVar[frozenset[str]] = frozenset({"turns", "reward"})
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         if not self.knobs.solvable:
-            message = "a Gymnasium environment has no unsolvable twin"
-            raise ValueError(message)
+            raise ValueError("a Gymnasium environment has no unsolvable twin")
         self._env = _made(self.knobs)
         self._bare: Any = self._env.unwrapped
         self._space: Any = self._env.action_space
@@ -81,7 +79,6 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         self._paid, self._reward, self._done = 0.0, 0.0, False
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         mission = getattr(self._bare, "mission", None)
         return f"{mission}." if isinstance(mission, str) else f"Solve {self.knobs.id}."
 
@@ -93,7 +90,6 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         return (msgspec.structs.replace(spec, parameters=parameters),)
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         if hasattr(self._bare, "agent_pos") and hasattr(self._bare, "grid"):
             return _map_of(self._bare) if self.knobs.view == "map" else _view_of(self._last)
         return _plain(self._last)
@@ -140,16 +136,13 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         for given in self.now.done:
             action = self._action(given)
             if action is None:
-                message = f"the snapshot holds {str(given)[:80]!r}, which is no action of {self.knobs.id}"
-                raise ValueError(message)
+                raise ValueError(f"the snapshot holds {str(given)[:80]!r}, which is no action of {self.knobs.id}")
             self._stepped(action)
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return []  # what there is of it is in its place
 
     def place(self) -> bytes:
-        """See `Rules.place`."""
         bare = self._bare
         if hasattr(bare, "grid") and hasattr(bare.grid, "encode"):
             held = getattr(bare, "carrying", None)
@@ -159,13 +152,11 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         return _plain(self._last).encode()
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         if self.knobs.success is not None:
             return self._paid >= self.knobs.success
         return self._done and self._reward > 0
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         return {"reward": self._paid, "at": self.state()}
 
     def oracle(self) -> Act | None:
@@ -179,7 +170,6 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         return None if action is None else ("step", {"action": action})
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`."""
         return [] if self.over else [("step", {"action": name}) for name in self._names[:100]]
 
 
@@ -193,13 +183,11 @@ def _made(knobs: GymnasiumKnobs) -> Any:
 
             minigrid.register_minigrid_envs() if knobs.id not in gymnasium.registry else None
     except ImportError as exc:
-        message = f"the world 'gymnasium' needs {exc.name}: pip install 'assay[gymnasium]'"
-        raise UserError(message) from exc
+        raise UserError(f"the world 'gymnasium' needs {exc.name}: pip install 'assay[gymnasium]'") from exc
     try:
         return gymnasium.make(knobs.id, disable_env_checker=True, **knobs.options)
     except (gymnasium.error.Error, TypeError, ModuleNotFoundError) as exc:
-        message = f"Gymnasium does not make {knobs.id!r} with {knobs.options}: {exc}"
-        raise ValueError(message) from exc
+        raise ValueError(f"Gymnasium does not make {knobs.id!r} with {knobs.options}: {exc}") from exc
 
 
 def _names_of(bare: Any, space: Any) -> tuple[str | int, ...]:

@@ -63,7 +63,6 @@ class KeyValue(Rules[KeyValueKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"get": _Get, "set": _Set, "submit": _Submit}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         knobs = self.knobs
         names = [f"k{number}" for number in draw.sample(range(100, 1000), knobs.hops * knobs.writes + knobs.others)]
         self._chains = [names[at * knobs.hops : (at + 1) * knobs.hops] for at in range(knobs.writes)]
@@ -81,11 +80,9 @@ class KeyValue(Rules[KeyValueKnobs, _Now]):
         return self.knobs.writes * (self.knobs.hops + 1)
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         return "Write to each key of the list what its chain leads to. A value that begins with @ names the next key."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         return "; ".join(
             f"{key}: the chain from {chain[0]}" for key, chain in zip(self._wanted, self._chains, strict=True)
         )
@@ -110,7 +107,6 @@ class KeyValue(Rules[KeyValueKnobs, _Now]):
         return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._chains, sorted(self._first.items()), self.knobs.solvable]
 
     def solved(self) -> bool:
@@ -118,7 +114,6 @@ class KeyValue(Rules[KeyValueKnobs, _Now]):
         return self.knobs.solvable and self.now.values == {**self._first, **self._wanted}
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         changed = {key: value for key, value in self.now.values.items() if self._first.get(key) != value}
         return {"written": changed, "submitted": self.now.submitted, "shortest": self._shortest() + 1}
 

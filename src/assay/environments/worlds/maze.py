@@ -55,7 +55,6 @@ class Maze(Rules[MazeKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"move": _Move}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         knobs = self.knobs
         for _ in range(_TRIES):
             ways = _carved(knobs.size, draw)
@@ -64,11 +63,10 @@ class Maze(Rules[MazeKnobs, _Now]):
             if found:
                 break
         else:
-            message = (
+            raise ValueError(
                 f"no maze of size {knobs.size} with length={knobs.length}, bends={knobs.bends}, turns={knobs.turns} "
                 f"was found in {_TRIES} draws: ask for a larger maze, a shorter way or other bends"
             )
-            raise ValueError(message)
         self._way = way = draw.choice(found)
         self._ways = ways if knobs.solvable else fenced(ways, way.goal)
         self._away = distances(ways, way.goal)
@@ -82,12 +80,10 @@ class Maze(Rules[MazeKnobs, _Now]):
         return within and long and knobs.bends in (-1, way.bends)
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         size = self.knobs.size
         return f"Find the goal in a maze of {size} by {size} rooms, in at most {self.limit} moves."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         size, cell = self.knobs.size, self.now.cell
         if self.solved():
             return "you are at the goal"
@@ -118,36 +114,28 @@ class Maze(Rules[MazeKnobs, _Now]):
         return Turn(self.looks() if self.now.cell != before else f"blocked {self.looks()}")
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._way.goal, self._ways]
 
     def check(self, now: _Now) -> None:
-        """See `Rules.check`."""
         if not 0 <= now.cell < self.knobs.size**2:
-            message = f"room {now.cell} is none of a maze of size {self.knobs.size}"
-            raise ValueError(message)
+            raise ValueError(f"room {now.cell} is none of a maze of size {self.knobs.size}")
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return self.now.cell == self._way.goal
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         return {"cell": self.now.cell, "shortest": self._way.length, "bends": self._way.bends}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`."""
         if self.over or not self.knobs.solvable:
             return None
         near = self._ways[self.now.cell]
         return "move", {"direction": DIRECTIONS[min(range(4), key=lambda direction: self._away[near[direction]])]}
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`."""
         return max(0.0, 1 - self._away[self.now.cell] / self._way.length) if self.knobs.solvable else None
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`."""
         return [] if self.over else [("move", {"direction": direction}) for direction in DIRECTIONS]
 
 

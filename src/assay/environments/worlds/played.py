@@ -53,11 +53,9 @@ class PlayedWorld:
     # What `World` and `Episodic` promise.
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """See `Tools.specs`."""
         return self.world.tools()
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
-        """See `Tools.call`."""
         over = self._last is not None and (self._last.terminated or self._last.truncated)
         with boundary(EnvironmentFailure, "the world"):  # what a world raises is no failure of who acts in it
             turn = self.world.act(name, arguments)
@@ -67,11 +65,9 @@ class PlayedWorld:
         return Observation(turn.observation, error=turn.error)
 
     async def digest(self) -> str | None:
-        """See `Tools.digest`."""
         return self.world.state()
 
     def facts(self) -> dict[str, Any]:
-        """See `World.facts`."""
         return self.world.facts()
 
     async def close(self) -> None:
@@ -82,21 +78,17 @@ class PlayedWorld:
         return self.world.snapshot()
 
     def restore(self, state: bytes) -> None:
-        """See `KeepsStates.restore`."""
         self.world.restore(state)
 
     @property
     def terminated(self) -> bool:
-        """See `Episodic.terminated`."""
         return self._last is not None and self._last.terminated
 
     @property
     def truncated(self) -> bool:
-        """See `Episodic.truncated`."""
         return self._last is not None and self._last.truncated and not self._last.terminated
 
     def episode(self) -> dict[str, Any]:
-        """See `Episodic.episode`."""
         columns = zip(*self.paid, strict=True) if self.paid else ((), (), (), ())
         steps, rewards, progress, errors = (list(column) for column in columns)
         return {

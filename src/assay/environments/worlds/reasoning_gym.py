@@ -49,22 +49,18 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"answer": _Answer}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         try:
             import reasoning_gym
         except ImportError as exc:
-            message = f"the world 'reasoning-gym' needs {exc.name}: pip install 'assay[reasoning-gym]'"
-            raise UserError(message) from exc
+            raise UserError(f"the world 'reasoning-gym' needs {exc.name}: pip install 'assay[reasoning-gym]'") from exc
         if not self.knobs.solvable:
-            message = "problems of reasoning-gym have no unsolvable twins"
-            raise ValueError(message)
+            raise ValueError("problems of reasoning-gym have no unsolvable twins")
         name, given = self.knobs.dataset, self.knobs.config
         try:
             self._dataset = reasoning_gym.create_dataset(name, seed=self.seed % 2**31, size=1, **given)
             self._entry: dict[str, Any] = self._dataset[0]
         except (ValueError, TypeError, AssertionError, KeyError) as exc:
-            message = f"reasoning-gym does not make {name!r} with {given}: {exc}"
-            raise ValueError(message) from exc
+            raise ValueError(f"reasoning-gym does not make {name!r} with {given}: {exc}") from exc
         answer = self._entry.get("answer")
         self._known = str(answer) if answer is not None and self._score(str(answer)) >= 1 else None
         self.limit = self.knobs.turns or 1
@@ -74,11 +70,9 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
         return min(1.0, max(0.0, float(self._dataset.score_answer(text, self._entry))))
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         return "Answer the question."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         return str(self._entry["question"])
 
     def do_answer(self, given: _Answer) -> Turn:
@@ -89,15 +83,12 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
         return Turn("wrong", score, self.used >= self.limit)
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._entry["question"], str(self._entry.get("answer"))]
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return self.now.score is not None and self.now.score >= 1
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         return {"score": self.now.score, **({"shortest": 1} if self._known is not None else {})}
 
     def oracle(self) -> Act | None:

@@ -54,13 +54,13 @@ def read_knobs(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
     known = kind.__struct_fields__
     unknown = sorted(set(parameters) - set(known))
     if unknown:
-        message = f"the world {name!r} has no knob {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
-        raise ValueError(message)
+        raise ValueError(
+            f"the world {name!r} has no knob {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+        )
     try:
         return msgspec.convert(dict(parameters), kind)
     except (msgspec.ValidationError, ValueError) as exc:
-        message = f"the world {name!r}: {exc}; there are the knobs {', '.join(known)}"
-        raise ValueError(message) from exc
+        raise ValueError(f"the world {name!r}: {exc}; there are the knobs {', '.join(known)}") from exc
 
 
 class Rules(Generic[K, N]):
@@ -89,7 +89,6 @@ class Rules(Generic[K, N]):
         self.reset()
 
     def reset(self, seed: int | None = None) -> str:
-        """See `TextWorld.reset`."""
         if seed is not None:
             self.seed = seed
         self.used = 0
@@ -129,15 +128,12 @@ class Rules(Generic[K, N]):
         return {}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`."""
         raise NotImplementedError
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`."""
         return 1.0 if self.solved() else None
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`."""
         return []
 
     def offered(self) -> dict[str, type[msgspec.Struct]]:
@@ -152,11 +148,9 @@ class Rules(Generic[K, N]):
         return self.ended or self.cut
 
     def tools(self) -> tuple[ToolSpec, ...]:
-        """See `TextWorld.tools`."""
         return tuple(_spec(name, kind) for name, kind in self.offered().items())
 
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
-        """See `TextWorld.act`."""
         if self.ended or self.cut:
             return Turn(OVER, 0.0, self.ended, self.cut, True)
         self.used += 1
@@ -176,21 +170,17 @@ class Rules(Generic[K, N]):
         return turn
 
     def snapshot(self) -> bytes:
-        """See `TextWorld.snapshot`."""
         now = msgspec.Raw(_ENCODER.encode(self.now))
         return _ENCODER.encode(_Snapshot(self._made(), self.seed, self.used, self.ended, self.cut, now))
 
     def restore(self, state: bytes) -> None:
-        """See `TextWorld.restore`."""
         try:
             kept = msgspec.json.decode(state, type=_Snapshot)
             now = msgspec.json.decode(kept.now, type=self.Now)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
-            message = f"these bytes are no snapshot of a world {self.name!r}: {exc}"
-            raise ValueError(message) from exc
+            raise ValueError(f"these bytes are no snapshot of a world {self.name!r}: {exc}") from exc
         if kept.made != self._made():
-            message = f"the snapshot is of {kept.made[:200]}, and this world is {self._made()}"
-            raise ValueError(message)
+            raise ValueError(f"the snapshot is of {kept.made[:200]}, and this world is {self._made()}")
         if kept.seed != self.seed:
             self.reset(kept.seed)
         self.check(now)
@@ -214,7 +204,6 @@ class Rules(Generic[K, N]):
         """Raises `ValueError` where a restored state could not be one of this world."""
 
     def fork(self) -> Self:
-        """See `TextWorld.fork`."""
         other = copy(self)
         other.now = msgspec.json.decode(_ENCODER.encode(self.now), type=self.Now)
         other._doers = {name: (kind, getattr(other, f"do_{name}")) for name, (kind, _) in self._doers.items()}
@@ -222,7 +211,6 @@ class Rules(Generic[K, N]):
         return other
 
     def state(self) -> str:
-        """See `TextWorld.state`."""
         key = self._key
         if key is None:
             knobs = {k: v for k, v in msgspec.to_builtins(self.knobs).items() if k not in {"turns", "solvable"}}
@@ -231,7 +219,6 @@ class Rules(Generic[K, N]):
         return DIGEST_PREFIX + digest
 
     def facts(self) -> dict[str, Any]:
-        """See `TextWorld.facts`."""
         return {"solved": self.solved(), "turns": self.used, **self.told()}
 
     def likeness(self) -> str:

@@ -53,22 +53,21 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"move": _Move}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         knobs = self.knobs
         self._width = width = knobs.size + 2
         self._moves = tuple(down * width + right for down, right in STEPS)
         free = knobs.size**2 - knobs.walls
         if free < knobs.boxes + 2 or free * math.comb(free - 1, knobs.boxes) > _MOST_STATES:
-            message = f"size={knobs.size}, boxes={knobs.boxes}, walls={knobs.walls}: too few cells, or too many states"
-            raise ValueError(message)
+            raise ValueError(
+                f"size={knobs.size}, boxes={knobs.boxes}, walls={knobs.walls}: too few cells, or too many states"
+            )
         self._plan: dict[_Place, int] = {}
         for _ in range(_TRIES):
             place = self._pulled(draw)
             if place is not None and (not knobs.turns or len(self._solve(place) or ()) <= knobs.turns):
                 break
         else:
-            message = f"no room of size {knobs.size} with {knobs.walls} walls and {knobs.boxes} boxes was found"
-            raise ValueError(message)
+            raise ValueError(f"no room of size {knobs.size} with {knobs.walls} walls and {knobs.boxes} boxes was found")
         self._shortest = len(self._solve(place) or ())
         if not knobs.solvable:
             place = self._stuck(place, draw)
@@ -110,16 +109,13 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
             and (cell + left not in self._floor or cell + right not in self._floor)
         ]
         if not corners:
-            message = "this room has no free corner: take another seed, or more cells"
-            raise ValueError(message)
+            raise ValueError("this room has no free corner: take another seed, or more cells")
         return player, tuple(sorted((draw.choice(corners), *boxes[1:])))
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         return f"Push every box onto a goal, in at most {self.limit} moves."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         return "\n".join(
             "".join(self._shown(row * self._width + column) for column in range(self._width))
             for row in range(self._width)
@@ -148,23 +144,18 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
         return Turn(self.looks())
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [sorted(self._floor), sorted(self._goals)]
 
     def check(self, now: _Now) -> None:
-        """See `Rules.check`."""
         cells = {now.player, *now.boxes}
         whole = len(now.boxes) == self.knobs.boxes and len(cells) == len(now.boxes) + 1 and cells <= self._floor
         if not whole or now.boxes != sorted(now.boxes):
-            message = f"player {now.player} and boxes {now.boxes} are no places of this room"
-            raise ValueError(message)
+            raise ValueError(f"player {now.player} and boxes {now.boxes} are no places of this room")
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return self._goals.issuperset(self.now.boxes)
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         return {"on_goals": sum(box in self._goals for box in self.now.boxes), "shortest": self._shortest}
 
     def oracle(self) -> Act | None:
@@ -205,7 +196,6 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
         return sum(box in self._goals for box in self.now.boxes) / self.knobs.boxes
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`."""
         return [] if self.over else [("move", {"direction": direction}) for direction in DIRECTIONS]
 
 

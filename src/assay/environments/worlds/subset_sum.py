@@ -45,12 +45,12 @@ class SubsetSum(Rules[SubsetSumKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"answer": _Answer}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         count, largest = self.knobs.numbers, self.knobs.largest
         chosen = self.knobs.chosen or (count + 1) // 2
         if chosen > count or count > largest:
-            message = f"numbers={count} with chosen={chosen} and largest={largest}: more are chosen than there are"
-            raise ValueError(message)
+            raise ValueError(
+                f"numbers={count} with chosen={chosen} and largest={largest}: more are chosen than there are"
+            )
         self._numbers = tuple(draw.sample(range(1, largest + 1), count))
         self._planted = sorted(draw.sample(self._numbers, chosen))
         self._target = sum(self._planted)
@@ -60,11 +60,9 @@ class SubsetSum(Rules[SubsetSumKnobs, _Now]):
         self.now = _Now()
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         return f"Choose numbers of the list that add up to the target. You have {self.limit} answers."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         return f"numbers {' '.join(map(str, self._numbers))}\ntarget {self._target}"
 
     def do_answer(self, given: _Answer) -> Turn:
@@ -79,19 +77,15 @@ class SubsetSum(Rules[SubsetSumKnobs, _Now]):
         return Turn(f"wrong: they add up to {found}, target {self._target}")
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._numbers, self._target]
 
     def solved(self) -> bool:
-        """See `Rules.solved`."""
         return self.now.sum == self._target
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         return {"sum": self.now.sum, "target": self._target, "shortest": 1}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`."""
         return None if self.over or not self.knobs.solvable else ("answer", {"numbers": self._planted})
 
     def progress(self) -> float | None:

@@ -74,7 +74,6 @@ class Tables(Rules[TablesKnobs, _Now]):
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"find": _Find, "update": _Update, "submit": _Submit}
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         knobs = self.knobs
         if knobs.writes >= knobs.rows or not knobs.solvable:
             message = f"writes={knobs.writes} of rows={knobs.rows}, solvable={knobs.solvable}: fewer orders are changed"
@@ -112,13 +111,11 @@ class Tables(Rules[TablesKnobs, _Now]):
         return self.knobs.tables + self.knobs.writes
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         whose = self._customer if self.knobs.tables == 1 else self._customers[self._customer]
         what = f" for the product {self._products[self._product]}" if self.knobs.tables == 3 else ""
         return f"Set the status of every order of the customer {whose}{what} to {self._to}, then submit."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         return "; ".join(f"table {name}: {', '.join(columns)}" for name, columns in _COLUMNS.items())
 
     def _rows(self, table: str) -> list[tuple[str, ...]]:
@@ -152,21 +149,17 @@ class Tables(Rules[TablesKnobs, _Now]):
         return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return [self._customers, self._products, self._orders, self._first, self.brief()]
 
     def check(self, now: _Now) -> None:
-        """See `Rules.check`."""
         if now.status.keys() != self._orders.keys():
-            message = f"{len(now.status)} orders are not those of this world"
-            raise ValueError(message)
+            raise ValueError(f"{len(now.status)} orders are not those of this world")
 
     def solved(self) -> bool:
         """See `Rules.solved`: the meant orders are changed, and no other."""
         return self.now.status == {**self._first, **dict.fromkeys(self._meant, self._to)}
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         changed = {name: to for name, to in self.now.status.items() if self._first[name] != to}
         return {"changed": changed, "submitted": self.now.submitted, "shortest": self._shortest() + 1}
 

@@ -60,10 +60,8 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
     way: ClassVar[frozenset[str]] = frozenset({"turns"})
 
     def lay_out(self, draw: random.Random) -> None:
-        """See `Rules.lay_out`."""
         if not self.knobs.solvable:
-            message = "games of TextArena have no unsolvable twins"
-            raise ValueError(message)
+            raise ValueError("games of TextArena have no unsolvable twins")
         self._chance: Any = None
         self.limit = self.knobs.turns or 200
         self.now = _Now([])
@@ -76,8 +74,7 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
             try:
                 self._game.reset(num_players=1, seed=self.seed % 2**31)
             except (AssertionError, ValueError, TypeError) as exc:
-                message = f"{self.knobs.id} is no game for one player: {exc}"
-                raise ValueError(message) from exc
+                raise ValueError(f"{self.knobs.id} is no game for one player: {exc}") from exc
             self._bare: Any = self._game
             while hasattr(self._bare, "env"):
                 self._bare = self._bare.env
@@ -102,11 +99,9 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
         return seen if isinstance(seen, str) else "\n".join(str(part[1]) for part in seen)
 
     def brief(self) -> str:
-        """See `Rules.brief`."""
         return "Play the game; what is in square brackets counts."
 
     def looks(self) -> str:
-        """See `Rules.looks`."""
         return self._shown.strip()
 
     def do_say(self, given: _Say) -> Turn:
@@ -139,7 +134,6 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
             self._said(text)
 
     def fixed(self) -> Any:
-        """See `Rules.fixed`."""
         return []
 
     def place(self) -> bytes:
@@ -151,7 +145,6 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
         return self._reward >= 1
 
     def told(self) -> dict[str, Any]:
-        """See `Rules.told`."""
         return {"reward": self._reward}
 
     def oracle(self) -> Act | None:
@@ -162,18 +155,15 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
 def _made(name: str) -> Any:
     """The game. Raises `UserError` where TextArena is not installed, `ValueError` where it or we refuse."""
     if name.partition("-")[0] not in GAMES:
-        message = f"id={name}: the games that are played are {', '.join(GAMES)}, as in TowerOfHanoi-v0"
-        raise ValueError(message)
+        raise ValueError(f"id={name}: the games that are played are {', '.join(GAMES)}, as in TowerOfHanoi-v0")
     try:
         import textarena
     except ImportError as exc:
-        message = f"the world 'textarena' needs {exc.name}: pip install 'assay[textarena]'"
-        raise UserError(message) from exc
+        raise UserError(f"the world 'textarena' needs {exc.name}: pip install 'assay[textarena]'") from exc
     try:
         return textarena.make(name)
     except (ValueError, KeyError, LookupError, ImportError) as exc:
-        message = f"TextArena does not make {name!r}: {' '.join(str(exc).split())[:300]}"
-        raise ValueError(message) from exc
+        raise ValueError(f"TextArena does not make {name!r}: {' '.join(str(exc).split())[:300]}") from exc
 
 
 def _plain(value: Any) -> Any:

@@ -61,7 +61,6 @@ class Wrapper:
         self.way = frozenset(getattr(inner, "way", frozenset({"turns"})))
 
     def reset(self, seed: int | None = None) -> str:
-        """See `TextWorld.reset`."""
         self.seed = self.seed if seed is None else seed
         self.count = self.mark = 0
         return self.seen(self.inner.reset(seed))
@@ -80,15 +79,12 @@ class Wrapper:
         return str(getattr(self.inner, "brief", str)())
 
     def likeness(self) -> str:
-        """See `Rules.likeness`."""
         return str(getattr(self.inner, "likeness", self.inner.state)())
 
     def tools(self) -> tuple[ToolSpec, ...]:
-        """See `TextWorld.tools`."""
         return self.inner.tools()
 
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
-        """See `TextWorld.act`."""
         self.count += 1
         turn = self.inner.act(name, arguments)
         return turn._replace(observation=self.seen(turn.observation))
@@ -98,46 +94,36 @@ class Wrapper:
         return random.Random(f"{self.kind}/{self.seed}/{self.count}")
 
     def snapshot(self) -> bytes:
-        """See `TextWorld.snapshot`."""
         return msgspec.json.encode(_Kept(self._named(), self.seed, self.count, self.mark, self.inner.snapshot()))
 
     def restore(self, state: bytes) -> None:
-        """See `TextWorld.restore`."""
         try:
             kept = msgspec.json.decode(state, type=_Kept)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
-            message = f"these bytes are no snapshot of a world in the wrapper {self.kind!r}: {exc}"
-            raise ValueError(message) from exc
+            raise ValueError(f"these bytes are no snapshot of a world in the wrapper {self.kind!r}: {exc}") from exc
         if kept.kind != self._named():
-            message = f"the snapshot is of {kept.kind[:200]}, and this wrapper is {self._named()}"
-            raise ValueError(message)
+            raise ValueError(f"the snapshot is of {kept.kind[:200]}, and this wrapper is {self._named()}")
         self.inner.restore(kept.inner)
         self.seed, self.count, self.mark = kept.seed, kept.count, kept.mark
 
     def fork(self) -> Self:
-        """See `TextWorld.fork`."""
         other = type(self)(self.inner.fork(), self.options, self.seed)
         other.count, other.mark = self.count, self.mark
         return other
 
     def state(self) -> str:
-        """See `TextWorld.state`."""
         return self.inner.state()
 
     def facts(self) -> dict[str, Any]:
-        """See `TextWorld.facts`."""
         return self.inner.facts()
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`."""
         return self.inner.oracle()
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`."""
         return self.inner.progress()
 
     def choices(self) -> Sequence[Act]:
-        """See `Gives.choices`."""
         return self.inner.choices() if isinstance(self.inner, Gives) else []
 
     def _named(self) -> str:
@@ -185,7 +171,6 @@ class Noise(Wrapper):
     Options = _NoiseOptions
 
     def seen(self, text: str) -> str:
-        """See `Wrapper.seen`."""
         draw = self.draw()
         if draw.random() >= self.options.rate:
             return text
@@ -234,11 +219,9 @@ class Paraphrase(Wrapper):
     Options = _ParaphraseOptions
 
     def seen(self, text: str) -> str:
-        """See `Wrapper.seen`."""
         return _WORDS.sub(self._other, text)
 
     def brief(self) -> str:
-        """See `Wrapper.brief`."""
         return self.seen(super().brief())
 
     def _other(self, found: re.Match[str]) -> str:
@@ -288,40 +271,33 @@ class Twin(Wrapper):
         self._solvable = inner.oracle() is not None
 
     def reset(self, seed: int | None = None) -> str:
-        """See `TextWorld.reset`."""
         seen = super().reset(seed)
         self._solvable = self.inner.oracle() is not None
         return seen
 
     def restore(self, state: bytes) -> None:
-        """See `TextWorld.restore`."""
         kept = _seed_of(state)
         if kept is not None and kept != self.seed:
             self.reset(kept)
         super().restore(state)
 
     def fork(self) -> Self:
-        """See `TextWorld.fork`."""
         other = super().fork()
         other._solvable = self._solvable
         return other
 
     @property
     def over(self) -> bool:
-        """See `Wrapper.over`."""
         return bool(self.mark) or _is_over(self.inner)
 
     def brief(self) -> str:
-        """See `Wrapper.brief`."""
         return f"{super().brief()} If it cannot be done, call {DECLARE}."
 
     def tools(self) -> tuple[ToolSpec, ...]:
-        """See `TextWorld.tools`."""
         schema = {"type": "object", "properties": {}, "additionalProperties": False}
         return (*self.inner.tools(), ToolSpec(DECLARE, "Say that the task cannot be done. This ends it.", schema))
 
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
-        """See `TextWorld.act`."""
         self.count += 1
         if self.mark:
             return Turn(OVER, 0.0, True, False, True)
@@ -333,7 +309,6 @@ class Twin(Wrapper):
         return Turn("declared unsolvable", 0.0 if self._solvable else 1.0, True)
 
     def state(self) -> str:
-        """See `TextWorld.state`."""
         inner = self.inner.state()
         return inner if not self.mark else DIGEST_PREFIX + str(blake3(f"declared {inner}".encode()).hexdigest())
 
@@ -345,19 +320,16 @@ class Twin(Wrapper):
         return {**facts, "solved": solved, "declared": declared}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`."""
         if self.mark or _is_over(self.inner):
             return None
         return self.inner.oracle() if self._solvable else (DECLARE, {})
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`."""
         if self._solvable:
             return 0.0 if self.mark else self.inner.progress()
         return float(self.mark)
 
     def choices(self) -> Sequence[Act]:
-        """See `Gives.choices`."""
         if self.mark or _is_over(self.inner):
             return []
         return [*super().choices(), (DECLARE, {})]
@@ -378,20 +350,21 @@ def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
         ValueError: There is no such wrapper, or it has no such option; the message says which there are.
     """
     if not isinstance(specs, list | tuple) or len(specs) > _MOST_WRAPPERS:
-        message = f"wrap must be a list of at most {_MOST_WRAPPERS} tables with 'kind', and not {str(specs)[:80]!r}"
-        raise ValueError(message)
+        raise ValueError(
+            f"wrap must be a list of at most {_MOST_WRAPPERS} tables with 'kind', and not {str(specs)[:80]!r}"
+        )
     for spec in specs:
         kind = WRAPPERS.get(str(spec.get("kind"))) if isinstance(spec, dict) else None
         if kind is None:
-            message = f"{str(spec)[:80]!r} is no wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
-            raise ValueError(message)
+            raise ValueError(
+                f"{str(spec)[:80]!r} is no wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
+            )
         given = {name: value for name, value in spec.items() if name != "kind"}
         try:
             options = msgspec.convert(given, kind.Options)
         except msgspec.ValidationError as exc:
             known = ", ".join(kind.Options.__struct_fields__) or "none"
-            message = f"the wrapper {kind.kind!r}: {exc}; its options are {known}"
-            raise ValueError(message) from exc
+            raise ValueError(f"the wrapper {kind.kind!r}: {exc}; its options are {known}") from exc
         world = kind(world, options, seed)
     return world
 

@@ -42,14 +42,12 @@ class AgentLensFormat:
     writes: ClassVar[bool] = False
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         if is_object(seen):
             return seen.has("initial_state", "states") or seen.values.get("dataset_name") == "AgentLens-Bench"
         return seen.shape == "other" and head(path, len(_HEADER)) == _HEADER
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         if head(path, len(_HEADER)) == _HEADER:
             bad("", "labels, read with the trajectories that they are of: import the folder `trajectories`")
@@ -70,8 +68,7 @@ class AgentLensFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """Does not write."""
-        message = "AgentLens-Bench is an annotated data set and is only read"
-        raise UserError(message)
+        raise UserError("AgentLens-Bench is an annotated data set and is only read")
 
 
 def _ordered(states: dict[str, Any], bad: Bad) -> list[dict[str, Any]]:

@@ -36,13 +36,11 @@ class AgentRxFormat:
     writes: ClassVar[bool] = False
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         runs = seen.has("[].task_id", "[].reward", "[].traj[].index")
         return seen.shape == "array" and (runs or seen.has("[].trajectory_id", "[].failures"))
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         origin, bad = origin_of(self.name, path), at_place(reading, path.name)
         if sniff(path).has("[].trajectory_id", "[].failures"):
             yield from _labels_alone(path, origin, reading, bad)
@@ -59,8 +57,7 @@ class AgentRxFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """Does not write."""
-        message = "AgentRx is a labelled data set and is only read: export its runs to tau-bench"
-        raise UserError(message)
+        raise UserError("AgentRx is a labelled data set and is only read: export its runs to tau-bench")
 
 
 def _labels_alone(path: Path, origin: Origin, reading: Reading, bad: Bad) -> Iterator[Imported]:

@@ -36,14 +36,12 @@ class SparkFormat:
     writes: ClassVar[bool] = False
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         if seen.shape == "folder":
             return _has_lines(path / LINES) or _has_attempts(path / ATTEMPTS)
         return _has_lines(path) or _has_attempts(path)
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         whole = path.is_dir()
         folder = path if whole else path.parent
         lines = path if not whole and _has_lines(path) else sibling(folder / LINES)
@@ -68,8 +66,7 @@ class SparkFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """Does not write."""
-        message = "SPARK's files are those of its own loop and are only read"
-        raise UserError(message)
+        raise UserError("SPARK's files are those of its own loop and are only read")
 
 
 class _Source:

@@ -49,7 +49,6 @@ class Tau2Format:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         return is_object(seen) and (
             seen.has("info.agent_info", "info.user_info")
@@ -58,7 +57,6 @@ class Tau2Format:
         )
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         top = json_fields(path, ("tasks", "simulations"), bad)
         info = top.get("info")

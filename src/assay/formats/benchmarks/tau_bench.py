@@ -43,12 +43,10 @@ class TauBenchFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         return seen.shape == "array" and seen.has("[].task_id", "[].reward") and not seen.has("[].traj[].index")
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         origin, bad = origin_of(self.name, path), at_place(reading, path.name)
         for position, run in json_items(path, (), bad):
             built = Mirrored(origin, reading, chat_item)
@@ -58,7 +56,6 @@ class TauBenchFormat:
                 bad(f"[{position}]", f"expected a run, found {type(run).__name__}")
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`."""
         write_array(trajectories, target, lambda trajectory: self._run(trajectory, writing))
 
     def _run(self, trajectory: Trajectory, writing: Writing) -> dict[str, Any]:

@@ -37,12 +37,10 @@ class WhoAndWhenFormat:
     writes: ClassVar[bool] = False
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         return is_object(seen) and seen.has("history[].content") and seen.has("mistake_agent", "mistake_step")
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         found = document(path)
         history = found.get("history") if isinstance(found, dict) else None
@@ -65,8 +63,7 @@ class WhoAndWhenFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """Does not write."""
-        message = "Who&When is a labelled data set and is only read"
-        raise UserError(message)
+        raise UserError("Who&When is a labelled data set and is only read")
 
 
 def _turn(built: Building, message: Any, bad: Bad, where: str) -> None:

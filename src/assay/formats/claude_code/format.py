@@ -35,7 +35,6 @@ class ClaudeCodeFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         first = sniff(path).first
         if not isinstance(first, dict) or "payload" in first:
             return False

@@ -27,12 +27,10 @@ class CodexExecFormat:
     writes: ClassVar[bool] = False
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         first = sniff(path).first
         return isinstance(first, dict) and first.get("type") == "thread.started" and "thread_id" in first
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         built = Building(origin_of(self.name, path), reading)
         lines = ((f"line {number}", line) for number, line in json_lines(path, bad))
@@ -48,5 +46,4 @@ class CodexExecFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """Does not write."""
-        message = "this is what a program prints as it runs: export to codex, which writes its sessions"
-        raise UserError(message)
+        raise UserError("this is what a program prints as it runs: export to codex, which writes its sessions")

@@ -46,7 +46,6 @@ class CodexFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         first = sniff(path).first
         if not isinstance(first, dict):
             return False
@@ -55,7 +54,6 @@ class CodexFormat:
         return "instructions" in first and "timestamp" in first and "id" in first
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         session = _Session(Mirrored(origin_of(self.name, path), reading, _fresh))
         for line in json_objects(path, bad):

@@ -62,8 +62,7 @@ def read_document(source: Source, origin: Origin, reading: Reading) -> Iterator[
     bad = at_place(reading, origin.file)
     fields = json_fields(source, ("steps", "subagent_trajectories"), bad)
     if not isinstance(fields.get("agent"), dict) and "schema_version" not in fields:
-        message = "it is no ATIF document: it has neither a schema_version nor an agent"
-        raise UserError(message)
+        raise UserError("it is no ATIF document: it has neither a schema_version nor an agent")
     steps = json_items(source, ("steps",), bad)
     yield _trajectory("trajectory", fields, steps, Place(origin, reading, bad, ""))
     for index, held in json_items(source, ("subagent_trajectories",), bad):

@@ -35,12 +35,10 @@ def write_trajectories(trajectories: Iterable[Trajectory], target: Path, writing
             count = 0
             for count, trajectory in enumerate(trajectories, start=1):
                 if count > 1:
-                    message = f"an ATIF document holds one trajectory: name a folder instead of {target.name}"
-                    raise UserError(message)
+                    raise UserError(f"an ATIF document holds one trajectory: name a folder instead of {target.name}")
                 stream.write(_encoded(trajectory, writing))
             if count == 0:
-                message = "there is no trajectory to write"
-                raise UserError(message)
+                raise UserError("there is no trajectory to write")
         return
     new_folder(target)
     names = FileNames()

@@ -47,8 +47,7 @@ class HarborJob:
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
         """The trials of a job by name, or the one trial."""
         if not path.is_dir():
-            message = "it is no folder: name the folder of a job or of a trial"
-            raise UserError(message)
+            raise UserError("it is no folder: name the folder of a job or of a trial")
         if _is_trial(path):
             yield _trial(path, path.name, reading)
             return

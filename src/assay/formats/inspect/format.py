@@ -41,7 +41,6 @@ class InspectFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         return is_inspect_log(path)
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:

@@ -183,8 +183,7 @@ def record_of(event: dict[str, Any], reading: Reading) -> Body:
     kind = _SOURCES.get(str(event.get("source")).removeprefix(ASSAY + "."))
     data = event.get("data")
     if kind is None or not isinstance(data, dict):
-        message = "it holds no record of Assay's"
-        raise ValueError(message)
+        raise ValueError("it holds no record of Assay's")
     try:
         found = msgspec.convert(data.get("record"), kind)
     except msgspec.ValidationError as exc:
@@ -206,6 +205,5 @@ def _with_blobs(fact: Evidence, held: Any, reading: Reading) -> Evidence:
         except (Base64Error, ValueError):
             content = b""
         if digest not in given or reading.keep(content) != digest:
-            message = f"evidence {fact.id} names {digest}, and the log does not hold that content"
-            raise ValueError(message)
+            raise ValueError(f"evidence {fact.id} names {digest}, and the log does not hold that content")
     return fact

@@ -150,8 +150,7 @@ def opened(path: Path, reading: Reading) -> Iterator[Log]:
     header = json_fields(path, ("samples",), bad, largest=LARGEST_ITEM)
     if not isinstance(header.get("eval"), dict):
         what = "events and nothing else: no evaluation, sample, message or score" if "events" in header else "no log"
-        message = f"{path.name} holds {what}"
-        raise UserError(message)
+        raise UserError(f"{path.name} holds {what}")
     items = json_items(path, ("samples",), bad, largest=LARGEST_ITEM)
     yield Log(header, _listed(items, bad))
 
@@ -188,11 +187,9 @@ def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
         header = _document(members["_journal/start.json"])
         header = {**header, "status": "started"} if isinstance(header, dict) else header
     else:
-        message = f"{path.name} is no log: it has neither header.json nor _journal/start.json"
-        raise UserError(message)
+        raise UserError(f"{path.name} is no log: it has neither header.json nor _journal/start.json")
     if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
-        message = f"{path.name}: its header says nothing of an evaluation"
-        raise UserError(message)
+        raise UserError(f"{path.name}: its header says nothing of an evaluation")
     return header
 
 
@@ -217,8 +214,7 @@ def _decoded(member: Member, bad: Bad) -> Sample:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         whole = loads(raw)
         if not isinstance(whole, dict):
-            message = f"expected a sample, found {type(whole).__name__}"
-            raise UserError(message) from None
+            raise UserError(f"expected a sample, found {type(whole).__name__}") from None
         parts = whole
     return _in_memory(member.name, parts, bad)
 
@@ -295,8 +291,7 @@ def _chunked(folder: str, members: dict[str, Member], bad: Bad) -> Sample:
     """A sample in chunks: a shell, and sequences whose members are named by the index of their first item."""
     shell = _document(members[f"{folder}/sample.json"])
     if not isinstance(shell, dict):
-        message = "expected a sample in sample.json"
-        raise UserError(message)
+        raise UserError("expected a sample in sample.json")
     if f"{folder}/metadata.json" in members:
         shell["metadata"] = _document(members[f"{folder}/metadata.json"])
     chunks: dict[str, list[tuple[int, Member]]] = {}

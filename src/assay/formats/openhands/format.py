@@ -52,7 +52,6 @@ class OpenHandsFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         if seen.shape == "folder":
             return _is_conversation(path)
@@ -65,7 +64,6 @@ class OpenHandsFormat:
         return (said and seen.has(start + "source", start + "timestamp")) or seen.values.get("format") == "openhands"
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         if path.is_dir():
             yield from self._conversation(path, reading, bad)

@@ -54,7 +54,6 @@ class OtelGenAiFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         return is_genai(path)
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:

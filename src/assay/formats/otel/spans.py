@@ -96,8 +96,7 @@ def _by_place(path: Path, bad: Bad) -> Iterator[list[Span]]:
         while line := stream.readline(LARGEST + 1):
             number, start, at = number + 1, start + len(line), start
             if len(line) > LARGEST:
-                message = f"line {number} has more than {LARGEST:,} bytes"
-                raise UserError(message)
+                raise UserError(f"line {number} has more than {LARGEST:,} bytes")
             for trace in dict.fromkeys(s.trace for s in _line(line, number, bad)):
                 places.setdefault(trace, []).append((number, at, len(line)))
         held: tuple[int, list[Span]] = (0, [])

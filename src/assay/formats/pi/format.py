@@ -45,7 +45,6 @@ class PiFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         first = sniff(path).first
         return isinstance(first, dict) and first.get("type") == "session" and {"version", "id", "cwd"} <= set(first)
 

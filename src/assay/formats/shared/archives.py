@@ -83,14 +83,13 @@ def archive(path: Path, bounds: ArchiveBounds | None = None) -> Iterator[Sequenc
     with path.open("rb") as stream:
         kind = archive_kind(stream.read(512))
     if kind is None:
-        raise UserError(f"{path.name} is neither a zip nor a tar archive")  # noqa: EM102
+        raise UserError(f"{path.name} is neither a zip nor a tar archive")
     opened = _zip if kind == "zip" else _tar
     try:
         with opened(path, bounds) as members:
             yield members
     except _DAMAGED as exc:
-        message = f"{path.name} is damaged: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{path.name} is damaged: {exc}") from exc
 
 
 def unpacked_into(path: Path, folder: Path, bounds: ArchiveBounds | None = None) -> None:
@@ -185,14 +184,13 @@ def _require_short_listing(path: Path, bounds: ArchiveBounds) -> None:
         tail = stream.read()
     at = tail.rfind(_END)
     if at < 0 or len(tail) - at < 22:
-        raise UserError(f"{path.name} is damaged: it has no list of members, as if cut")  # noqa: EM102
+        raise UserError(f"{path.name} is damaged: it has no list of members, as if cut")
     count, listing = struct.unpack_from("<HI", tail, at + 10)
     at64 = tail.rfind(_END64, 0, at)
     if at64 >= 0 and len(tail) - at64 >= 48 and (count == 0xFFFF or listing == 0xFFFFFFFF):
         count, listing = struct.unpack_from("<QQ", tail, at64 + 32)
     if count > bounds.members or listing > bounds.listing_mib << 20:
-        message = f"{path.name} is refused: it lists {count:,} members in {listing:,} bytes, more than is read"
-        raise UserError(message)
+        raise UserError(f"{path.name} is refused: it lists {count:,} members in {listing:,} bytes, more than is read")
 
 
 def _zip_opener(path: Path, opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], BinaryIO]:

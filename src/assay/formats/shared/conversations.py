@@ -116,10 +116,9 @@ def conversations(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]],
         while line[-1].shared_messages and line[-1].id not in found:
             parent = by_id.get(line[-1].parent or "")
             if parent is None or parent.id in seen:
-                message = (
+                raise UserError(
                     f"call {line[-1].id} shares messages with {line[-1].parent!r}, which is not here or rests on it"
                 )
-                raise UserError(message)
             seen.add(parent.id)
             line.append(parent)
         for one in reversed(line):
@@ -137,8 +136,9 @@ def _joined(
         answer = answer_message(parent)
         before = [*found[parent.id], *([number(answer)] if answer is not None else [])]
         if not 0 <= call.shared_messages <= len(before):
-            message = f"call {call.id} shares {call.shared_messages} messages with its parent, which has {len(before)}"
-            raise UserError(message)
+            raise UserError(
+                f"call {call.id} shares {call.shared_messages} messages with its parent, which has {len(before)}"
+            )
         shared = before[: call.shared_messages]
     own = call.request.get("messages")
     return [*shared, *(number(m) for m in (own if isinstance(own, list) else ()) if isinstance(m, dict))]

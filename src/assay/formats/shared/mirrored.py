@@ -135,7 +135,6 @@ class Mirrored(Building):
         return {item.at: step for step, items in self._items.items() for item in items if item.place == place}
 
     def done(self, key: str, **started: Any) -> Imported:
-        """See `Building.done`."""
         calls = {call.id: call for call in self.calls}
         for index, step in enumerate(self.steps):
             kept = made_again(self._items.get(index, ()), step, calls.get(step.call or ""), self._fresh)

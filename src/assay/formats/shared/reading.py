@@ -235,13 +235,11 @@ def document(source: Source, *, largest: int = LARGEST) -> Any:
     with source.open("rb") as stream:
         raw = stream.read(largest + 1)
     if len(raw) > largest:
-        message = f"it is larger than the {largest:,} bytes that are read at most"
-        raise UserError(message)
+        raise UserError(f"it is larger than the {largest:,} bytes that are read at most")
     try:
         return loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as exc:
-        message = f"no JSON: {exc}"
-        raise UserError(message) from None
+        raise UserError(f"no JSON: {exc}") from None
 
 
 def json_items(
@@ -379,8 +377,7 @@ class _Scanner:
         """The bytes of the value that begins here; only how many there are where there are more than `largest`."""
         first = self.peek()
         if not first:
-            message = "the document ends early"
-            raise _Broken(message)
+            raise _Broken("the document ends early")
         begin = self.offset
         if first in _OPEN:
             return self._container(begin, largest)
@@ -390,35 +387,31 @@ class _Scanner:
             if len(self._data) - self._at > 1000 or not self._more():
                 break
         if found is None or found.end() == self._at or found.end() - self._at > 1000:
-            message = f"no JSON value at byte {self.offset:,}"
-            raise _Broken(message)
+            raise _Broken(f"no JSON value at byte {self.offset:,}")
         self._at = found.end()
         return found[0] if len(found[0]) <= largest else _Large(len(found[0]))
 
     def _key(self) -> str:
         if self.peek() != b'"':
-            message = f"expected a key at byte {self.offset:,}"
-            raise _Broken(message)
+            raise _Broken(f"expected a key at byte {self.offset:,}")
         raw = self.value(_LONGEST_KEY)
         if isinstance(raw, _Large):
-            message = f"a key has {raw.size:,} bytes"
-            raise _Broken(message)
+            raise _Broken(f"a key has {raw.size:,} bytes")
         try:
             key = str(loads(raw))
         except ValueError as exc:
-            message = f"a key is no JSON: {exc}"
-            raise _Broken(message) from None
+            raise _Broken(f"a key is no JSON: {exc}") from None
         if self.peek() != b":":
-            message = f"expected a colon at byte {self.offset:,}"
-            raise _Broken(message)
+            raise _Broken(f"expected a colon at byte {self.offset:,}")
         self._at += 1
         return key
 
     def _ends(self, closing: bytes) -> bool:
         found = self.peek()
         if found not in (b",", closing) or not found:
-            message = f"expected a comma or {closing.decode()} at byte {self.offset:,}" if found else "it ends early"
-            raise _Broken(message)
+            raise _Broken(
+                f"expected a comma or {closing.decode()} at byte {self.offset:,}" if found else "it ends early"
+            )
         self._at += 1
         return found == closing
 
@@ -439,8 +432,7 @@ class _Scanner:
                 scan = self._at
             scan -= self._at
             if not self._more():
-                message = "the document ends early"
-                raise _Broken(message)
+                raise _Broken("the document ends early")
             scan += self._at
 
     def _let_go(self, scan: int) -> None:
@@ -460,8 +452,7 @@ class _Scanner:
                 dropped = True
                 self._let_go(self._at)
             if not self._more():
-                message = "the document ends inside a string"
-                raise _Broken(message)
+                raise _Broken("the document ends inside a string")
         return self._taken(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
 
     def _taken(self, begin: int, end: int, *, dropped: bool) -> bytes | _Large:

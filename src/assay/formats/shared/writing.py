@@ -27,8 +27,7 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 def refuse_existing(target: Path) -> None:
     """Raises `UserError` where something is at `target`."""
     if target.exists() or target.is_symlink():
-        message = f"{target} exists: name another --out, or move it away"
-        raise UserError(message)
+        raise UserError(f"{target} exists: name another --out, or move it away")
 
 
 @contextmanager

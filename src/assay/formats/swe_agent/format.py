@@ -52,7 +52,6 @@ class SweAgentFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         if not is_object(seen):
             return False
@@ -60,7 +59,6 @@ class SweAgentFormat:
         return both or seen.has("history[].role", "history[].agent")
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         found = document(path, largest=WHOLE)
         if not isinstance(found, dict):

@@ -59,7 +59,6 @@ class MiniSweAgentFormat:
         return named or seen.has("info.mini_version") or seen.has("info.model_stats.api_calls", "messages")
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         found = document(path, largest=WHOLE)
         messages = found.get("messages") if isinstance(found, dict) else None

@@ -31,7 +31,6 @@ class SweSmithFormat:
     writes: ClassVar[bool] = False
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         if not is_object(seen) or "schema_version" in seen.paths:  # an ATIF document may hold a report among its facts
             return False
@@ -40,7 +39,6 @@ class SweSmithFormat:
         return lists or summary or any(place.endswith("patch_successfully_applied") for place in seen.paths)
 
     def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`."""
         bad = at_place(reading, path.name)
         found = document(path)
         report = report_of(found)
@@ -60,8 +58,7 @@ class SweSmithFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
         """Does not write."""
-        message = "a report alone is no trajectory: export to swe-agent, which writes reports beside"
-        raise UserError(message)
+        raise UserError("a report alone is no trajectory: export to swe-agent, which writes reports beside")
 
 
 def _trajectory_of(path: Path, instance: str) -> str | None:

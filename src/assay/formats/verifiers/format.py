@@ -66,7 +66,6 @@ class VerifiersFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         if seen.shape not in ("lines", "object"):
             return False
@@ -86,7 +85,6 @@ class VerifiersFormat:
                 yield _numbered(one, seen[task])
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`."""
         with new_file(target) as out:
             for _, together in groupby(trajectories, _episode_of):
                 traces = list(together)

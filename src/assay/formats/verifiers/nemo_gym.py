@@ -50,7 +50,6 @@ class NemoGymFormat:
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`."""
         seen = sniff(path)
         told = {"response", "reward", "_ng_task_index"} & seen.paths
         return seen.shape in ("lines", "object") and seen.has("responses_create_params") and bool(told)
@@ -65,7 +64,6 @@ class NemoGymFormat:
                 bad(f"line {line}", "expected a rollout: an object with `responses_create_params`")
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`."""
         with new_file(target) as out:
             for trajectory in trajectories:
                 mine = own(trajectory, self.name)

@@ -86,8 +86,7 @@ def read_message(body: bytes, where: str) -> Completion:
     try:
         read = msgspec.convert(raw, _Message)
     except msgspec.ValidationError as exc:
-        message = f"{where} gave a reply that is no message: {exc}"
-        raise ProviderError(message, status=200, retryable=False) from exc
+        raise ProviderError(f"{where} gave a reply that is no message: {exc}", status=200, retryable=False) from exc
     usage = read.usage or _Usage()
     stop = read.stop_reason
     return Completion(
@@ -154,15 +153,15 @@ class MessageStream:
         self._stopped = False
 
     def feed(self, events: Sequence[bytes]) -> list[Delta]:
-        """See `ReplyStream.feed`."""
         return joined(delta for data in events for delta in self._take(data))
 
     def _take(self, data: bytes) -> list[Delta]:
         try:
             event = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            message = f"{self._where} streamed what is no event: {exc}; it starts {data[:80]!r}"
-            raise ProviderError(message, status=200, retryable=False) from exc
+            raise ProviderError(
+                f"{self._where} streamed what is no event: {exc}; it starts {data[:80]!r}", status=200, retryable=False
+            ) from exc
         if event.type == "content_block_delta" and event.delta is not None:
             return self._grow(event.delta)
         if event.type == "content_block_start" and event.content_block is not None:
@@ -181,10 +180,8 @@ class MessageStream:
         return []
 
     def whole(self) -> dict[str, Any]:
-        """See `ReplyStream.whole`."""
         if not self._stopped or self._open is not None:
-            message = f"{self._where} ended its stream before the answer was complete"
-            raise ProviderError(message, status=200)
+            raise ProviderError(f"{self._where} ended its stream before the answer was complete", status=200)
         return self._message | {"content": self._content}
 
     def _start(self, message: dict[str, Any]) -> None:
@@ -260,8 +257,7 @@ class MessageStream:
         return [delta]
 
     def _refuse(self, what: str) -> NoReturn:
-        message = f"{self._where} streamed {what}"
-        raise ProviderError(message, status=200, retryable=False)
+        raise ProviderError(f"{self._where} streamed {what}", status=200, retryable=False)
 
     def _failed(self, data: bytes) -> ProviderError:
         error = error_in_reply(data, self._where)

@@ -88,7 +88,6 @@ class ChatStream:
         self._choice: dict[str, Any] = {"index": 0}
 
     def feed(self, events: Sequence[bytes]) -> list[Delta]:
-        """See `ReplyStream.feed`."""
         found: list[Delta] = []
         texts: list[str] = []
         for data in events:
@@ -120,8 +119,11 @@ class ChatStream:
         try:
             chunk = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            message = f"{self._where} streamed what is no chat completion: {exc}; it starts {data[:80]!r}"
-            raise ProviderError(message, status=200, retryable=False) from exc
+            raise ProviderError(
+                f"{self._where} streamed what is no chat completion: {exc}; it starts {data[:80]!r}",
+                status=200,
+                retryable=False,
+            ) from exc
         if chunk.error is not None:
             raise error_in_reply(data, self._where)
         return chunk
@@ -200,13 +202,10 @@ class ChatStream:
         return ProviderError(message, status=200, retryable=False)
 
     def whole(self) -> dict[str, Any]:
-        """See `ReplyStream.whole`."""
         if not self._done and self._finish is None:
-            message = f"{self._where} ended its stream before the answer was complete"
-            raise ProviderError(message, status=200)
+            raise ProviderError(f"{self._where} ended its stream before the answer was complete", status=200)
         if not all(call.told for call in self._calls):
-            message = f"{self._where} streamed a tool call without a name"
-            raise ProviderError(message, status=200, retryable=False)
+            raise ProviderError(f"{self._where} streamed a tool call without a name", status=200, retryable=False)
         said: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
         if self._reasoning:
             said["reasoning_content"] = "".join(self._reasoning)

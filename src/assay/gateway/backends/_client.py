@@ -132,8 +132,7 @@ class ModelClient(ABC):
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
         """Asks, with retries. See `ModelBackend.complete`."""
         if request.sampling.get("stream"):
-            message = "whether an answer is streamed is no sampling option: take `stream` out of them"
-            raise UserError(message)
+            raise UserError("whether an answer is streamed is no sampling option: take `stream` out of them")
         body = self._body(request, stream=on_deltas is not None)
         data, headers = _ENCODER.encode(body), self._extra_headers(request)
         give = _Given(on_deltas) if on_deltas is not None else None
@@ -183,27 +182,32 @@ class ModelClient(ABC):
                     return await self._streamed(response, give)
                 return self._read(self._hide_bytes(await response.whole()))
         except TooLong as exc:
-            message = f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes"
-            raise ProviderError(message, status=200, retryable=False) from exc
+            raise ProviderError(
+                f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes",
+                status=200,
+                retryable=False,
+            ) from exc
         except TimeoutError as exc:
-            message = (
+            raise ProviderError(
                 f"{self._where} did not answer in {self._options.timeout_s:g} s (connect {self._options.connect_s:g})"
-            )
-            raise ProviderError(message) from exc
+            ) from exc
         except (ValueError, ssl.SSLError) as exc:
-            message = f"{self._where} cannot be asked: {type(exc).__name__}: {self._hide(str(exc))}"
-            raise ProviderError(message, retryable=False) from exc
+            raise ProviderError(
+                f"{self._where} cannot be asked: {type(exc).__name__}: {self._hide(str(exc))}", retryable=False
+            ) from exc
         except OSError as exc:
-            message = (
+            raise ProviderError(
                 f"{self._where}: {type(exc).__name__}: {self._hide(str(exc))}; is the server up, and the URL right?"
-            )
-            raise ProviderError(message) from exc
+            ) from exc
 
     def _refuse_packed(self, response: Response) -> None:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":
-            message = f"{self._where} gave a reply with Content-Encoding {encoding[:40]!r} though none was asked for"
-            raise ProviderError(message, status=response.status, retryable=False)
+            raise ProviderError(
+                f"{self._where} gave a reply with Content-Encoding {encoding[:40]!r} though none was asked for",
+                status=response.status,
+                retryable=False,
+            )
 
     async def _streamed(self, response: Response, give: _Given) -> Completion:
         """Reads events as they come, gives their pieces on, and checks what they make together."""
@@ -272,8 +276,9 @@ class ModelClient(ABC):
     def _usable(self, api_key: str | None) -> str | None:
         key = (api_key or "").strip()
         if not (key.isascii() and key.isprintable()):
-            message = f"{self.credential} holds a line break or a character that no header may hold: set it again"
-            raise UserError(message)
+            raise UserError(
+                f"{self.credential} holds a line break or a character that no header may hold: set it again"
+            )
         return key or None
 
 

@@ -142,8 +142,7 @@ class Engine:
 
     def _put(self, what: Job | _Change) -> None:
         if self._closed:
-            message = "the engine is closed"
-            raise ProviderError(message, retryable=False)
+            raise ProviderError("the engine is closed", retryable=False)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="assay-local-model", daemon=True)
             self._thread.start()
@@ -313,8 +312,10 @@ def mask_kinds(config: Any) -> dict[str, int | None]:
     window = getattr(text, "sliding_window", None)
     kinds = set(getattr(text, "layer_types", None) or ["sliding_attention" if window else "full_attention"])
     if kinds - {"full_attention", "sliding_attention"}:
-        message = f"the built-in engine cannot run layers of the kind {', '.join(sorted(kinds))}: serve it with vLLM"
-        raise ProviderError(message, retryable=False)
+        raise ProviderError(
+            f"the built-in engine cannot run layers of the kind {', '.join(sorted(kinds))}: serve it with vLLM",
+            retryable=False,
+        )
     return {kind: window if kind == "sliding_attention" else None for kind in sorted(kinds)}
 
 

@@ -51,38 +51,33 @@ def open_backend(model: str, settings: Settings) -> ModelBackend:
         from ._open_tokens import open_token_backend  # late: it brings the rendering with it
 
         return open_token_backend(kind, rest, settings)
-    message = f"--model {model!r}: no such kind of model; expected {_FORMS}"
-    raise UserError(message)
+    raise UserError(f"--model {model!r}: no such kind of model; expected {_FORMS}")
 
 
 def _openai(name: str, settings: Settings) -> ModelBackend:
     url = settings.openai_base_url
     if not url:
-        message = (
+        raise UserError(
             f"--model openai:{name}: OPENAI_BASE_URL is not set. Set it to the server to ask, for example "
             "http://127.0.0.1:8000/v1 or https://api.openai.com/v1; nothing is sent anywhere by default"
         )
-        raise UserError(message)
     parts = check_url(url, "OPENAI_BASE_URL", "OPENAI_API_KEY")
     if parts.hostname == "api.openai.com" and not settings.openai_api_key:
-        message = f"--model openai:{name}: {parts.hostname} wants a credential: set OPENAI_API_KEY"
-        raise UserError(message)
+        raise UserError(f"--model openai:{name}: {parts.hostname} wants a credential: set OPENAI_API_KEY")
     return _client(f"openai:{name}", url, name, settings, key=settings.openai_api_key)
 
 
 def _anthropic(name: str, settings: Settings) -> ModelBackend:
     url = settings.anthropic_base_url
     if not url:
-        message = (
+        raise UserError(
             f"--model anthropic:{name}: ANTHROPIC_BASE_URL is not set. Set it to the server to ask, for example "
             "https://api.anthropic.com; nothing is sent anywhere by default"
         )
-        raise UserError(message)
     parts = check_url(url, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
     key = settings.anthropic_api_key
     if parts.hostname == "api.anthropic.com" and not key:
-        message = f"--model anthropic:{name}: {parts.hostname} wants a credential: set ANTHROPIC_API_KEY"
-        raise UserError(message)
+        raise UserError(f"--model anthropic:{name}: {parts.hostname} wants a credential: set ANTHROPIC_API_KEY")
     from .anthropic import AnthropicBackend
 
     return AnthropicBackend(f"anthropic:{name}", url, key, model=name, prices=_prices(settings))
@@ -92,8 +87,7 @@ def _at_url(model: str, settings: Settings) -> ModelBackend:
     url, _, name = model.partition("#")
     parts = check_url(url, "--model", "OPENAI_API_KEY")
     if not name:
-        message = f"--model {url}: which model? Add its name after #, for example {url}#my-model"
-        raise UserError(message)
+        raise UserError(f"--model {url}: which model? Add its name after #, for example {url}#my-model")
     record = f"{parts.scheme}://{parts.netloc}{parts.path}#{name}"
     own = urlsplit(settings.openai_base_url or "")
     same = (own.scheme, own.netloc) == (parts.scheme, parts.netloc)
@@ -117,11 +111,9 @@ def _scripted(rest: str) -> ModelBackend:
     if path.suffix in {".json", ".toml", ".yaml", ".yml"}:
         return ScriptedBackend(load_script(path), f"scripted:{path.name}")
     if ":" not in rest:
-        message = f"--model scripted:{rest}: expected a .json, .toml or .yaml file, or module:function"
-        raise UserError(message)
+        raise UserError(f"--model scripted:{rest}: expected a .json, .toml or .yaml file, or module:function")
     function = plugins.load("scripts", rest)
     if not callable(function):
-        message = f"--model scripted:{rest}: it is no function but a {type(function).__name__}"
-        raise UserError(message)
+        raise UserError(f"--model scripted:{rest}: it is no function but a {type(function).__name__}")
     place, _, attribute = rest.rpartition(":")
     return ScriptedBackend(function, f"scripted:{Path(place).name}:{attribute}")

@@ -72,16 +72,14 @@ def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
     parts = check_url(url, f"--model {kind}", "OPENAI_API_KEY")
     options = _options(whole, query, _SERVER)
     if not model or "tokenizer" not in options:
-        message = (
+        raise UserError(
             f"--model {whole}: which model, and where is its tokenizer? "
             f"For example {kind}:{url}#my-model?tokenizer=/models/my-model"
         )
-        raise UserError(message)
     routes = {"generate": VLLMBackend, "completions": VLLMCompletions}
     route = options.get("route", "generate")
     if route not in routes or (kind == "sglang" and "route" in options):
-        message = f"--model {whole}: no such route: {route!r}; vllm has {' and '.join(routes)}, sglang one only"
-        raise UserError(message)
+        raise UserError(f"--model {whole}: no such route: {route!r}; vllm has {' and '.join(routes)}, sglang one only")
     own = urlsplit(settings.openai_base_url or "")
     key = settings.openai_api_key if (own.scheme, own.netloc) == (parts.scheme, parts.netloc) else None
     made = SGLangBackend if kind == "sglang" else routes[route]
@@ -95,13 +93,11 @@ def _options(whole: str, query: str, known: set[str]) -> dict[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
     unknown = sorted(options.keys() - known)
     if unknown:
-        message = f"--model {whole}: no such option: {', '.join(unknown)}; known are {', '.join(sorted(known))}"
-        raise UserError(message)
+        raise UserError(f"--model {whole}: no such option: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     for key in options.keys() & _SAMPLING.keys():
         _number(whole, key, options, _SAMPLING[key])
     if options.get("thinking", "true") not in {"true", "false"}:
-        message = f"--model {whole}: thinking is true or false, not {options['thinking']!r}"
-        raise UserError(message)
+        raise UserError(f"--model {whole}: thinking is true or false, not {options['thinking']!r}")
     return options
 
 
@@ -109,8 +105,7 @@ def _number(whole: str, key: str, options: dict[str, str], kind: Callable[[str],
     try:
         return kind(options[key])
     except ValueError as exc:
-        message = f"--model {whole}: {key} must be a number, not {options[key]!r}"
-        raise UserError(message) from exc
+        raise UserError(f"--model {whole}: {key} must be a number, not {options[key]!r}") from exc
 
 
 def _forced(options: dict[str, str]) -> dict[str, Any]:

@@ -230,11 +230,9 @@ def _cache_type() -> type:
             self._reading = reading
 
         def update(self, keys: Any, values: Any, layer: int, *_: Any, **__: Any) -> tuple[Any, Any]:
-            """See `transformers.Cache`."""
             return self._reading.exchange(layer, (keys, values))
 
         def get_seq_length(self, *_: Any) -> int:
-            """See `transformers.Cache`."""
             return int(self._reading.seen.shape[1])
 
     return PooledCache

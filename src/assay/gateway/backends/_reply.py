@@ -119,8 +119,9 @@ def read_completion(body: bytes, where: str) -> Completion:
     try:
         checked = msgspec.convert(raw, _Body)
     except msgspec.ValidationError as exc:
-        message = f"{where} gave a reply that is no chat completion: {exc}"
-        raise ProviderError(message, status=200, retryable=False) from exc
+        raise ProviderError(
+            f"{where} gave a reply that is no chat completion: {exc}", status=200, retryable=False
+        ) from exc
     choice = checked.choices[0]
     tokens = choice.logprobs.content if choice.logprobs is not None else None
     return Completion(
@@ -141,18 +142,23 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
         raw = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
         shown = body[:120].decode("utf-8", "replace")
-        message = f"{where} gave a reply that is not JSON ({type(exc).__name__}: {exc}); it starts {shown!r}"
-        raise ProviderError(message, status=200, retryable=False) from exc
+        raise ProviderError(
+            f"{where} gave a reply that is not JSON ({type(exc).__name__}: {exc}); it starts {shown!r}",
+            status=200,
+            retryable=False,
+        ) from exc
     if not isinstance(raw, dict):
-        message = f"{where} gave a reply that is no JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
-        raise ProviderError(message, status=200, retryable=False)
+        raise ProviderError(
+            f"{where} gave a reply that is no JSON object: expected `object`, got `{type(raw).__name__}` - at `$`",
+            status=200,
+            retryable=False,
+        )
     if len(body) > _DEEP and len(body.translate(None, _NO_BRACKETS)) > _DEEP:
         # A record puts the reply some levels deeper: what cannot be encoded there must not get that far.
         try:
             msgspec.json.encode(_wrapped(raw))
         except RecursionError as exc:
-            message = f"{where} gave a reply that is nested too deeply"
-            raise ProviderError(message, status=200, retryable=False) from exc
+            raise ProviderError(f"{where} gave a reply that is nested too deeply", status=200, retryable=False) from exc
     return raw
 
 

@@ -43,12 +43,10 @@ class ClientOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Refuses what cannot work, before anything starts."""
         if self.max_tries < 1:
-            message = f"max_tries must be at least 1, got {self.max_tries}"
-            raise ValueError(message)
+            raise ValueError(f"max_tries must be at least 1, got {self.max_tries}")
         waits = (self.connect_s, self.timeout_s, self.total_s, self.back_off_s, self.back_off_max_s)
         if not all(math.isfinite(wait) and wait > 0 for wait in waits) or self.max_reply_bytes < 1:
-            message = "every time and size of a model client must be a finite number above 0"
-            raise ValueError(message)
+            raise ValueError("every time and size of a model client must be a finite number above 0")
 
 
 def worth_retrying(status: int, code: str) -> bool:

@@ -38,8 +38,9 @@ def drawing_of(sampling: dict[str, Any]) -> Drawing:
     for name, (default, low, high) in limits.items():
         given = sampling.get(name, default)
         if not isinstance(given, int | float) or isinstance(given, bool) or not low <= given <= high:
-            message = f"{name} must be a number from {low:g} to {high:g}, got {given!r}"
-            raise ProviderError(message, status=400, retryable=False)
+            raise ProviderError(
+                f"{name} must be a number from {low:g} to {high:g}, got {given!r}", status=400, retryable=False
+            )
         found[name] = given
     top_p = found["top_p"] or 1e-9  # 0 asks for the likeliest token alone
     return Drawing(float(found["temperature"]), float(top_p), max(0, int(found["top_k"])), float(found["min_p"]))

@@ -74,14 +74,12 @@ class TokenClient(ABC):
         stop_ids: Sequence[int] = (),
         on_tokens: Callable[[Sequence[int]], Awaitable[None]] | None = None,
     ) -> TokenReply:
-        """See `TokenBackend.generate`."""
         ids = list(prompt)
         body = self._body(ids, self._most(ids, sampling), sampling, stop_ids)
         got = await self._wire.complete(ModelRequest(messages=[], sampling=body))
         return msgspec.structs.replace(self._reply(got.raw, ids, stop_ids), tries=got.tries)
 
     async def close(self) -> None:
-        """See `TokenBackend.close`."""
         await self._wire.close()
 
     def _most(self, prompt: list[int], sampling: dict[str, Any]) -> int:
@@ -89,8 +87,11 @@ class TokenClient(ABC):
         if self._context is None:
             return most
         if len(prompt) >= self._context:
-            message = f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}"
-            raise ProviderError(message, status=400, retryable=False)
+            raise ProviderError(
+                f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}",
+                status=400,
+                retryable=False,
+            )
         return min(most, self._context - len(prompt))
 
 
@@ -118,11 +119,11 @@ class _Wire(ModelClient):
         try:
             raw = json.loads(body)  # takes NaN, which some servers write
         except (ValueError, RecursionError) as exc:
-            message = f"{self._where} gave a reply that is not JSON: {exc}"
-            raise ProviderError(message, status=200, retryable=False) from exc
+            raise ProviderError(
+                f"{self._where} gave a reply that is not JSON: {exc}", status=200, retryable=False
+            ) from exc
         if not isinstance(raw, dict):
-            message = f"{self._where} gave a reply that is no JSON object"
-            raise ProviderError(message, status=200, retryable=False)
+            raise ProviderError(f"{self._where} gave a reply that is no JSON object", status=200, retryable=False)
         return Completion({}, None, Usage(), raw, None, None, None, None)
 
     def _reply_stream(self) -> ReplyStream:
@@ -134,8 +135,9 @@ def read_as(raw: dict[str, Any], shape: type[Shape], name: str) -> Shape:
     try:
         return msgspec.convert(raw, shape)
     except msgspec.ValidationError as exc:
-        message = f"{name} gave an answer that is not as documented: {exc}"
-        raise ProviderError(message, status=200, retryable=False) from exc
+        raise ProviderError(
+            f"{name} gave an answer that is not as documented: {exc}", status=200, retryable=False
+        ) from exc
 
 
 def known_logprobs(given: Sequence[float | None], count: int) -> tuple[float, ...]:

@@ -70,7 +70,6 @@ class LocalBackend:
         stop_ids: Sequence[int] = (),
         on_tokens: Callable[[Sequence[int]], Awaitable[None]] | None = None,
     ) -> TokenReply:
-        """See `TokenBackend.generate`."""
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -134,17 +133,20 @@ class LocalBackend:
         await made
 
     async def close(self) -> None:
-        """See `TokenBackend.close`."""
         await asyncio.to_thread(self._engine.close)
 
     def _job(self, prompt: Sequence[int], sampling: dict[str, Any], stop_ids: Sequence[int], tell: Any) -> Job:
         if not prompt or min(prompt) < 0 or max(prompt) >= self._vocabulary:
-            message = f"a prompt is one or more token ids from 0 to {self._vocabulary - 1}"
-            raise ProviderError(message, status=400, retryable=False)
+            raise ProviderError(
+                f"a prompt is one or more token ids from 0 to {self._vocabulary - 1}", status=400, retryable=False
+            )
         room = self._context - len(prompt)
         if room < 1:
-            message = f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}"
-            raise ProviderError(message, status=400, retryable=False)
+            raise ProviderError(
+                f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}",
+                status=400,
+                retryable=False,
+            )
         most = min(room, _whole(sampling, "max_tokens", _LEAST_TOKENS, least=1))
         seed = _whole(sampling, "seed", secrets.randbits(63)) % (1 << 63)
         job = Job(prompt, drawing_of(sampling), seed, most, self._ends(sampling, stop_ids), tell)
@@ -159,8 +161,9 @@ class LocalBackend:
             return lambda ids: ids[-1] in stops
         decode = self._decode
         if decode is None:
-            message = "this model was opened without a tokenizer, so it cannot stop at a text"
-            raise ProviderError(message, status=400, retryable=False)
+            raise ProviderError(
+                "this model was opened without a tokenizer, so it cannot stop at a text", status=400, retryable=False
+            )
         window = 4 + max(len(text.encode()) for text in texts)  # a token is a byte at least
 
         def ends(ids: Sequence[int]) -> bool:
@@ -199,11 +202,11 @@ def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str
         import torch
         import transformers
     except ImportError as exc:
-        message = f"{name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
-        raise UserError(message) from exc
+        raise UserError(
+            f"{name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
+        ) from exc
     if not (folder / "config.json").is_file():
-        message = f"{name}: {folder} is no checkpoint: it has no config.json"
-        raise UserError(message)
+        raise UserError(f"{name}: {folder} is no checkpoint: it has no config.json")
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     dtype = "float32" if dtype == "auto" and device == "cpu" else dtype
     transformers.utils.logging.disable_progress_bar()
@@ -240,8 +243,11 @@ def _whole(sampling: dict[str, Any], name: str, default: int, *, least: int | No
         return default
     usable = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
     if not usable or int(given) != given or (least is not None and given < least):
-        message = f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}"
-        raise ProviderError(message, status=400, retryable=False)
+        raise ProviderError(
+            f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}",
+            status=400,
+            retryable=False,
+        )
     return int(given)
 
 

@@ -66,15 +66,14 @@ class Prices(msgspec.Struct, frozen=True):
             with path.open("rb") as stream:
                 data = stream.read(_MAX_FILE + 1)
             if len(data) > _MAX_FILE:
-                message = f"price file {path}: longer than {_MAX_FILE} bytes; is it the right file?"
-                raise UserError(message)
+                raise UserError(f"price file {path}: longer than {_MAX_FILE} bytes; is it the right file?")
             return cls(own=msgspec.toml.decode(data, type=_File).models)
         except OSError as exc:
-            message = f"price file {path}: {exc.strerror or exc}; correct ASSAY_PRICES or unset it"
-            raise UserError(message) from exc
+            raise UserError(f"price file {path}: {exc.strerror or exc}; correct ASSAY_PRICES or unset it") from exc
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
-            message = f'price file {path}: {exc}; expected [models."NAME"] with input and output in dollars a million'
-            raise UserError(message) from exc
+            raise UserError(
+                f'price file {path}: {exc}; expected [models."NAME"] with input and output in dollars a million'
+            ) from exc
 
     def find(self, model: str) -> Price | None:
         """The price of a model, or None where nobody said."""

@@ -47,7 +47,6 @@ class ReplayBackend:
         self._forest = Forest()
 
     def session(self) -> Model:
-        """See `HasSessions.session`."""
         return _Replayed(self._calls, self.name)
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
@@ -78,7 +77,6 @@ class _Replayed:
         self._asked = 0
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
-        """See `Model.ask`."""
         reply = self.answer(call_id, request, placement)
         return Answered(reply, placement.cause, placement.differs_at)
 
@@ -116,8 +114,9 @@ class _Replayed:
         else:
             at, reason = _misfit(request.messages, fresh[0].messages) or (0, "")
             reason = f"and differs from recorded call {fresh[0].call.id} at message {at}: {reason}"
-        message = f"the client diverged from the record at its call {self._asked}, which {where}, {reason}"
-        raise ProviderError(message, retryable=False)
+        raise ProviderError(
+            f"the client diverged from the record at its call {self._asked}, which {where}, {reason}", retryable=False
+        )
 
 
 def _finish_reason(response: dict[str, Any]) -> str | None:

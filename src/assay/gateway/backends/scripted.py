@@ -86,14 +86,12 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Refuses a script that cannot answer."""
         if bool(self.replies) == bool(self.rules or self.default is not None):
-            message = "a script has either `replies` or `rules` (with an optional `default`)"
-            raise ValueError(message)
+            raise ValueError("a script has either `replies` or `rules` (with an optional `default`)")
         for rule in self.rules:
             try:
                 re.compile(rule.match)
             except re.error as exc:
-                message = f"rule {rule.match!r} is no regular expression: {exc}"
-                raise ValueError(message) from exc
+                raise ValueError(f"rule {rule.match!r} is no regular expression: {exc}") from exc
 
 
 Answer = str | Reply | dict[str, Any]
@@ -106,19 +104,17 @@ def load_script(path: Path) -> Script:
         with path.open("rb") as stream:
             data = stream.read(_MAX_FILE + 1)
         if len(data) > _MAX_FILE:
-            message = f"script {path}: longer than {_MAX_FILE} bytes"
-            raise UserError(message)
+            raise UserError(f"script {path}: longer than {_MAX_FILE} bytes")
         decoded = _decoder(path.suffix)(data)
         return msgspec.convert({"replies": decoded} if isinstance(decoded, list) else decoded, Script)
     except OSError as exc:
-        message = f"script {path}: {exc.strerror or exc}; check the path after scripted:"
-        raise UserError(message) from exc
+        raise UserError(f"script {path}: {exc.strerror or exc}; check the path after scripted:") from exc
     except ImportError as exc:
-        message = f"script {path}: YAML needs the package PyYAML; install it, or write the script as JSON or TOML"
-        raise UserError(message) from exc
+        raise UserError(
+            f"script {path}: YAML needs the package PyYAML; install it, or write the script as JSON or TOML"
+        ) from exc
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        message = f"script {path}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"script {path}: {exc}") from exc
 
 
 def _decoder(suffix: str) -> Callable[[bytes], Any]:
@@ -182,8 +178,10 @@ def _from_script(script: Script) -> ScriptFunction:
         if turn < len(replies):
             return replies[turn]
         if script.after == "error":
-            message = f"the script has {len(replies)} replies and was asked for number {turn + 1}; see `after`"
-            raise ProviderError(message, retryable=False)
+            raise ProviderError(
+                f"the script has {len(replies)} replies and was asked for number {turn + 1}; see `after`",
+                retryable=False,
+            )
         return replies[-1] if script.after == "last" else replies[turn % len(replies)]
 
     def by_rule(request: ModelRequest) -> Reply:
@@ -192,8 +190,10 @@ def _from_script(script: Script) -> ScriptFunction:
             if pattern.search(text):
                 return reply
         if default is None:
-            message = f"no rule of the script matches the last message, which starts {text[:80]!r}; add a `default`"
-            raise ProviderError(message, retryable=False)
+            raise ProviderError(
+                f"no rule of the script matches the last message, which starts {text[:80]!r}; add a `default`",
+                retryable=False,
+            )
         return default
 
     return by_turn if replies else by_rule

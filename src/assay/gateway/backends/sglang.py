@@ -63,18 +63,23 @@ class SGLangBackend(TokenClient):
         meta = whole.meta_info
         finish = meta.finish_reason
         if finish.type not in {"stop", "length"}:
-            message = f"{self.name}: an answer that ended with {finish.type!r}: {(finish.message or '')[:200]}"
-            raise ProviderError(message, status=200)
-        if meta.prompt_tokens is not None and meta.prompt_tokens != len(prompt):
-            message = (
-                f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent"
+            raise ProviderError(
+                f"{self.name}: an answer that ended with {finish.type!r}: {(finish.message or '')[:200]}", status=200
             )
-            raise ProviderError(message, status=200, retryable=False)
+        if meta.prompt_tokens is not None and meta.prompt_tokens != len(prompt):
+            raise ProviderError(
+                f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent",
+                status=200,
+                retryable=False,
+            )
         ids: list[int] = [token for _, token, _ in meta.output_token_logprobs]
         given = [logprob for logprob, _, _ in meta.output_token_logprobs]
         if whole.output_ids is not None and whole.output_ids != ids[: len(whole.output_ids)]:
-            message = f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens"
-            raise ProviderError(message, status=200, retryable=False)
+            raise ProviderError(
+                f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens",
+                status=200,
+                retryable=False,
+            )
         matched = finish.matched if isinstance(finish.matched, int) else None
         if matched is not None and matched in stop_ids and ids[-1:] != [matched]:
             ids, given = [*ids, matched], [*given, None]  # trimmed by the server, yet sampled

@@ -19,12 +19,11 @@ def check_url(url: str, what: str, credential: str) -> SplitResult:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError as exc:
-        message = f"{what} is not a valid URL: {exc}; expected for example http://127.0.0.1:8000/v1"
-        raise UserError(message) from exc
+        raise UserError(f"{what} is not a valid URL: {exc}; expected for example http://127.0.0.1:8000/v1") from exc
     if parts.username is not None or parts.password is not None:
-        message = f"{what}: a URL with a user name or password would be recorded; put the credential in {credential}"
-        raise UserError(message)
+        raise UserError(
+            f"{what}: a URL with a user name or password would be recorded; put the credential in {credential}"
+        )
     if not usable:
-        message = f"{what} is not a valid URL: {url!r}; expected for example http://127.0.0.1:8000/v1"
-        raise UserError(message)
+        raise UserError(f"{what} is not a valid URL: {url!r}; expected for example http://127.0.0.1:8000/v1")
     return parts

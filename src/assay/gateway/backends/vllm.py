@@ -82,8 +82,11 @@ class VLLMBackend(TokenClient):
         entries = (choice.logprobs.content if choice.logprobs is not None else None) or []
         named = [_id_of(entry) for entry in entries]
         if any(one is not None and one != other for one, other in zip(named, choice.token_ids, strict=False)):
-            message = f"{self.name}: log-probabilities of other tokens than were sampled (choices[0].logprobs.content)"
-            raise ProviderError(message, status=200, retryable=False)
+            raise ProviderError(
+                f"{self.name}: log-probabilities of other tokens than were sampled (choices[0].logprobs.content)",
+                status=200,
+                retryable=False,
+            )
         logprobs = known_logprobs([entry.logprob for entry in entries], len(choice.token_ids))
         finish = _finish(self.name, choice.finish_reason)
         return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
@@ -118,16 +121,16 @@ class VLLMCompletions(TokenClient):
 
 def _same_prompt(name: str, told: list[int] | None, sent: list[int]) -> None:
     if told is not None and told != sent:
-        message = (
-            f"{name}: the server sampled under another prompt than it was sent ({len(told)} tokens, {len(sent)} sent)"
+        raise ProviderError(
+            f"{name}: the server sampled under another prompt than it was sent ({len(told)} tokens, {len(sent)} sent)",
+            status=200,
+            retryable=False,
         )
-        raise ProviderError(message, status=200, retryable=False)
 
 
 def _finish(name: str, reason: str | None) -> str:
     if reason not in {"stop", "length"}:
-        message = f"{name}: an answer that ended for the reason {reason!r}"
-        raise ProviderError(message, status=200)
+        raise ProviderError(f"{name}: an answer that ended for the reason {reason!r}", status=200)
     return reason
 
 

@@ -48,8 +48,11 @@ def answerable(reply: ModelReply, call_id: str) -> ModelReply:
     for position, call in enumerate(calls):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"]:
-            message = f"the model's server gave a tool call without a name - at `$.message.tool_calls[{position}]`"
-            raise ProviderError(message, status=200, retryable=False)
+            raise ProviderError(
+                f"the model's server gave a tool call without a name - at `$.message.tool_calls[{position}]`",
+                status=200,
+                retryable=False,
+            )
         arguments = function.get("arguments")
         if not isinstance(arguments, str):  # some servers give the object itself
             arguments = _ENCODER.encode({} if arguments is None else arguments).decode()
@@ -125,5 +128,4 @@ def not_too_deep() -> Iterator[None]:
     try:
         yield
     except RecursionError as exc:
-        message = "the body is nested too deeply"
-        raise BadRequest(message) from exc
+        raise BadRequest("the body is nested too deeply") from exc

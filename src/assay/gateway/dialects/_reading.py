@@ -24,8 +24,7 @@ def checked(body: dict[str, Any], shape: type[Shape], where: str = "") -> Shape:
     except msgspec.ValidationError as exc:
         message, _, path = str(exc).partition(" - at `")
         field = where + path.removesuffix("`").removeprefix("$")
-        text = f"{message[:1].lower()}{message[1:]}"
-        raise BadRequest(text, field.removeprefix(".") or None) from exc
+        raise BadRequest(f"{message[:1].lower()}{message[1:]}", field.removeprefix(".") or None) from exc
 
 
 def kept(part: dict[str, Any], where: str) -> dict[str, Any]:

@@ -51,7 +51,6 @@ class AnthropicMessages:
     name = "anthropic-messages"
 
     def owns(self, target: Target) -> bool:
-        """See `Dialect.owns`."""
         path = target.path
         return (
             path.endswith(("/messages", "/api/hello"))
@@ -76,12 +75,10 @@ class AnthropicMessages:
         return Written(200, encode(listed if path.endswith("/models") else entry), {})
 
     def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        """See `Dialect.parse`."""
         with not_too_deep():
             return read_request(target, body, self.name)
 
     def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
-        """See `Dialect.reply`."""
         content: list[dict[str, Any]] = []
         for delta in deltas_of(reply):
             if delta.index is not None:
@@ -98,7 +95,6 @@ class AnthropicMessages:
         return encode(head | _stopped(reply))
 
     def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
-        """See `Dialect.stream`."""
         return _Writer(parsed, call_id)
 
     def error(self, problem: Problem) -> Written:
@@ -139,7 +135,6 @@ class _Writer:
         return sse({"type": "message_start", "message": message}, "message_start")
 
     def delta(self, delta: Delta) -> bytes:
-        """See `StreamWriter.delta`."""
         written = b"" if self._started else self._begin(delta.prompt_tokens)
         if delta.index is not None:
             written += self._turn_to(("tool_use", delta.index), delta)

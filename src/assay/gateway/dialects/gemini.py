@@ -47,7 +47,6 @@ class Gemini:
     name = "gemini"
 
     def owns(self, target: Target) -> bool:
-        """See `Dialect.owns`."""
         return _method(target.path)[1] != "" or target.path.startswith("/v1beta/")
 
     def answer(self, target: Target, model: str) -> Written | None:
@@ -61,7 +60,6 @@ class Gemini:
         return Written(200, encode({"models": [entry]} if target.path.endswith("/models") else entry), {})
 
     def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        """See `Dialect.parse`."""
         model, method = _method(target.path)
         stream = _CALLS.get(method, False)
         context = {"sse": not stream or target.query.get("alt") == "sse"}
@@ -69,13 +67,11 @@ class Gemini:
             return read_request(body, self.name, model, stream=stream, context=context)
 
     def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
-        """See `Dialect.reply`."""
         writer = _Writer(parsed, call_id)
         parts = [part for delta in deltas_of(reply) for part in writer.parts(delta)]
         return encode(writer.last(reply, parts + writer.rest()))
 
     def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
-        """See `Dialect.stream`."""
         return _Writer(parsed, call_id)
 
     def error(self, problem: Problem) -> Written:
@@ -108,7 +104,6 @@ class _Writer:
         return b"" if self._parsed.context["sse"] else b"["
 
     def delta(self, delta: Delta) -> bytes:
-        """See `StreamWriter.delta`."""
         parts = self.parts(delta)
         return self._event(b",".join(map(encode, parts))) if parts else b""
 

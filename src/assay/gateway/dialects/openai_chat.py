@@ -88,7 +88,6 @@ class OpenAIChat:
     name = "openai-chat"
 
     def owns(self, target: Target) -> bool:
-        """See `Dialect.owns`."""
         return target.path.endswith(("/chat/completions", "/models")) or "/models/" in target.path[-200:]
 
     def answer(self, target: Target, model: str) -> Written | None:
@@ -100,14 +99,12 @@ class OpenAIChat:
         return Written(200, encode({"object": "list", "data": [entry]} if whole else entry), {})
 
     def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        """See `Dialect.parse`."""
         read = checked(body, _Request)
         require(read.messages, "must hold at least one message", "messages")
         require(read.n in {None, 1}, "one answer a call is given here; ask again for more", "n")
         for position, message in enumerate(read.messages):
             if message.role == "tool" and not message.tool_call_id:
-                text = "a tool's message names the call it answers"
-                raise BadRequest(text, f"messages[{position}].tool_call_id")
+                raise BadRequest("a tool's message names the call it answers", f"messages[{position}].tool_call_id")
             if type(message.content) is list:
                 _check_parts(message.content, f"messages[{position}].content")
         for position, tool in enumerate(read.tools or ()):
@@ -129,7 +126,6 @@ class OpenAIChat:
         return Parsed(request, read.model, bool(read.stream), context)
 
     def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
-        """See `Dialect.reply`."""
         choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason or "stop"}
         choice |= _choice_tokens(parsed, reply)
         whole: dict[str, Any] = {
@@ -145,11 +141,9 @@ class OpenAIChat:
         return encode(whole)
 
     def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
-        """See `Dialect.stream`."""
         return _Writer(parsed, call_id, created)
 
     def error(self, problem: Problem) -> Written:
-        """See `Dialect.error`."""
         return error_reply(problem)
 
     def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
@@ -183,7 +177,6 @@ class _Writer:
         return self._chunk({"role": "assistant", "content": ""})
 
     def delta(self, delta: Delta) -> bytes:
-        """See `StreamWriter.delta`."""
         if delta.index is None:
             return self._chunk({"reasoning_content": delta.reasoning} if delta.reasoning else {"content": delta.text})
         call: dict[str, Any] = {"index": delta.index}

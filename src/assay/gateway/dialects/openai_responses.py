@@ -52,7 +52,6 @@ class OpenAIResponses:
     name = "openai-responses"
 
     def owns(self, target: Target) -> bool:
-        """See `Dialect.owns`."""
         return target.path.endswith("/responses") or "/v1/responses/" in target.path[:200]
 
     def answer(self, target: Target, model: str) -> Written | None:
@@ -65,23 +64,19 @@ class OpenAIResponses:
         return None
 
     def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        """See `Dialect.parse`."""
         with not_too_deep():
             return read_request(body, self.name)
 
     def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
-        """See `Dialect.reply`."""
         writer = _Writer(parsed, call_id, created)
         for delta in deltas_of(reply):
             writer.delta(delta)
         return encode(writer.finished(reply))
 
     def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
-        """See `Dialect.stream`."""
         return _Writer(parsed, call_id, created)
 
     def error(self, problem: Problem) -> Written:
-        """See `Dialect.error`."""
         return error_reply(problem)
 
     def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
@@ -114,7 +109,6 @@ class _Writer:
         return self._event("response.created", response=self._response("in_progress")) + self.keep_alive()
 
     def delta(self, delta: Delta) -> bytes:
-        """See `StreamWriter.delta`."""
         if delta.index is not None:
             return self._piece(("call", delta.index), delta, delta.arguments)
         if delta.text:

@@ -51,8 +51,7 @@ class HttpClient:
     def __init__(self, url: str, headers: Mapping[str, str], patience: Patience) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            message = f"no address of an HTTP server: {parts.scheme}://{parts.hostname or ''}"
-            raise ValueError(message)
+            raise ValueError(f"no address of an HTTP server: {parts.scheme}://{parts.hostname or ''}")
         self._secure = parts.scheme == "https"
         self._host = parts.hostname
         self._port = parts.port or (443 if self._secure else 80)

@@ -48,14 +48,12 @@ class LibraryRenderer:
         self._guard = tokenizer.guard
 
     def render(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
-        """See `Renderer.render`."""
         marked = self._guard.value(for_template(messages))
         return list(self._inner.render_ids(marked, tools=self._tools(tools), add_generation_prompt=True))
 
     def extend(
         self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
     ) -> list[int] | None:
-        """See `Renderer.extend`."""
         if not messages or any(message.get("role") == "assistant" for message in messages):
             return None
         marked = self._guard.value(later(messages, names))
@@ -67,7 +65,6 @@ class LibraryRenderer:
         return ids if ids[: len(known)] == known else None
 
     def attribute(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> Attributed | None:
-        """See `Attributes.attribute`."""
         told = for_template(messages)
         whole = self._inner.render(self._guard.value(told), tools=self._tools(tools), add_generation_prompt=True)
         return _attributed(whole, 0, told)
@@ -75,7 +72,6 @@ class LibraryRenderer:
     def attribute_more(
         self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
     ) -> Attributed | None:
-        """See `Attributes.attribute_more`."""
         if not messages or any(message.get("role") == "assistant" for message in messages):
             return None
         told = later(messages, names)
@@ -83,7 +79,6 @@ class LibraryRenderer:
         return None if whole is None else _attributed(whole, len(before) + len(sampled), told)
 
     def parse(self, sampled: Sequence[int], before: Sequence[int], tools: Sequence[dict[str, Any]]) -> Said:
-        """See `Renderer.parse`."""
         parsed = self._inner.parse_response(list(sampled), tools=self._tools(tools), prompt_ids=list(before))
         calls: list[SaidCall] = []
         lost: list[str] = []
@@ -97,7 +92,6 @@ class LibraryRenderer:
         return Said(text, (parsed.reasoning_content or "").strip(), tuple(calls))
 
     def said(self, message: dict[str, Any]) -> list[int]:
-        """See `Attributes.said`."""
         question = {"role": "user", "content": "?"}
         answer = self._guard.value({**message, "content": message.get("content") or ""})
         before = list(self._inner.render_ids([question], add_generation_prompt=True))
@@ -106,11 +100,9 @@ class LibraryRenderer:
         return whole[len(before) : end + 1]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """See `Renderer.text`."""
         return self.tokenizer.decode(tokens)
 
     def is_plain(self, token: int) -> bool:
-        """See `Renderer.is_plain`."""
         return token not in self.tokenizer.added_ids
 
     def _tools(self, tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
@@ -167,12 +159,10 @@ def open_tokenizer(folder: Path) -> GuardedTokenizer:
     try:
         from tokenizers import Tokenizer
     except ImportError as exc:
-        message = _MISSING.format("tokenizers", exc)
-        raise UserError(message) from exc
+        raise UserError(_MISSING.format("tokenizers", exc)) from exc
     path = folder / "tokenizer.json"
     if not path.is_file():
-        message = f"{folder}: no tokenizer.json there; expected the folder of a checkpoint with a fast tokenizer"
-        raise UserError(message)
+        raise UserError(f"{folder}: no tokenizer.json there; expected the folder of a checkpoint with a fast tokenizer")
     config = _json(folder / "tokenizer_config.json")
     eos = config.get("eos_token")
     eos = eos.get("content") if isinstance(eos, dict) else eos
@@ -180,8 +170,7 @@ def open_tokenizer(folder: Path) -> GuardedTokenizer:
         with boundary(ProviderError, "not usable"):  # the library raises plain exceptions only
             inner = Tokenizer.from_file(str(path))
     except ProviderError as exc:
-        message = f"{path}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{path}: {exc}") from exc
     name = str(_json(folder / "config.json").get("_name_or_path") or folder)
     return GuardedTokenizer(inner, name, eos if isinstance(eos, str) else None, config.get("chat_template"))
 
@@ -203,14 +192,12 @@ def open_renderer(folder: Path, name: str | None = None, *, thinking: bool | Non
         from renderers.base import MODEL_RENDERER_MAP
         from renderers.configs import config_from_name
     except ImportError as exc:
-        message = _MISSING.format("renderers", exc)
-        raise UserError(message) from exc
+        raise UserError(_MISSING.format("renderers", exc)) from exc
     kind = str(_json(folder / "config.json").get("model_type") or "")
     chosen = name or MODEL_RENDERER_MAP.get(tokenizer.name_or_path) or _FAMILIES.get(kind)
     known = ", ".join(sorted(set(MODEL_RENDERER_MAP.values())))
     if chosen is None or chosen in {"auto", "default"}:
-        message = f"{folder}: no template is known for the model type {kind or '(none)'!r}; name one of {known}"
-        raise UserError(message)
+        raise UserError(f"{folder}: no template is known for the model type {kind or '(none)'!r}; name one of {known}")
     options: dict[str, Any] = {"thinking_retention": "all"}
     if thinking is not None:
         options["enable_thinking"] = thinking
@@ -220,8 +207,7 @@ def open_renderer(folder: Path, name: str | None = None, *, thinking: bool | Non
             return LibraryRenderer(create_renderer(tokenizer, config), tokenizer, chosen)
     except ProviderError as exc:
         first = str(exc).splitlines()[0]
-        message = f"{first} (known: {known})"
-        raise UserError(message) from exc
+        raise UserError(f"{first} (known: {known})") from exc
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -230,6 +216,5 @@ def _json(path: Path) -> dict[str, Any]:
             return {}
         decoded = msgspec.json.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError, RecursionError) as exc:
-        message = f"{path}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{path}: {exc}") from exc
     return decoded if isinstance(decoded, dict) else {}

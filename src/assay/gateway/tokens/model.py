@@ -66,7 +66,6 @@ class TokenModel:
         self._conversation = Conversation(renderer)
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
-        """See `Model.ask`."""
         prompt = self._prompt(request, placement)
         pieces = Pieces(self._renderer, prompt.ids, request.tools)
         streamed = False

@@ -81,13 +81,13 @@ def context_of(calls: Mapping[str, ModelCall], call_id: str) -> tuple[int, ...]:
     while needed > 0:
         parent = calls.get(call.parent) if call.parent is not None else None
         if parent is None:
-            message = f"call {call.id}: {needed} tokens are shared with call {call.parent}, which is not stored"
-            raise BrokenChain(message)
+            raise BrokenChain(
+                f"call {call.id}: {needed} tokens are shared with call {call.parent}, which is not stored"
+            )
         own = (parent.prompt_token_ids or ()) + (parent.completion_token_ids or ())
         if needed > parent.shared_tokens + len(own):
             held = parent.shared_tokens + len(own)
-            message = f"call {call.id}: {needed} tokens are shared, and call {parent.id} has {held}"
-            raise BrokenChain(message)
+            raise BrokenChain(f"call {call.id}: {needed} tokens are shared, and call {parent.id} has {held}")
         if needed > parent.shared_tokens:
             parts.append(own[: needed - parent.shared_tokens])
             needed = parent.shared_tokens
@@ -222,8 +222,7 @@ def _row(
         end = _length(call)
         start = end - len(_sampled(call))
         if tokens[start:end] != _sampled(call):
-            message = f"call {at}: the row of call {leaf} does not hold what it sampled at {start}:{end}"
-            raise BrokenChain(message)
+            raise BrokenChain(f"call {at}: the row of call {leaf} does not hold what it sampled at {start}:{end}")
         ours = ours and (at == leaf or heirs[at] == below)
         trained = ours and (_certified(call) or uncertified == "keep")
         mask[start:end] = [trained] * (end - start)
@@ -239,6 +238,7 @@ def _complain(refused: Sequence[Refusal], uncertified: Uncertified) -> None:
     shown = "; ".join(f"call {one.call}: {one.reason}" for one in refused[:3])
     text = f"{len(refused)} spans ({total} sampled tokens) are not certified: {shown}"
     if uncertified == "refuse":
-        message = f"{text}. Leave them out with uncertified='mask', or train them all the same with uncertified='keep'"
-        raise UserError(message)
+        raise UserError(
+            f"{text}. Leave them out with uncertified='mask', or train them all the same with uncertified='keep'"
+        )
     _log.warning("%s; %s", text, "they are trained all the same" if uncertified == "keep" else "they are not trained")

@@ -121,8 +121,7 @@ def rises(batch: Batch) -> Floats:
     shares = needed(batch, "progress")
     known = ~np.isnan(shares)
     if np.any((shares[known] < 0) | (shares[known] > 1)):
-        message = "column 'progress' holds a share outside [0, 1]"
-        raise ValueError(message)
+        raise ValueError("column 'progress' holds a share outside [0, 1]")
     found = np.zeros(len(shares))
     places = np.flatnonzero(known)
     before = np.zeros(len(places))
@@ -140,12 +139,10 @@ def needed(batch: Batch, column: str) -> Any:
     """
     found = getattr(batch, column)
     if found is None:
-        message = f"this method needs the column {column!r}, which the batch does not have"
-        raise ValueError(message)
+        raise ValueError(f"this method needs the column {column!r}, which the batch does not have")
     if column == "reward" and np.any(np.isnan(found)):
         first = int(np.flatnonzero(np.isnan(found))[0])
-        message = f"attempt {first} has no reward; leave such attempts out with evidence_aware, or score them"
-        raise ValueError(message)
+        raise ValueError(f"attempt {first} has no reward; leave such attempts out with evidence_aware, or score them")
     return found
 
 

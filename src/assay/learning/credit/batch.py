@@ -70,8 +70,7 @@ def batch_of(rows: Sequence[TrainingRow], columns: Columns | None = None, **extr
         if at == len(first):
             first.append(row)
         elif (first[at].outcome, first[at].integrity) != (row.outcome, row.integrity):
-            message = f"two rows of attempt {row.attempt!r} disagree: {first[at].outcome} and {row.outcome}"
-            raise ValueError(message)
+            raise ValueError(f"two rows of attempt {row.attempt!r} disagree: {first[at].outcome} and {row.outcome}")
         for position, turn in enumerate(row.turns):
             if turn.trained:
                 places.append((at, turn.step, number, position))
@@ -188,8 +187,7 @@ def onto(rows: Sequence[TrainingRow], held: Batched, credit: Credit) -> list[Tra
     numbers = [np.zeros(len(row.turns), dtype=np.float32) for row in rows]
     masks = [np.ones(len(row.turns), dtype=np.bool_) for row in rows]
     if len(held.places) != len(credit.advantage):
-        message = f"credit for {len(credit.advantage)} turns and a batch of {len(held.places)}"
-        raise ValueError(message)
+        raise ValueError(f"credit for {len(credit.advantage)} turns and a batch of {len(held.places)}")
     for turn, (number, position) in enumerate(held.places):
         numbers[number][position] = credit.advantage[turn]
         masks[number][position] = credit.mask[turn]

@@ -67,8 +67,7 @@ def credit_of(batch: Batch, config: CreditConfig) -> Credit:
 def _found(name: str, options: Mapping[str, Any], *, mask: bool) -> tuple[Callable[..., Credit], dict[str, Any]]:
     method: Callable[..., Credit] = plugins.load("advantages", name)
     if ("credit" in inspect.signature(method).parameters) != mask:
-        message = f"{name!r} is {'an estimator, not a mask' if mask else 'a mask, not an estimator'} of credit"
-        raise UserError(message)
+        raise UserError(f"{name!r} is {'an estimator, not a mask' if mask else 'a mask, not an estimator'} of credit")
     return method, checked(f"credit by {name!r}", method, options)
 
 
@@ -76,5 +75,4 @@ def _called(name: str, method: Callable[..., Credit], given: tuple[Any, ...], op
     try:
         return method(*given, **options)
     except (TypeError, ValueError) as exc:
-        message = f"credit by {name!r}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"credit by {name!r}: {exc}") from exc

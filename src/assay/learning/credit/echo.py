@@ -38,13 +38,11 @@ def echo_weights(
         ValueError: Lengths differ, or alpha is negative.
     """
     if alpha < 0:
-        message = f"alpha must not be negative; got {alpha}"
-        raise ValueError(message)
+        raise ValueError(f"alpha must not be negative; got {alpha}")
     held = np.asarray(roles)
     row = np.zeros(len(held), dtype=np.int64) if sequence is None else np.asarray(sequence, dtype=np.int64)
     if row.shape != held.shape:
-        message = f"roles are {held.shape} and sequence is {row.shape}; one entry a token is expected in each"
-        raise ValueError(message)
+        raise ValueError(f"roles are {held.shape} and sequence is {row.shape}; one entry a token is expected in each")
     action: str | int = "action" if names is None else names.index("action")
     observation: str | int = "observation" if names is None else names.index("observation")
     acted = np.cumsum(held == action)

@@ -31,8 +31,7 @@ def entropy(batch: Batch, credit: Credit, *, share: float = 0.2, within: Literal
         ValueError: There is no such column, or the share is none.
     """
     if not 0 < share <= 1:
-        message = f"share must lie in (0, 1]; got {share}"
-        raise ValueError(message)
+        raise ValueError(f"share must lie in (0, 1]; got {share}")
     unsure = needed(batch, "entropy")
     found = without(credit, np.isnan(unsure), "entropy not known")
     turns = np.flatnonzero(found.mask)

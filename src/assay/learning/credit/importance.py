@@ -65,11 +65,9 @@ def importance_weights(
     new, old = np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)
     if new.shape != old.shape or new.ndim != 1 or (unit is not None and unit.shape != new.shape):
         units = None if unit is None else unit.shape
-        message = f"one entry a token is expected in each; got {new.shape}, {old.shape} and {units}"
-        raise ValueError(message)
+        raise ValueError(f"one entry a token is expected in each; got {new.shape}, {old.shape} and {units}")
     if (cap is not None and cap <= 0) or (band is not None and not 0 <= band[0] < band[1]):
-        message = f"cap must be positive and band rise from 0 or more; got {cap} and {band}"
-        raise ValueError(message)
+        raise ValueError(f"cap must be positive and band rise from 0 or more; got {cap} and {band}")
     gap = new - old
     known = ~np.isnan(gap)
     if unit is None:

@@ -121,13 +121,11 @@ def batch(group: Any, reward: Any, attempt: Any, **columns: Any) -> Batch:
     """
     unknown = sorted(columns.keys() - _OF_ATTEMPTS.keys() - _OF_TURNS.keys())
     if unknown:
-        message = f"a batch has no column {unknown[0]!r}; it has {', '.join([*_OF_ATTEMPTS, *_OF_TURNS])}"
-        raise ValueError(message)
+        raise ValueError(f"a batch has no column {unknown[0]!r}; it has {', '.join([*_OF_ATTEMPTS, *_OF_TURNS])}")
     groups = np.asarray(group, dtype=np.int64)
     turns = np.asarray(attempt, dtype=np.int64)
     if groups.ndim != 1 or turns.ndim != 1:
-        message = f"columns of a batch have one dimension; group has {groups.ndim}, attempt {turns.ndim}"
-        raise ValueError(message)
+        raise ValueError(f"columns of a batch have one dimension; group has {groups.ndim}, attempt {turns.ndim}")
     held: dict[str, Any] = {"group": groups, "reward": _column("reward", reward, np.float64, len(groups))}
     for names, length in ((_OF_ATTEMPTS, len(groups)), (_OF_TURNS, len(turns))):
         for name, (kind, default) in names.items():
@@ -143,37 +141,29 @@ def _column(name: str, given: Any, kind: type, length: int) -> Any:
     if column.ndim == 0:
         return np.full(length, column, dtype=kind)
     if column.shape != (length,):
-        message = f"column {name!r} has shape {column.shape}, expected ({length},)"
-        raise ValueError(message)
+        raise ValueError(f"column {name!r} has shape {column.shape}, expected ({length},)")
     return column
 
 
 def _check(made: Batch) -> None:
     count = len(made.group)
     if len(made.attempt) and (made.attempt[0] < 0 or made.attempt[-1] >= count or np.any(np.diff(made.attempt) < 0)):
-        message = f"column 'attempt' must not decrease and must name attempts from 0 to {count - 1}"
-        raise ValueError(message)
+        raise ValueError(f"column 'attempt' must not decrease and must name attempts from 0 to {count - 1}")
     for name in ("outcome", "integrity"):
         codes = getattr(made, name)
         if np.any((codes < NOT_JUDGED) | (codes >= len(OUTCOMES))):
-            message = f"column {name!r} holds a code outside -1 to {len(OUTCOMES) - 1} (see OUTCOMES)"
-            raise ValueError(message)
+            raise ValueError(f"column {name!r} holds a code outside -1 to {len(OUTCOMES) - 1} (see OUTCOMES)")
     if np.any((made.parent < -1) | (made.parent >= count)):
-        message = f"column 'parent' must name attempts from 0 to {count - 1}, or -1"
-        raise ValueError(message)
+        raise ValueError(f"column 'parent' must name attempts from 0 to {count - 1}, or -1")
     if np.any(np.isinf(made.reward)) or np.any(~np.isfinite(made.turn_reward)):
-        message = "a reward is infinite, or a turn's reward is not a number"
-        raise ValueError(message)
+        raise ValueError("a reward is infinite, or a turn's reward is not a number")
     for name in _MEASURED:
         column = getattr(made, name)
         if column is not None and np.any(np.isinf(column)):
-            message = f"column {name!r} holds an infinite number"
-            raise ValueError(message)
+            raise ValueError(f"column {name!r} holds an infinite number")
     for name in ("value", "final_value"):
         column = getattr(made, name)
         if column is not None and np.any(np.isnan(column)):
-            message = f"column {name!r} holds what is no number; a critic has an estimate of every turn"
-            raise ValueError(message)
+            raise ValueError(f"column {name!r} holds what is no number; a critic has an estimate of every turn")
     if np.any(made.tokens < 0):
-        message = "column 'tokens' holds a negative count"
-        raise ValueError(message)
+        raise ValueError("column 'tokens' holds a negative count")

@@ -57,8 +57,7 @@ def mains(parent: Ints) -> Ints:
         found = above
     if np.all(parent[found] < 0):
         return found
-    message = "sub-agents' parents go in a circle"
-    raise ValueError(message)
+    raise ValueError("sub-agents' parents go in a circle")
 
 
 def aligned(parent: Ints, size: int, *, seed: int = 0) -> Ints:

@@ -34,8 +34,7 @@ def fresh(
         ValueError: A turn was sampled by a version that is yet to come.
     """
     if np.any(batch.version > now):
-        message = f"a turn is of version {int(batch.version.max())}, newer than the trainer's {now}"
-        raise ValueError(message)
+        raise ValueError(f"a turn is of version {int(batch.version.max())}, newer than the trainer's {now}")
     found = without(credit, batch.version < 0, "version not known")
     behind = now - batch.version
     if by == "attempt":

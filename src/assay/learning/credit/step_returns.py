@@ -43,8 +43,7 @@ def step_returns(
     returns = discounted(rewards(batch), batch.attempt, discount)
     if baseline == "none":
         if normalise:
-            message = "step returns without a baseline have no deviation to normalise by; set baseline"
-            raise ValueError(message)
+            raise ValueError("step returns without a baseline have no deviation to normalise by; set baseline")
         return credit(returns)
     keys = batch.group[batch.attempt]
     group, count = codes(keys if baseline == "group" else pairs(keys, numbered(batch)))

@@ -34,8 +34,7 @@ def sweet_spot(
         ValueError: There is no progress, or the tiers do not rise.
     """
     if list(tiers) != sorted(set(tiers)) or any(not 0 < tier < 1 for tier in tiers) or growth < 1:
-        message = f"tiers must rise within 0 and 1 and growth be 1 or more; got {tuple(tiers)} and {growth}"
-        raise ValueError(message)
+        raise ValueError(f"tiers must rise within 0 and 1 and growth be 1 or more; got {tuple(tiers)} and {growth}")
     reward = tiered(batch, tuple(tiers), growth)
     group, count = codes(batch.group)
     centred = reward - mean(reward, group, count)[group]

@@ -93,11 +93,9 @@ def kept_chains(folder: Path) -> dict[str, set[str]]:
                 if one.kept:
                     found.setdefault(one.run, set()).add(one.chain)
     except OSError as exc:
-        message = f"{folder} holds no selection: {exc.strerror} ({path.name}); `assay curate` makes one"
-        raise UserError(message) from exc
+        raise UserError(f"{folder} holds no selection: {exc.strerror} ({path.name}); `assay curate` makes one") from exc
     except msgspec.DecodeError as exc:
-        message = f"{path}, line {number}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"{path}, line {number}: {exc}") from exc
     return found
 
 

@@ -27,8 +27,7 @@ def diversity(candidates: Sequence[Candidate], *, most: int = 4, at_least: float
         at_least: Least Jaccard distance, in [0, 1].
     """
     if most < 1 or not 0 <= at_least <= 1:
-        message = f"most must be 1 or more and at_least lie in [0, 1]; got {most} and {at_least}"
-        raise ValueError(message)
+        raise ValueError(f"most must be 1 or more and at_least lie in [0, 1]; got {most} and {at_least}")
     tasks: defaultdict[str, list[int]] = defaultdict(list)
     for number, one in enumerate(candidates):
         tasks[one.task].append(number)

@@ -103,8 +103,7 @@ def fissioned(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
     """
     acting = _acting(failed)
     if not 0 < prefix <= len(acting) or not errors_in(acting[prefix - 1]):
-        message = f"step {prefix - 1} of {failed.attempt} came to no error: there is nothing to get over"
-        raise ValueError(message)
+        raise ValueError(f"step {prefix - 1} of {failed.attempt} came to no error: there is nothing to get over")
     told = diagnosis(acting[prefix - 1])
     ending = own_steps(won)
     steps = _joined([*acting[:prefix], Step(0, "user", told), *ending])

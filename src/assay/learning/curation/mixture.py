@@ -39,11 +39,9 @@ def mixture(
         sources[str(getattr(one, by))].append(number)
     weights = {name: 1.0 for name in sources} if shares is None else {str(name): float(w) for name, w in shares.items()}
     if not all(0 <= weight < math.inf for weight in weights.values()) or (weights and not any(weights.values())):
-        message = f"shares must not be negative, and one must be positive; got {weights}"
-        raise ValueError(message)
+        raise ValueError(f"shares must not be negative, and one must be positive; got {weights}")
     if total is not None and total < 0:
-        message = f"total must not be negative; got {total}"
-        raise ValueError(message)
+        raise ValueError(f"total must not be negative; got {total}")
     wanted = quotas({name: len(held) for name, held in sources.items()}, weights, total)
     found = [Decision(False, "")] * len(candidates)
     for name, numbers in sources.items():

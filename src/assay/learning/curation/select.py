@@ -91,18 +91,15 @@ def _decided(stage: Stage, candidates: Sequence[Candidate], everyone: Sequence[C
     try:
         found = selector(candidates, **options, **context)
     except (TypeError, ValueError) as exc:
-        message = f"stage {stage.name!r}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"stage {stage.name!r}: {exc}") from exc
     if len(found) != len(candidates):
-        message = f"stage {stage.name!r} decided about {len(found)} of {len(candidates)} candidates"
-        raise UserError(message)
+        raise UserError(f"stage {stage.name!r} decided about {len(found)} of {len(candidates)} candidates")
     return found
 
 
 def _plugin(name: str) -> Callable[..., list[Decision]]:
     if ":" not in name and not name.endswith(".py"):
-        message = f"there is no stage {name!r}; there are {', '.join(SELECTORS)}, and module:function"
-        raise UserError(message)
+        raise UserError(f"there is no stage {name!r}; there are {', '.join(SELECTORS)}, and module:function")
     found: Callable[..., list[Decision]] = plugins.load("stages", name)
     return found
 

@@ -78,8 +78,7 @@ def duplicates(candidates: Sequence[Candidate], *, at_most: float = 0.9, within_
         within_task: Compare attempts at one task alone.
     """
     if not 0 < at_most <= 1:
-        message = f"at_most must lie in (0, 1]; got {at_most}"
-        raise ValueError(message)
+        raise ValueError(f"at_most must lie in (0, 1]; got {at_most}")
     bands: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}
     found = []
     for number, one in enumerate(candidates):

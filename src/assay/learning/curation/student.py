@@ -27,14 +27,12 @@ class TransformersStudent:
             import torch
             from transformers import AutoModelForCausalLM
         except ImportError as exc:
-            message = "a student needs torch and transformers: pip install 'assay[local]'"
-            raise UserError(message) from exc
+            raise UserError("a student needs torch and transformers: pip install 'assay[local]'") from exc
         self._torch = torch
         try:
             found = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         except (OSError, ValueError) as exc:
-            message = f"{folder} is no checkpoint of a causal model: {exc}"
-            raise UserError(message) from exc
+            raise UserError(f"{folder} is no checkpoint of a causal model: {exc}") from exc
         self._model = found.to(device).eval()
         self._device = device
         self._most = int(getattr(found.config, "max_position_embeddings", 0) or 0)
@@ -52,8 +50,9 @@ class TransformersStudent:
         if len(held) < 2:
             return Surprisal(rank, nll)
         if int(held.max()) >= self._vocabulary:
-            message = f"token {int(held.max())} is none of the student's {self._vocabulary}: another tokenizer's row"
-            raise UserError(message)
+            raise UserError(
+                f"token {int(held.max())} is none of the student's {self._vocabulary}: another tokenizer's row"
+            )
         ids = torch.from_numpy(held.astype(np.int64)).to(self._device)
         with torch.inference_mode():
             logits = self._model(ids[None]).logits[0, :-1]

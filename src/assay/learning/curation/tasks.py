@@ -30,8 +30,7 @@ def contrast(
         attempts: Fewest known attempts at the task; of fewer nothing is concluded and they are left out.
     """
     if not 0 <= at_least <= 0.25:
-        message = f"contrast lies in [0, 0.25]; got {at_least}"
-        raise ValueError(message)
+        raise ValueError(f"contrast lies in [0, 0.25]; got {at_least}")
     known = _profiles(everyone or candidates)
 
     def decide(one: Candidate) -> Decision:
@@ -57,8 +56,7 @@ def difficulty(
     bands = [bands] if isinstance(bands, str) else bands
     unknown = sorted(set(bands) - {"never", "hard", "middling", "easy", "always"})
     if unknown:
-        message = f"there is no band {unknown[0]!r}; there are never, hard, middling, easy, always"
-        raise ValueError(message)
+        raise ValueError(f"there is no band {unknown[0]!r}; there are never, hard, middling, easy, always")
     known = _profiles(everyone or candidates)
 
     def decide(one: Candidate) -> Decision:

@@ -65,11 +65,10 @@ def pairs(source: Source) -> Iterator[Pair]:
     """
     chosen = _chosen(_ways(source))
     if not chosen:
-        message = (
+        raise UserError(
             "no two attempts at one task part so that one way led to a pass and the other to failures alone: "
             "preferences need several attempts at a task, some of which passed"
         )
-        raise UserError(message)
     wanted = {(said.attempt, said.branch) for _, *both in chosen for said in both}
     kept = {
         (told.trajectory.attempt, told.conversation.branch): told.conversation

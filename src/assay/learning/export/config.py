@@ -63,14 +63,12 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
         if self.to not in known and ":" not in self.to and not self.to.endswith(".py"):
             near = difflib.get_close_matches(self.to, [*known, *TARGETS], n=1)
             hint = f"; did you mean {near[0]}?" if near else f": formats are {', '.join(known)}"
-            message = f"{self.to!r} is no format and no target for trainers ({', '.join(TARGETS)}){hint}"
-            raise UserError(message)
+            raise UserError(f"{self.to!r} is no format and no target for trainers ({', '.join(TARGETS)}){hint}")
         told = msgspec.structs.asdict(self)
         defaults = {field.name: field.default for field in msgspec.structs.fields(type(self)) if not field.required}
         unknown = sorted(n for n, value in told.items() if n not in _OF_FORMATS and value and value != defaults[n])
         if unknown:
-            message = (
+            raise UserError(
                 f"--{unknown[0].replace('_', '-')} is for trainers' targets, and {self.to} is a format: leave it out"
             )
-            raise UserError(message)
         return ExportConfig(self.to, self.out, self.attempts, self.require, self.failed_integrity)

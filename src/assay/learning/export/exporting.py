@@ -126,7 +126,6 @@ class _Source:
         self._counted: set[str] = set()
 
     def rows(self) -> Iterator[TrainingRow]:
-        """See `Source.rows`."""
         found = self._rows()
         if self._target.credit or self.config.credit is not None:
             found = self._credited(found)
@@ -141,7 +140,6 @@ class _Source:
             yield row
 
     def conversations(self) -> Iterator[Told]:
-        """See `Source.conversations`."""
         for trajectory in self._trajectories():
             if not spoke(trajectory):
                 self.lost(trajectory.attempt, "messages", "its agent said and did nothing")

@@ -42,7 +42,6 @@ class HfDataset:
     holds: ClassVar[frozenset[str]] = frozenset(TrainingRow.__struct_fields__)
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         split, licence = source.config.split, source.config.licence
         _require(_SPLIT, split, "--split", "a word of letters, digits and underscores, as `train`")
         if licence is not None:
@@ -110,5 +109,4 @@ def _about(trajectory: Trajectory, require: Separation) -> dict[str, Any]:
 
 def _require(pattern: re.Pattern[str], given: str, option: str, expected: str) -> None:
     if not pattern.fullmatch(given):
-        message = f"{option} {given!r}: expected {expected}"
-        raise UserError(message)
+        raise UserError(f"{option} {given!r}: expected {expected}")

@@ -29,7 +29,6 @@ class OpenAi:
     holds: ClassVar[frozenset[str]] = frozenset()
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         return _write(self._lines(source), out)
 
     def _lines(self, source: Source) -> Iterator[dict[str, Any]]:
@@ -51,7 +50,6 @@ class OpenAiDpo:
     holds: ClassVar[frozenset[str]] = frozenset()
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         return _write(map(self._line, pairs(source)), out)
 
     def _line(self, pair: Pair) -> dict[str, Any]:

@@ -117,8 +117,7 @@ def _joined(parts: list[list[float]]) -> list[float]:
 
 def _advantages(row: TrainingRow) -> list[float]:
     if row.advantages is None:
-        message = f"attempt {row.attempt} has no credit, and prime-rl computes none: name a method with --credit"
-        raise UserError(message)
+        raise UserError(f"attempt {row.attempt} has no credit, and prime-rl computes none: name a method with --credit")
     found: list[float] = row.advantages.tolist()
     return found
 
@@ -126,8 +125,9 @@ def _advantages(row: TrainingRow) -> list[float]:
 def _logprobs(row: TrainingRow) -> list[float]:
     known = sampled_logprobs(row)
     if known is None:
-        message = f"attempt {row.attempt} has tokens whose log-probability is not known, and prime-rl needs all of them"
-        raise UserError(message)
+        raise UserError(
+            f"attempt {row.attempt} has tokens whose log-probability is not known, and prime-rl needs all of them"
+        )
     return known
 
 
@@ -136,11 +136,10 @@ def _temperatures(row: TrainingRow) -> list[float]:
     for turn in row.turns:
         asked = turn.sampling.get("temperature")
         if asked is None and turn.trained:
-            message = (
+            raise UserError(
                 f"attempt {row.attempt}: call {turn.call} does not say at which temperature it was sampled, and "
                 "prime-rl needs it: record with a model whose temperature is set (`local:PATH?temperature=1`)"
             )
-            raise UserError(message)
         if asked is not None:
             found[turn.start : turn.end] = [float(asked)] * (turn.end - turn.start)
     return found

@@ -24,5 +24,4 @@ class RowsFile:
     holds: ClassVar[frozenset[str]] = frozenset(TrainingRow.__struct_fields__)
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         return write_rows(source.rows(), out)

@@ -33,7 +33,6 @@ class SkyRl:
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "group", "score", "attempt_rows"})
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         rows: list[TrainingRow] = []
         for row in source.rows():
             if reward_of(row) is None:

@@ -34,7 +34,6 @@ class Tinker:
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages"})
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         written = 0
         with new_file(out) as stream:
             for row in source.rows():
@@ -47,8 +46,9 @@ def _datum(row: TrainingRow) -> dict[str, Any]:
     known = sampled_logprobs(row)
     if known is None or row.advantages is None:
         missing = "log-probabilities" if known is None else "credit"
-        message = f"attempt {row.attempt} has no {missing}, and Tinker's losses need them: leave it out with --attempts"
-        raise UserError(message)
+        raise UserError(
+            f"attempt {row.attempt} has no {missing}, and Tinker's losses need them: leave it out with --attempts"
+        )
     # The service knows no mask: a token that is not trained has the advantage 0.
     advantages = np.where(row.loss_mask, row.advantages, 0.0)
     inputs = {

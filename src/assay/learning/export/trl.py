@@ -35,7 +35,6 @@ class TrlSft:
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask"})
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         columns = {"input_ids": INTS, "labels": INTS, "attempt": TEXT, "task": TEXT}
         return write_table(map(_supervised, source.rows()), columns, out)
 
@@ -56,7 +55,6 @@ class TrlChat:
     holds: ClassVar[frozenset[str]] = frozenset()
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         columns = {"messages": JSON, "tools": JSON, "attempt": TEXT, "task": TEXT}
         return write_table(self._rows(source), columns, out)
 
@@ -91,7 +89,6 @@ class TrlGrpo:
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages", "group", "attempt_rows"})
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         ids = {"prompt_ids": INTS, "completion_ids": INTS, "tool_mask": INTS}
         numbers = {"advantages": NUMBERS, "old_per_token_logps": NUMBERS, "row_weight": "row_weight"}
         return write_table(self._rows(source), _typed(ids | numbers | {"group": TEXT, "attempt": TEXT}), out)

@@ -37,7 +37,6 @@ class TrlDpo:
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "group"})
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         messages = {"prompt": JSON, "chosen": JSON, "rejected": JSON, "tools": JSON}
         ids = {"prompt_ids": INTS, "chosen_ids": INTS, "rejected_ids": INTS}
         texts = {"group": TEXT, "chosen_attempt": TEXT, "rejected_attempt": TEXT}

@@ -100,10 +100,9 @@ def dpo_trainer() -> type[Any]:
                 return super()._prepare_dataset(dataset, *rest, **named)
             empty = sum(row is None for row in dataset["prompt_ids"])
             if empty:
-                message = (
+                raise UserError(
                     f"{empty} pairs have no tokens: leave them out, or train on messages with TRL's own DPOTrainer"
                 )
-                raise UserError(message)
             return dataset.select_columns(list(ids))
 
     return RowsDPOTrainer

@@ -47,7 +47,6 @@ class Verl:
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "group", "score", "weight_versions"})
 
     def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`."""
         import pyarrow as pa
 
         out.mkdir()

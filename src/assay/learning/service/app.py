@@ -61,7 +61,6 @@ class RolloutApp:
         self.under_way = 0
 
     def admit(self, head: Head) -> _Call | Written:
-        """See `App.admit`."""
         given = head.headers.get("authorization", "")
         digest = hashlib.blake2b(given.removeprefix("Bearer ").strip().encode()).digest()
         if not given.startswith("Bearer ") or not hmac.compare_digest(digest, self._token):
@@ -130,8 +129,7 @@ class RolloutApp:
         attempts = asked.budget if asked.budget is not None else tasks * asked.attempts
         most = max(tasks, attempts)
         if most > self._config.attempts:
-            message = f"{most} attempts are asked for; at most {self._config.attempts} in one batch"
-            raise UserError(message)
+            raise UserError(f"{most} attempts are asked for; at most {self._config.attempts} in one batch")
 
     async def _all(self) -> Written:
         shown = [{"id": one.request.id, "state": one.state, "run": one.run} for one in self._ledger.all()]
@@ -190,7 +188,6 @@ class _Call:
         app.under_way += 1
 
     def take(self, data: bytes) -> Written | None:
-        """See `Call.take`."""
         if not self._route.has_body:
             return _refusal(400, "no body is wanted here")
         if len(self._body) + len(data) > MOST_BODY:
@@ -199,18 +196,15 @@ class _Call:
         return None
 
     def late(self) -> Written:
-        """See `Call.late`."""
         return _refusal(408, "the body did not arrive in time")
 
     async def answer(self, reply: Reply) -> None:
-        """See `Call.answer`."""
         try:
             reply.whole(await self._route.answer(self._body.taken()))
         except AssayError as exc:
             reply.whole(_refusal(500, str(exc)[:500]))
 
     def release(self) -> None:
-        """See `Call.release`."""
         if self._held:
             self._held = False
             self._app.under_way -= 1

@@ -108,26 +108,21 @@ class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 def require_policies(config: RolloutServiceConfig) -> None:
     """Raises `UserError` where a service could do nothing, or a list of the operator's is wrong."""
     if not config.policies:
-        message = "no policy: name what may act, for example --policy actor=local:/weights/{version}"
-        raise UserError(message)
+        raise UserError("no policy: name what may act, for example --policy actor=local:/weights/{version}")
     if not config.families and not config.task_folders:
-        message = "no tasks: name what may be asked for with --family NAME or --task-folder FOLDER"
-        raise UserError(message)
+        raise UserError("no tasks: name what may be asked for with --family NAME or --task-folder FOLDER")
     for name in (*config.policies, *config.renderers):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
-            message = f"policy {name!r}: up to 64 letters, digits, - and _"
-            raise UserError(message)
+            raise UserError(f"policy {name!r}: up to 64 letters, digits, - and _")
     missing = [folder for folder in config.task_folders if not Path(folder).is_dir()]
     if missing:
-        message = f"there is no folder {missing[0]}: correct --task-folder"
-        raise UserError(message)
+        raise UserError(f"there is no folder {missing[0]}: correct --task-folder")
 
 
 def run_config(service: RolloutServiceConfig, asked: BatchRequest, run: str) -> RunConfig:
     """The run that a batch is. Raises `UserError` naming the first thing that is not to be had."""
     if asked.agent not in service.agents:
-        message = f"agent {asked.agent!r} is not served here; these are: {', '.join(service.agents)}"
-        raise UserError(message)
+        raise UserError(f"agent {asked.agent!r} is not served here; these are: {', '.join(service.agents)}")
     _require_own(asked.credit)
     return RunConfig(
         tasks=tuple(_source(service, source) for source in asked.tasks),
@@ -149,14 +144,12 @@ def run_config(service: RolloutServiceConfig, asked: BatchRequest, run: str) -> 
 
 def _model(policies: Mapping[str, str], asked: PolicyAsked) -> str:
     if asked.name not in policies:
-        message = f"policy {asked.name!r} is not served here; these are: {', '.join(sorted(policies))}"
-        raise UserError(message)
+        raise UserError(f"policy {asked.name!r} is not served here; these are: {', '.join(sorted(policies))}")
     model = policies[asked.name]
     if VERSION not in model:
         return model
     if asked.version is None or ".." in asked.version:
-        message = f"policy {asked.name!r} is one for each version: name policy.version"
-        raise UserError(message)
+        raise UserError(f"policy {asked.name!r} is one for each version: name policy.version")
     return model.replace(VERSION, asked.version)
 
 
@@ -165,25 +158,23 @@ def _source(service: RolloutServiceConfig, source: str) -> str:
         name = source.removeprefix("family:").partition(",")[0]
         if name not in service.families:
             known = ", ".join(service.families) or "none"
-            message = f"family {name[:60]!r} is not served here; these are: {known}"
-            raise UserError(message)
+            raise UserError(f"family {name[:60]!r} is not served here; these are: {known}")
         return source
     parts = PurePosixPath(source).parts
     if not parts or PurePosixPath(source).is_absolute() or ".." in parts or "\0" in source:
-        message = f"task {source[:100]!r}: expected family:NAME,..., or a path below one of the service's task folders"
-        raise UserError(message)
+        raise UserError(
+            f"task {source[:100]!r}: expected family:NAME,..., or a path below one of the service's task folders"
+        )
     for folder in service.task_folders:
         root = Path(folder).resolve()
         found = (root / source).resolve()
         if found.is_relative_to(root) and found.is_dir():
             return str(found)
-    message = f"there is no task folder {source[:100]!r} here"
-    raise UserError(message)
+    raise UserError(f"there is no task folder {source[:100]!r} here")
 
 
 def _require_own(credit: CreditConfig) -> None:
     """Names of installed methods alone: a module's name would import it."""
     for name in (credit.method, *(stage.name for stage in credit.masks)):
         if not _PLAIN.fullmatch(name):
-            message = f"credit {name[:60]!r} is no name of an installed method"
-            raise UserError(message)
+            raise UserError(f"credit {name[:60]!r} is no name of an installed method")

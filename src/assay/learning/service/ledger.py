@@ -65,8 +65,7 @@ class Ledger:
                 data = path.read_bytes()
                 yield msgspec.json.decode(data, type=Batch)
             except (OSError, msgspec.DecodeError) as exc:
-                message = f"{path} is no batch of this version ({exc}): move it away, or delete it"
-                raise StoreError(message) from exc
+                raise StoreError(f"{path} is no batch of this version ({exc}): move it away, or delete it") from exc
 
     def find(self, name: str) -> Batch | None:
         """The batch of that name."""
@@ -85,8 +84,7 @@ class Ledger:
         known = self._batches.get(request.id)
         if known is not None:
             if digest_record(known.request) != digest_record(request):
-                message = f"batch {request.id!r} was asked for with another content: give it another id"
-                raise UserError(message)
+                raise UserError(f"batch {request.id!r} was asked for with another content: give it another id")
             return known, False
         order = 1 + max((one.order for one in self._batches.values()), default=-1)
         return self.put(Batch(request, order)), True

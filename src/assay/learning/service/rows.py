@@ -46,15 +46,13 @@ def write_batch(store: Path, batch: Batch, target: Path, folder: str | None) -> 
     config = RowsConfig(model=folder, uncertified="mask" if batch.request.unproved else "refuse")
     rows = list(rows_of_run(store, batch.run, config, lambda _, what, why: left_out.update([f"{what}: {why}"])))
     if not rows:
-        message = (
+        raise UserError(
             "no attempt of the batch gives a row: its policy gave no token ids (serve it with vllm:, sglang: or local:)"
         )
-        raise UserError(message)
     try:
         given = credited(rows, batch.request.credit)
     except ValueError as exc:
-        message = f"credit {batch.request.credit.method!r}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"credit {batch.request.credit.method!r}: {exc}") from exc
     left_out.update({f"credit: {why}": number for why, number in given.credit.reasons.items()})
     fresh = target.with_suffix(".part")
     with boundary(StoreError, f"writing {target}"):
@@ -112,8 +110,7 @@ def page_of(path: Path, after: int, most: int) -> Page:
         size = file.seek(0, 2)
         file.seek(max(0, after - 1))
         if after > size or (after and file.read(1) != b"\n"):
-            message = f"after={after} is no cursor of these rows: take it from `next`"
-            raise UserError(message)
+            raise UserError(f"after={after} is no cursor of these rows: take it from `next`")
         held = 0
         while len(lines) < min(most, MOST_ROWS) and (held < MOST_BYTES or not lines):
             line = file.readline()

@@ -85,13 +85,11 @@ def _token(path: Path) -> str:
                 file.write(secrets.token_urlsafe(32) + "\n")
     with boundary(StoreError, f"reading {path}"):
         if path.stat().st_mode & 0o077:
-            message = f"{path} can be read by others: chmod 600 it"
-            raise UserError(message)
+            raise UserError(f"{path} can be read by others: chmod 600 it")
         with path.open(encoding="utf-8") as file:
             token = file.read(MOST_TOKEN).strip()
     if len(token) < 16 or not token.isascii() or any(c.isspace() for c in token):
-        message = f"{path} holds no token: at least 16 characters without spaces; delete it for a fresh one"
-        raise UserError(message)
+        raise UserError(f"{path} holds no token: at least 16 characters without spaces; delete it for a fresh one")
     return token
 
 
@@ -101,8 +99,7 @@ def _alone(folder: Path) -> Iterator[None]:
     try:
         lock = WriterLock(folder / "lock")
     except StoreError as exc:
-        message = f"another service uses {folder.parent}: stop it, or serve another store"
-        raise StoreError(message) from exc
+        raise StoreError(f"another service uses {folder.parent}: stop it, or serve another store") from exc
     try:
         yield
     finally:

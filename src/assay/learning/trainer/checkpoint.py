@@ -87,8 +87,9 @@ class Checkpoints:
             if optimiser is not None:
                 optimiser.restore(load_file(path / "optimiser.safetensors"))
         if policy.version != progress.version:
-            message = f"the checkpoint {path} holds other weights ({policy.version}) than it says ({progress.version})"
-            raise StoreError(message)
+            raise StoreError(
+                f"the checkpoint {path} holds other weights ({policy.version}) than it says ({progress.version})"
+            )
 
     def path(self, stage: str, step: int) -> Path:
         """Where one lies."""

@@ -126,10 +126,9 @@ def train_dpo(
         UserError: There is no pair.
     """
     if not given.pairs:
-        message = (
+        raise UserError(
             "there is no pair to learn from: no two attempts at one task, one passed and one failed, parted at a turn"
         )
-        raise UserError(message)
     optimiser = optimiser or Optimiser(policy.model, options.optimise, options.steps)
     while optimiser.taken < options.steps:
         places = drawn(len(given.pairs), options.batch, optimiser.taken, seed)

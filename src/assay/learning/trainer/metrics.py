@@ -53,8 +53,9 @@ class Metrics:
         rows = [row for row in self._store.attempts() if row.chain == self._chain]
         if rows and rows[0].task_digest != digest:
             self._store.close()
-            message = f"the training {run!r} was begun from another recipe: change its name, or put the recipe back"
-            raise UserError(message)
+            raise UserError(
+                f"the training {run!r} was begun from another recipe: change its name, or put the recipe back"
+            )
         if not rows:
             started = AttemptStarted(
                 run, self._chain, run, digest, TRAINER, None, seed, 0, at=time.time(), assay_version=__version__
@@ -114,6 +115,7 @@ def _board(folder: Path | None) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as exc:
-        message = f"the recipe asks for TensorBoard, which is not installed ({exc}): pip install tensorboard"
-        raise UserError(message) from exc
+        raise UserError(
+            f"the recipe asks for TensorBoard, which is not installed ({exc}): pip install tensorboard"
+        ) from exc
     return SummaryWriter(str(folder))

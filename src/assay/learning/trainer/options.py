@@ -57,11 +57,11 @@ class ModelOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def __post_init__(self) -> None:
         """Refuses what cannot be built."""
         if self.dtype not in ("float32", "bfloat16"):
-            message = f"model.dtype is {self.dtype!r}: write float32 or bfloat16"
-            raise UserError(message)
+            raise UserError(f"model.dtype is {self.dtype!r}: write float32 or bfloat16")
         if self.hidden % self.heads:
-            message = f"model.hidden is {self.hidden}: it must be a multiple of model.heads, which is {self.heads}"
-            raise UserError(message)
+            raise UserError(
+                f"model.hidden is {self.hidden}: it must be a multiple of model.heads, which is {self.heads}"
+            )
 
 
 class Optimise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -130,6 +130,5 @@ def require_torch() -> None:
         import torch  # noqa: F401
         import transformers
     except ImportError as exc:
-        message = f"training needs PyTorch and Transformers ({exc}); install assay[train]"
-        raise UserError(message) from exc
+        raise UserError(f"training needs PyTorch and Transformers ({exc}); install assay[train]") from exc
     transformers.utils.logging.disable_progress_bar()

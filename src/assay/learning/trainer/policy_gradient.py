@@ -92,11 +92,10 @@ def update(
     version = policy.version
     gap = _gap(rows, now, version)
     if gap.most > options.most_gap:
-        message = (
+        raise UserError(
             f"the trainer and the engine do not run the same model: a token's log-probability is {gap.most:.3g} nats "
             f"apart (allowed: {options.most_gap:g}) under the same weights {version}. Check dtype, device and template"
         )
-        raise UserError(message)
     pulled = reference is not None and options.reference_pull > 0
     theirs = recompute(reference, rows, optimiser.options.tokens_at_once, policy.device) if pulled else None
     items = _items(rows, now, theirs, options, optimiser.taken)
@@ -144,12 +143,11 @@ def require_unbent(rows: Sequence[TrainingRow]) -> None:
                 given = turn.sampling.get(name, neutral[0] if name != "temperature" else None)
                 if given not in neutral:
                     said = "does not say its temperature" if given is None else f"was sampled with {name}={given}"
-                    message = (
+                    raise UserError(
                         f"call {turn.call} of attempt {row.attempt!r} {said}, and which tokens were kept is not "
                         "recorded: a policy gradient would be biased. Sample with temperature=1, top_p=1, top_k=0 and "
                         "min_p=0, each said in the request"
                     )
-                    raise UserError(message)
 
 
 def fresh(
@@ -198,8 +196,9 @@ def _require_credit(rows: Sequence[TrainingRow]) -> None:
     for row in rows:
         if row.origin != "sampled" or row.advantages is None:
             what = "was not sampled, but rendered" if row.origin != "sampled" else "has no advantages"
-            message = f"a row of attempt {row.attempt!r} {what}: a policy gradient needs credit on sampled tokens"
-            raise UserError(message)
+            raise UserError(
+                f"a row of attempt {row.attempt!r} {what}: a policy gradient needs credit on sampled tokens"
+            )
 
 
 def _gap(rows: Sequence[TrainingRow], now: Sequence[Floats], version: str) -> Gap:

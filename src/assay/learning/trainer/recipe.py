@@ -119,13 +119,11 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """Refuses what cannot work."""
         require_name(self.name)
         if self.model.path is None and not self.teach.tasks:
-            message = (
+            raise UserError(
                 "a model that is made on the spot knows nothing: name demonstrations in teach.tasks, or model.path"
             )
-            raise UserError(message)
         if not self.rollout.tasks or not self.evaluate.tasks:
-            message = "rollout.tasks and evaluate.tasks must each name at least one task or family"
-            raise UserError(message)
+            raise UserError("rollout.tasks and evaluate.tasks must each name at least one task or family")
 
 
 class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -169,18 +167,15 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """Refuses what cannot work."""
         require_name(self.name)
         if not self.runs and not self.rows:
-            message = "nothing to learn from: name runs, or files of rows"
-            raise UserError(message)
+            raise UserError("nothing to learn from: name runs, or files of rows")
         if self.model.path is None:
-            message = "training on what is recorded needs the model that is to learn: name model.path"
-            raise UserError(message)
+            raise UserError("training on what is recorded needs the model that is to learn: name model.path")
 
 
 def require_name(name: str) -> None:
     """Raises `UserError` where a recipe's name cannot be a run's and a folder's."""
     if not _NAME.fullmatch(name):
-        message = f"name is {name!r}: up to 60 letters, digits, - and _, the first a letter or a digit"
-        raise UserError(message)
+        raise UserError(f"name is {name!r}: up to 60 letters, digits, - and _, the first a letter or a digit")
 
 
 def place_of(recipe: ImproveRecipe | TrainRecipe) -> Path:

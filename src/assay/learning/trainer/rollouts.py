@@ -125,11 +125,10 @@ def require_moving(answered: Sequence[str], history: Sequence[str]) -> None:
     """
     last, ours = answered[-UNMOVED:], history[-UNMOVED:]
     if len(last) == UNMOVED and len(set(last)) == 1 and len(set(ours)) == len(ours) == UNMOVED:
-        message = (
+        raise TrainingStoppedError(
             f"the replies of {UNMOVED} steps came from the same weights ({last[-1]}) while the trainer's moved on to "
             f"{ours[-1]}: the model that is asked is not the one that is trained"
         )
-        raise TrainingStoppedError(message)
 
 
 def _why_lost(row: AttemptRow) -> str | None:

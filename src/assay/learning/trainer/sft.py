@@ -48,8 +48,7 @@ def train_sft(
     """
     rows = [row for row in rows if row.loss_mask.any()]
     if not rows:
-        message = "there is nothing to learn from: no row has a token in its loss mask"
-        raise UserError(message)
+        raise UserError("there is nothing to learn from: no row has a token in its loss mask")
     attempts = attempts_of(rows)
     members: list[list[TrainingRow]] = [[] for _ in range(int(attempts.max()) + 1)]
     for row, attempt in zip(rows, attempts, strict=True):

@@ -99,10 +99,8 @@ class Traffic:
         self._deaf = False
 
     async def before(self, request: ModelRequest, parent: str | None) -> str:
-        """See `CallHooks.before`."""
         if self._deaf and self.cause is None:
-            message = "the attempt has ended"
-            raise AssayError(message)
+            raise AssayError("the attempt has ended")
         self._busy += 1
         self._quiet.clear()
         try:
@@ -130,7 +128,6 @@ class Traffic:
             self._quiet.set()
 
     async def after(self, exchange: Exchange) -> None:
-        """See `CallHooks.after`."""
         try:
             state = self._states.pop(exchange.id, None)
             if self._deaf:
@@ -185,7 +182,6 @@ class WatchedModel:
         self._ended: set[asyncio.Task[object]] = set()
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
-        """See `Model.ask`."""
         task = asyncio.current_task()
         assert task is not None
         self._under_way.add(task)
@@ -202,8 +198,7 @@ class WatchedModel:
         except asyncio.CancelledError as exc:
             if task not in self._ended or task.uncancel() > 0:  # somebody else cancelled it, too
                 raise
-            message = "the attempt ended while the model was answering"
-            raise ProviderError(message, retryable=False) from exc
+            raise ProviderError("the attempt ended while the model was answering", retryable=False) from exc
         finally:
             self._meter.end_wait()
             self._under_way.discard(task)

@@ -33,8 +33,9 @@ def open_model(model: str, settings: Settings) -> ModelBackend:
         if call.delivered and (answer := answer_of(call)) is not None
     ]
     if not kept:
-        message = f"--model {model}: attempt {trajectory.attempt} of run {run} holds no answered model call to replay"
-        raise UserError(message)
+        raise UserError(
+            f"--model {model}: attempt {trajectory.attempt} of run {run} holds no answered model call to replay"
+        )
     kept.sort(key=lambda one: one.call.started or 0.0)
     return ReplayBackend(kept, f"replay:{run}:{trajectory.attempt}")
 
@@ -48,8 +49,9 @@ def settled_model(model: str | None, settings: Settings) -> str | None:
 
 def _split(rest: str, settings: Settings) -> tuple[str, str]:
     if not rest:
-        message = "--model replay: which attempt? Name it as `assay ls` does: replay:ATTEMPT, or replay:RUN:ATTEMPT"
-        raise UserError(message)
+        raise UserError(
+            "--model replay: which attempt? Name it as `assay ls` does: replay:ATTEMPT, or replay:RUN:ATTEMPT"
+        )
     run, colon, attempt = rest.partition(":")
     if colon and attempt and run in list_runs(settings.store):
         return run, attempt

@@ -55,8 +55,7 @@ class Preparer:
         try:
             return resolve_task(task, self._variables)
         except UserError as exc:
-            message = f"{exc} (a run passes variables by name: --pass-env NAME)"
-            raise UserError(message) from exc
+            raise UserError(f"{exc} (a run passes variables by name: --pass-env NAME)") from exc
 
     async def separate(self, loaded: LoadedTask, task: Task) -> WorkspaceSpec | None:
         """The verifier's own sandbox, where the task gives it an environment of its own; else None.
@@ -116,14 +115,12 @@ def _refuse_a_step_without_network(loaded: LoadedTask, given: dict[str, Any]) ->
         return
     for step in loaded.steps:
         if step.name and step.network.get("network_mode") == "no-network":
-            message = (
+            raise UserError(
                 f"task {loaded.task.id!r} has network_mode {given['network_mode']!r} and its step {step.name!r} "
                 "'no-network': one sandbox serves all steps, so write the same for all of them"
             )
-            raise UserError(message)
 
 
 def _refuse_devices(task: str, given: dict[str, Any]) -> None:
     if given.get("gpus") or given.get("tpu"):
-        message = f"task {task!r} asks for an accelerator (gpus or tpu): local sandboxes have none"
-        raise UserError(message)
+        raise UserError(f"task {task!r} asks for an accelerator (gpus or tpu): local sandboxes have none")

@@ -103,10 +103,8 @@ class LiveAttempt(Attempt):
         fork: Workspace | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """See `Attempt.shell`."""
         if self.workspace is None:
-            text = f"the environment {self.task.environment.kind!r} has no shell"
-            raise UserError(text)
+            raise UserError(f"the environment {self.task.environment.kind!r} has no shell")
         self._meter.turn()
         started = time.time()
         arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
@@ -145,7 +143,6 @@ class LiveAttempt(Attempt):
         reasoning: str | None = None,
         call: str | None = None,
     ) -> tuple[Observation, ...]:
-        """See `Attempt.act`."""
         self._meter.turn()
         started = time.time()
         seen: list[Observation] = []
@@ -214,7 +211,6 @@ class LiveAttempt(Attempt):
             self.guard.took(step)
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
-        """See `Attempt.say`."""
         self._meter.turn()
         self._record(message, reasoning, (), (), Moment(time.time(), None, call))
 
@@ -226,7 +222,6 @@ class LiveAttempt(Attempt):
         self._recorder.add(EvidenceAdded(renamed))
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
-        """See `Attempt.ask`."""
         model = self._need_model()
         if self._asked is None:
             self._asked = model.open()
@@ -280,17 +275,16 @@ class LiveAttempt(Attempt):
 
     def _need_model(self) -> ModelAccess:
         if self._model is None:
-            text = "this agent asks a model, and the run names none: add --model (for example openai:NAME)"
-            raise UserError(text)
+            raise UserError("this agent asks a model, and the run names none: add --model (for example openai:NAME)")
         return self._model
 
     async def endpoint(self) -> Endpoint:
-        """See `Attempt.endpoint`."""
         if self._serving is None:
             access = self._need_model()
             if self.workspace is None:
-                text = f"the environment {self.task.environment.kind!r} has no sandbox that programs could run in"
-                raise UserError(text)
+                raise UserError(
+                    f"the environment {self.task.environment.kind!r} has no sandbox that programs could run in"
+                )
             opened, guard = access.open(), self.guard
             if guard is not None:
                 opened = GuardedModel(opened, guard, self._recorder, self._meter)
@@ -325,7 +319,6 @@ class LiveAttempt(Attempt):
         return None if serving is None else await serving.served.finish(serving.traffic, serving.model)
 
     def finish(self, message: str) -> None:
-        """See `Attempt.finish`."""
         self.ended = message
 
 

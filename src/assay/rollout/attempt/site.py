@@ -146,7 +146,6 @@ class WorkspacePlace:
         """What is to be done once the living sandbox was judged."""
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
-        """See `Place.open`."""
         spec = await self._prepared.spec(self._loaded)
         spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._keeping.own))
         self._spec = living_spec(spec) if self._asked else spec
@@ -158,11 +157,9 @@ class WorkspacePlace:
         attempt.tools = WorkspaceTools(attempt.acting)
 
     def resolved(self, task: Task) -> Task:
-        """See `Place.resolved`."""
         return self._prepared.resolved(task)
 
     async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
-        """See `Place.enter`."""
         if not self._told:
             self._told = True
             await tell_task(self._keeping.tasks, self._loaded, recorder)
@@ -219,7 +216,6 @@ class WorkspacePlace:
         recorder.evidence("state", "snapshot", data, (kept[0], *kept[1]) if kept else ())
 
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:
-        """See `Place.judge`."""
         if self._unsealed is not None:
             return await self._judge_as_asked(task, self._unsealed)
         if self._state is None:
@@ -258,7 +254,6 @@ class WorkspacePlace:
         return (result._replace(evidence=(*result.evidence, *self._cost())),)
 
     async def is_host_working(self) -> bool:
-        """See `Place.is_host_working`."""
         try:
             with boundary(EnvironmentFailure, "opening a control sandbox"):
                 workspace = await self._backend.open(self._spec)
@@ -304,8 +299,7 @@ class WorkspacePlace:
 
     def _open(self) -> Workspace:
         if self._workspace is None:
-            message = "the sandbox is not open"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure("the sandbox is not open")
         return self._workspace
 
 
@@ -322,8 +316,7 @@ def _script_of(loaded: LoadedTask, task: Task, step: TaskStep | None) -> Check:
     known = [part.check for part in loaded.steps if step is None or part.name == step.name]
     found = next((check for check in (*known, *task.checks) if check.kind == "script"), None)
     if found is None:
-        message = f"task {loaded.task.id!r} has no test script: what it asks for elsewhere cannot be judged"
-        raise TaskError(message)
+        raise TaskError(f"task {loaded.task.id!r} has no test script: what it asks for elsewhere cannot be judged")
     return found
 
 
@@ -355,23 +348,19 @@ class WorldPlace:
     @property
     def _world(self) -> World:
         if self._made is None:
-            message = "the world is not open"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure("the world is not open")
         return self._made
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
-        """See `Place.open`."""
         attempt.tools = self._made = self._make()
         if self._began is not None and isinstance(self._made, KeepsStates):
             self._made.restore(self._began.state)
         attempt.episode = self._made if isinstance(self._made, Episodic) else None
 
     def resolved(self, task: Task) -> Task:
-        """See `Place.resolved`."""
         return task
 
     async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
-        """See `Place.enter`."""
         (loaded, tasks), self._tell = self._tell, (None, None)
         if loaded is not None:
             await tell_task(tasks, loaded, recorder)
@@ -379,21 +368,17 @@ class WorldPlace:
             recorder.evidence("state", BEGAN, {"snapshot": self._began.kept}, (self._began.kept,))
 
     async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
-        """See `Place.settle`."""
         if isinstance(self._world, Episodic):
             recorder.evidence("state", "episode", self._world.episode())
         recorder.evidence("state", "facts", {"facts": self._world.facts(), "digest": await self._world.digest()})
 
     async def judge(self, task: Task) -> tuple[CheckResult, ...]:
-        """See `Place.judge`."""
         return judge_facts(task, self._world.facts())
 
     async def is_host_working(self) -> bool:
-        """See `Place.is_host_working`."""
         return False
 
     async def close(self) -> None:
-        """See `Place.close`."""
         if self._made is not None:
             await self._made.close()
 

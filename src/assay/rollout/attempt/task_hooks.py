@@ -40,8 +40,7 @@ async def await_healthy(workspace: Workspace, healthcheck: dict[str, Any]) -> No
         starting = time.monotonic() - began < start_s
         failures += not starting
         if failures > int(healthcheck.get("retries", 3)):
-            message = f"the health check never succeeded: exit {result.exit_code}: {result.stderr[-300:]}"
-            raise TaskError(message)
+            raise TaskError(f"the health check never succeeded: exit {result.exit_code}: {result.stderr[-300:]}")
         await asyncio.sleep(float(healthcheck.get("start_interval_sec" if starting else "interval_sec", 5.0)))
 
 
@@ -52,8 +51,7 @@ async def put_step_files(workspace: Workspace, folder: Path) -> None:
         return
     result = await workspace.exec(["sh", "setup.sh"], timeout_s=600.0)
     if result.exit_code != 0:
-        message = f"{folder.name}/setup.sh ended with {result.exit_code}: {result.stderr[-300:]}"
-        raise TaskError(message)
+        raise TaskError(f"{folder.name}/setup.sh ended with {result.exit_code}: {result.stderr[-300:]}")
 
 
 async def collect(workspace: Workspace, entries: Sequence[dict[str, Any]], recorder: Recorder) -> None:

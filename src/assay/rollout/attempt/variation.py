@@ -100,7 +100,6 @@ class VariedBackend:
         self._variation = variation
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> Workspace:
-        """See `Backend.open`."""
         given = self._variation
         network = "none" if given.no_network else spec.network
         varied = msgspec.structs.replace(spec, mounts=(*spec.mounts, *given.mounts), network=network)
@@ -108,26 +107,22 @@ class VariedBackend:
         return _VariedWorkspace(await self._inner.open(varied, state=state), given, self.usage, watched=watched)
 
     async def release(self, snapshot: Snapshot) -> None:
-        """See `Backend.release`."""
         await self._inner.release(snapshot)
 
     async def close(self) -> None:
         """See `Backend.close`."""
 
     async def pack(self, snapshot: Snapshot) -> PackedState:
-        """See `PacksStates.pack`."""
         return await self._packing().pack(snapshot)
 
     async def unpack(
         self, manifest: Iterable[Change], read_blob: Callable[[str], bytes], *, image: Image | None = None
     ) -> Snapshot:
-        """See `PacksStates.unpack`."""
         return await self._packing().unpack(manifest, read_blob, image=image)
 
     def _packing(self) -> PacksStates:
         if not isinstance(self._inner, PacksStates):
-            message = f"the backend {self.name!r} cannot hand its states out"
-            raise EnvironmentFailure(message)
+            raise EnvironmentFailure(f"the backend {self.name!r} cannot hand its states out")
         return self._inner
 
 
@@ -151,7 +146,6 @@ class _VariedWorkspace(PassingWorkspace):
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """See `Session.exec`."""
         given = self._variation
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         started = time.monotonic()
@@ -185,7 +179,6 @@ class _VariedWorkspace(PassingWorkspace):
             await looking
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
-        """See `State.fork`."""
         return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage, watched=self._watched)
 
 

@@ -128,8 +128,7 @@ def _writer(name: str) -> Format:
     found = named(name)
     if not found.writes:
         able = ", ".join(f.name for f in formats() if f.writes)
-        message = f"{found.name} is read, not written; these are written: {able}"
-        raise UserError(message)
+        raise UserError(f"{found.name} is read, not written; these are written: {able}")
     return found
 
 
@@ -149,8 +148,7 @@ class _Export:
         self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
         if not self._rows:
-            message = f"run {store.run!r} has no attempt" + (f" {' or '.join(wanted)}" if wanted else "")
-            raise UserError(message)
+            raise UserError(f"run {store.run!r} has no attempt" + (f" {' or '.join(wanted)}" if wanted else ""))
 
     def trajectories(self, lost: Callable[[Loss], None]) -> Iterator[Trajectory]:
         """One at a time, in the order in which they began."""

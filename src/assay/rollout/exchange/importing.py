@@ -117,8 +117,7 @@ def import_paths(
     """
     paths = tuple(Path(path) for path in config.paths)
     if not paths:
-        message = "nothing to import: name files or folders"
-        raise UserError(message)
+        raise UserError("nothing to import: name files or folders")
     require_paths(paths, config.format)
     with ExitStack() as stack:
         importing = _Import(settings, config.run or default_run(paths), progress)
@@ -155,8 +154,7 @@ class _Target:
     def _open(self) -> None:
         with RunStore.open(self.root, self.run) as store:
             if store.manifest().get("kind") != "import":
-                message = f"the run {self.run!r} is no import: name another with --run"
-                raise UserError(message)
+                raise UserError(f"the run {self.run!r} is no import: name another with --run")
             for row in store.attempts():
                 self._attempts.add(row.attempt)
                 self._numbers.setdefault((row.task, row.agent, row.model), set()).add(row.number)
@@ -214,8 +212,7 @@ class _Target:
     def _writer(self) -> RunStore:
         layout = Layout(self.root, self.run)
         if layout.is_sealed:
-            message = f"the run {self.run!r} is sealed and takes no more: import into another with --run"
-            raise UserError(message)
+            raise UserError(f"the run {self.run!r} is sealed and takes no more: import into another with --run")
         if layout.sqlite.is_file():
             return RunStore.open(self.root, self.run, write=True)
         return RunStore.create(self.root, self.run, {"kind": "import", "assay_version": __version__})
@@ -331,11 +328,10 @@ class _Import:
         if self._read or self._known or self._total:
             return
         first = f" ({', '.join(walk.unrecognised[:5])}{', ...' * (walk.others > 5)})" if walk.others else ""
-        message = (
+        raise UserError(
             f"there is nothing to import: {self._files:,} files hold no trajectory, {walk.others:,} are of no known "
             f"format{first}, {walk.links:,} links are not followed; `assay formats` lists what is read"
         )
-        raise UserError(message)
 
     def report(self, walk: Walk) -> ImportReport:
         """What was done."""

@@ -39,11 +39,9 @@ def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
     known = formats()
     for path in paths:
         if not path.exists():
-            message = f"there is nothing at {path}: check the path"
-            raise UserError(message)
+            raise UserError(f"there is nothing at {path}: check the path")
         if not path.is_file() and not path.is_dir():
-            message = f"{path} is neither a file nor a folder: name one that holds a record"
-            raise UserError(message)
+            raise UserError(f"{path} is neither a file nor a folder: name one that holds a record")
         archived = sniff(path).shape in ("zip", "tar") and not recognised(path, known)
         if format_name is None and path.is_file() and not archived:
             find(path, known)

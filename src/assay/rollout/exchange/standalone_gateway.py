@@ -136,8 +136,7 @@ async def serve_alone(config: ServeConfig, settings: Settings, on_open: OnOpen, 
         StoreError: The record cannot be written; what is committed stays.
     """
     if config.sessions < 1:
-        message = f"sessions is {config.sessions}: it must be at least 1"
-        raise UserError(message)
+        raise UserError(f"sessions is {config.sessions}: it must be at least 1")
     with listening(config.port) as listener:
         port = listener.getsockname()[1]
         async with _access(config.model, settings) as access:
@@ -166,11 +165,11 @@ async def record_command(config: RecordConfig, settings: Settings, folder: Path)
         StoreError: The record cannot be written; what is committed stays.
     """
     if not config.command:
-        message = "no command: name it after --, for example: assay record --model openai:NAME -- claude -p 'fix it'"
-        raise UserError(message)
+        raise UserError(
+            "no command: name it after --, for example: assay record --model openai:NAME -- claude -p 'fix it'"
+        )
     if shutil.which(config.command[0], path=os.environ.get("PATH")) is None:
-        message = f"there is no program {config.command[0]!r} here: check its name, or give its path"
-        raise UserError(message)
+        raise UserError(f"there is no program {config.command[0]!r} here: check its name, or give its path")
     state = FolderState(folder, settings.store)
     with listening(0) as listener:  # the gateway, which has it then, ends before
         async with _access(config.model, settings) as access:
@@ -270,8 +269,9 @@ def listening(port: int) -> Iterator[socket.socket]:
         listener = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else exc
-        message = f"port {port} on 127.0.0.1 is not to be had: {reason}; choose another with --port, or leave it away"
-        raise UserError(message) from exc
+        raise UserError(
+            f"port {port} on 127.0.0.1 is not to be had: {reason}; choose another with --port, or leave it away"
+        ) from exc
     listener.setblocking(False)
     with listener:
         yield listener
@@ -297,8 +297,7 @@ async def _run(
     try:
         process = await asyncio.create_subprocess_exec(*config.command, env=dict(environment), cwd=folder)
     except OSError as exc:
-        message = f"cannot run {config.command[0]!r}: {exc.strerror or exc}"
-        raise UserError(message) from exc
+        raise UserError(f"cannot run {config.command[0]!r}: {exc.strerror or exc}") from exc
     began, wall_s, cause = time.monotonic(), config.limits.wall_s, None
     with _signals_passed_on(process):
         waiting = asyncio.ensure_future(process.wait())

@@ -65,11 +65,11 @@ def load_contracts(paths: Iterable[str]) -> tuple[Contract, ...]:
             with path.open("rb") as file:
                 text = file.read(MOST_FILE + 1).decode()
         except OSError as exc:
-            message = f"cannot read the contract {path}: {exc.strerror}; check the path and its permissions"
-            raise UserError(message) from exc
+            raise UserError(
+                f"cannot read the contract {path}: {exc.strerror}; check the path and its permissions"
+            ) from exc
         except UnicodeDecodeError as exc:
-            message = f"{path} is no UTF-8 text (byte {exc.start}): a contract is TOML"
-            raise UserError(message) from exc
+            raise UserError(f"{path} is no UTF-8 text (byte {exc.start}): a contract is TOML") from exc
         found.append(read_contract(text, str(path)))
     return unique_contracts(found)
 
@@ -79,8 +79,7 @@ def contracts_of_task(task: Task) -> tuple[Contract, ...]:
     assay = task.metadata.get("assay")
     given = assay.get("contracts", []) if isinstance(assay, dict) else []
     if not isinstance(given, list):
-        message = f"task {task.id}: metadata.assay.contracts: expected tables, [[metadata.assay.contracts]]"
-        raise UserError(message)
+        raise UserError(f"task {task.id}: metadata.assay.contracts: expected tables, [[metadata.assay.contracts]]")
     places = [f"task {task.id}: metadata.assay.contracts[{n}]" for n in range(len(given))]
     return unique_contracts(contract_of(table, place) for table, place in zip(given, places, strict=True))
 
@@ -90,8 +89,7 @@ def unique_contracts(contracts: Iterable[Contract]) -> tuple[Contract, ...]:
     found: dict[str, Contract] = {}
     for contract in contracts:
         if found.setdefault(contract.name, contract).digest != contract.digest:
-            message = f"two contracts are called {contract.name!r} and differ: give each its own name"
-            raise UserError(message)
+            raise UserError(f"two contracts are called {contract.name!r} and differ: give each its own name")
     return tuple(found.values())
 
 

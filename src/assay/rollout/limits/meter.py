@@ -94,7 +94,6 @@ class Meter:
         self._waiting += 1
 
     def end_wait(self) -> None:
-        """See `begin_wait`."""
         self._waiting -= 1
         if not self._waiting:
             self.waited_s += time.monotonic() - self._since

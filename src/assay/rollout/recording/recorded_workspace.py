@@ -105,7 +105,6 @@ class RecordedWorkspace(PassingWorkspace):
         return result
 
     async def close(self) -> None:
-        """See `Session.close`."""
         await self.close_forks()
         await super().close()
 
@@ -115,20 +114,17 @@ class RecordedWorkspace(PassingWorkspace):
             await self._forks.pop().close()
 
     async def kill_all(self) -> None:
-        """See `Session.kill_all`."""
         await super().kill_all()
         if self._beside:
             self._recorder.evidence("audit", "kill_all", {**self._where})
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `Files.write`."""
         await super().write(path, data, mode=mode)
         kept = self._kept_bytes(data)
         told = {"path": path, "size": len(data), "mode": mode, **kept.data, **self._where}
         self._recorder.evidence("audit", "write", told, kept.blobs)
 
     async def upload(self, source: Path, target: str) -> None:
-        """See `Files.upload`."""
         await super().upload(source, target)
         kept = await asyncio.to_thread(self._kept_tree, source) if self._is_beside else Fact({})
         told = {"name": source.name, "target": target, **kept.data, **self._where}
@@ -152,8 +148,7 @@ class RecordedWorkspace(PassingWorkspace):
         def look(data: bytes) -> None:
             names = self._recorder.redactor.clean(data, shapes=False).names
             if names:
-                message = f"holds {', '.join(names)}"
-                raise ValueError(message)
+                raise ValueError(f"holds {', '.join(names)}")
 
         try:
             kept = keep_tree(self._recorder.store.blobs, source, most_bytes=MOST_BROUGHT, look=look)
@@ -162,7 +157,6 @@ class RecordedWorkspace(PassingWorkspace):
         return Fact({"listing": kept.listing, "files": kept.files}, (kept.listing,))
 
     async def snapshot(self) -> Snapshot:
-        """See `State.snapshot`."""
         taken = await super().snapshot()
         self._recorder.evidence(
             "state", "snapshot", {"digest": taken.digest, "changes": len(taken.changes), **self._where}

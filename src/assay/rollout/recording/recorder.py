@@ -107,11 +107,9 @@ class Recorder:
             await self.store.joint.commit(self)
 
     def pending(self) -> Sequence[Body]:
-        """See `store.Pending`."""
         return self._pending
 
     def committed(self) -> None:
-        """See `store.Pending`."""
         self._pending = []
 
     def step(self, step: Step, *, clean: bool = False) -> None:

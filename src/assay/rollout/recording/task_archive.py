@@ -73,8 +73,7 @@ class TaskKeeper:
         """A task may hold text that looks like a key; the values that this run was given are what must not be kept."""
         names = self._redactor.clean(data, shapes=False).names
         if names:
-            message = f"it holds the value of {', '.join(names)}, which no record may hold"
-            raise _HoldsSecretError(message)
+            raise _HoldsSecretError(f"it holds the value of {', '.join(names)}, which no record may hold")
 
 
 class _HoldsSecretError(ValueError):
@@ -95,24 +94,22 @@ def kept_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTask:
     record, listing = evidence.data.get("record"), evidence.data.get("listing")
     left_out = evidence.data.get("left_out")
     if left_out is not None or not isinstance(record, str):
-        message = f"the run kept no whole copy of the task: {left_out or 'it names none'}"
-        raise StoreError(message)
+        raise StoreError(f"the run kept no whole copy of the task: {left_out or 'it names none'}")
     try:
         task = msgspec.json.decode(blobs.get(record), type=Task)
     except msgspec.DecodeError as exc:
-        message = f"{record} is no task of this version: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"{record} is no task of this version: {exc}") from exc
     if not isinstance(listing, str):
         return LoadedTask(task, None)
     try:
         write_tree(blobs, listing, folder)
         loaded = load_task(folder)
     except (OSError, UserError) as exc:
-        message = f"the kept copy of the task cannot be read: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"the kept copy of the task cannot be read: {exc}") from exc
     if loaded.task.digest != task.digest:
-        message = f"the kept copy of the task has the digest {loaded.task.digest}, and its record says {task.digest}"
-        raise StoreError(message)
+        raise StoreError(
+            f"the kept copy of the task has the digest {loaded.task.digest}, and its record says {task.digest}"
+        )
     return loaded._replace(task=task)
 
 

@@ -20,45 +20,34 @@ class PassingWorkspace:
         self.isolation: Isolation = inner.isolation
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        """See `Session.processes`."""
         return await self._inner.processes()
 
     async def kill_all(self) -> None:
-        """See `Session.kill_all`."""
         await self._inner.kill_all()
 
     async def listen(self, port: int = 0) -> socket.socket:
-        """See `Session.listen`."""
         return await self._inner.listen(port)
 
     async def close(self) -> None:
-        """See `Session.close`."""
         await self._inner.close()
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        """See `Files.read`."""
         return await self._inner.read(path, limit=limit)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `Files.write`."""
         await self._inner.write(path, data, mode=mode)
 
     async def upload(self, source: Path, target: str) -> None:
-        """See `Files.upload`."""
         await self._inner.upload(source, target)
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        """See `Files.download`."""
         await self._inner.download(source, target, limit=limit)
 
     async def digest(self) -> str:
-        """See `State.digest`."""
         return await self._inner.digest()
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        """See `State.diff`."""
         return await self._inner.diff(since)
 
     async def snapshot(self) -> Snapshot:
-        """See `State.snapshot`."""
         return await self._inner.snapshot()

@@ -126,15 +126,15 @@ def _named(store: RunStore, config: ReplayConfig) -> Then:
         other = store.find(config.agent.removeprefix("attempt:"))
         (prior, *more) = priors_of(store, other.chain)
         if more:
-            message = f"{other.attempt!r} is of a task of several steps: the rest of it cannot go on from a prefix"
-            raise UserError(message)
+            raise UserError(
+                f"{other.attempt!r} is of a task of several steps: the rest of it cannot go on from a prefix"
+            )
         return lambda since: SuffixAgent(prior, since)
     kind = load("agents", config.agent)
     try:
         made: Agent = kind(**config.agent_options)
     except TypeError as exc:
-        message = f"agent {config.agent!r} does not take these options: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"agent {config.agent!r} does not take these options: {exc}") from exc
     return made
 
 
@@ -147,8 +147,7 @@ async def _rewound(
             trajectory = store.trajectory(row.chain)
             problem = unreplayable(trajectory)
             if problem is not None:
-                message = f"{row.attempt} cannot be rewound: {problem}"
-                raise UserError(message)
+                raise UserError(f"{row.attempt} cannot be rewound: {problem}")
             rewinding = _Rewinding(store, row, tasks.of(trajectory), config, then)
             found.append(await rewinding.run(settings, progress))
         return tuple(found)
@@ -161,13 +160,11 @@ class _Rewinding:
         self._store, self._row, self._loaded, self._config, self._then = store, row, loaded, config, then
         self._plan = replayed_attempt(store, row, loaded, config)
         if len(self._plan.prior) != 1:
-            message = f"{row.attempt!r} is of a task of several steps: only attempts of one can be rewound"
-            raise UserError(message)
+            raise UserError(f"{row.attempt!r} is of a task of several steps: only attempts of one can be rewound")
         acts = self._plan.prior[0].acts
         self._steps = sum(isinstance(act, Step) and act.actor == "agent" for act in acts)
         if self._steps > MOST_PREFIXES:
-            message = f"{row.attempt!r} has {self._steps} steps; at most {MOST_PREFIXES} are rewound"
-            raise UserError(message)
+            raise UserError(f"{row.attempt!r} has {self._steps} steps; at most {MOST_PREFIXES} are rewound")
 
     async def run(self, settings: Settings, progress: Progress) -> Rewound:
         """Keeps the states, lets the agent go on from each, and says which step was decisive."""
@@ -253,7 +250,6 @@ class _KeepingAgent(ReplayAgent):
         self._steps = steps
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`."""
         if attempt.workspace is not None and attempt.prior is not None:
             self._kept, again = [], ActsAgain(attempt, attempt.prior)
             for prefix in range(self._steps + 1):

@@ -72,18 +72,19 @@ class _Judging:
         """Judges by the way in which the attempt was made."""
         trajectory = self._trajectory
         if trajectory.agent.endswith(AS_ASKED):
-            message = "it was judged in its living sandbox, as its task asks elsewhere: that is not to be had again"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError(
+                "it was judged in its living sandbox, as its task asks elsewhere: that is not to be had again"
+            )
         circumstance = variation_of(trajectory)
         if circumstance is not None:
-            message = f"it was judged under a circumstance of its own ({circumstance}): only its run makes that again"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError(
+                f"it was judged under a circumstance of its own ({circumstance}): only its run makes that again"
+            )
         if self._loaded.task.environment.kind != "workspace":
             return await self._world()
         preparer = self._means.preparer
         if preparer is None:
-            message = "isolation not available: no sandbox was opened"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError("isolation not available: no sandbox was opened")
         if is_imported_record(trajectory.started):
             return await self._import(preparer)
         return await self._workspace(preparer)
@@ -91,8 +92,7 @@ class _Judging:
     async def _workspace(self, preparer: Preparer) -> _Found:
         parts, states = step_tasks(self._loaded), sealed_states(self._trajectory)
         if not states:
-            message = "no state was sealed: there is nothing to judge"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError("no state was sealed: there is nothing to judge")
         spec = await self._spec(preparer)
         judged: list[list[CheckResult]] = []
         named: _Found = []
@@ -177,8 +177,7 @@ class _Judging:
             await preparer.backend.release(snapshot)
         whole = [_worst(results) for results in zip(*rounds.values(), strict=True)]
         if not whole:
-            message = "the task has no check"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError("the task has no check")
         return [(was, reverdict(was, whole)) for was in self.recorded]
 
     async def _world(self) -> _Found:
@@ -187,14 +186,14 @@ class _Judging:
             (e for e in reversed(self._trajectory.evidence) if e.kind == "facts" and "digest" in e.data), None
         )
         if sealed is None:
-            message = "the world's last facts were not recorded"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError("the world's last facts were not recorded")
         rounds: dict[str, list[CheckResult]] = {}
         for number in range(1, self._rounds + 1):
             digest, facts = await self._done_again()
             if digest != sealed.data["digest"]:
-                message = f"the recorded calls lead to another state now: {digest}, and it was {sealed.data['digest']}"
-                raise CannotRebuildError(message)
+                raise CannotRebuildError(
+                    f"the recorded calls lead to another state now: {digest}, and it was {sealed.data['digest']}"
+                )
             for result in judge_facts(self._loaded.task, facts):
                 named = of_step(str(number), result)
                 kept = CheckResult(msgspec.structs.replace(named.verdict, kind="outcome"), named.evidence)

@@ -58,8 +58,7 @@ def past_config(store: RunStore, more: Places) -> RunConfig:
     try:
         past = msgspec.convert({"tasks": ("-",), **told}, RunConfig)
     except msgspec.ValidationError as exc:
-        message = f"run {store.run!r} does not say how its sandboxes were made: {exc}"
-        raise StoreError(message) from exc
+        raise StoreError(f"run {store.run!r} does not say how its sandboxes were made: {exc}") from exc
     return msgspec.structs.replace(
         past,
         backend=more.backend or past.backend,
@@ -96,18 +95,19 @@ class PastTasks:
         found = self._as_today(trajectory.task)
         if found is None:
             hint = self._problem or "name its folder with --tasks"
-            message = f"the task {trajectory.task!r} is missing: the store holds no copy, and no folder has it ({hint})"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError(
+                f"the task {trajectory.task!r} is missing: the store holds no copy, and no folder has it ({hint})"
+            )
         if self._version == "recorded" and not trajectory.task_digest:
-            message = "the record does not say which version of the task it was: --check-version today takes today's"
-            raise CannotRebuildError(message)
+            raise CannotRebuildError(
+                "the record does not say which version of the task it was: --check-version today takes today's"
+            )
         if self._version == "recorded" and found.task.digest != trajectory.task_digest:
             why = f" ({kept.data['left_out']})" if kept is not None else ""
-            message = (
+            raise CannotRebuildError(
                 f"the digest of the task changed: it is {found.task.digest}, and was {trajectory.task_digest}; the "
                 f"store holds no copy of it as it was{why}; --check-version today takes it as it is"
             )
-            raise CannotRebuildError(message)
         return found
 
     def _as_kept(self, kept: Evidence) -> LoadedTask:
@@ -118,8 +118,7 @@ class PastTasks:
             try:
                 self._kept[key] = kept_task(kept, self._store.blobs, folder)
             except StoreError as exc:
-                message = f"the task as it was is not to be had: {exc}"
-                raise CannotRebuildError(message) from exc
+                raise CannotRebuildError(f"the task as it was is not to be had: {exc}") from exc
         return self._kept[key]
 
     def _as_today(self, task: str) -> LoadedTask | None:

@@ -80,8 +80,7 @@ class ReplayConfig(Places, frozen=True, forbid_unknown_fields=True, kw_only=True
     def __post_init__(self) -> None:
         """Refuses what cannot work, before anything starts."""
         if self.times < 1 or self.concurrency < 1:
-            message = "times and concurrency must be at least 1"
-            raise UserError(message)
+            raise UserError("times and concurrency must be at least 1")
 
 
 class Replayed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,12 +162,10 @@ async def replay(run: str, config: ReplayConfig, settings: Settings, progress: P
 def chosen(store: RunStore, config: ReplayConfig) -> list[AttemptRow]:
     """The deciding tries of the attempts that are asked for. Raises `UserError` where that is none."""
     if config.all == bool(config.attempts):
-        message = "name the attempts that are to be replayed, or give --all (`assay ls` lists them)"
-        raise UserError(message)
+        raise UserError("name the attempts that are to be replayed, or give --all (`assay ls` lists them)")
     rows = [row for row in store.attempts() if row.final] if config.all else list(map(store.find, config.attempts))
     if not rows:
-        message = f"no attempt of run {store.run!r} has ended: there is nothing to replay"
-        raise UserError(message)
+        raise UserError(f"no attempt of run {store.run!r} has ended: there is nothing to replay")
     return list({row.chain: row for row in rows}.values())
 
 
@@ -208,8 +205,7 @@ def volatile_of(loaded: LoadedTask) -> tuple[Volatile, ...]:
     try:
         return own([str(one) for one in given] if isinstance(given, list | tuple) else [str(given)])
     except ValueError as exc:
-        message = f"task {loaded.task.id!r}: {exc}"
-        raise UserError(message) from exc
+        raise UserError(f"task {loaded.task.id!r}: {exc}") from exc
 
 
 def replayed_attempt(store: RunStore, row: AttemptRow, loaded: LoadedTask, config: ReplayConfig) -> PlannedAttempt:
@@ -234,8 +230,7 @@ def _started(store: RunStore, chain: str) -> AttemptStarted:
     """Returns the first event of a chain. Raises `StoreError` where it is of another type."""
     body = next(iter(store.events(chain))).body
     if not isinstance(body, AttemptStarted):
-        message = f"chain {chain!r} does not begin with attempt_started: run `assay verify {store.run}`"
-        raise StoreError(message)
+        raise StoreError(f"chain {chain!r} does not begin with attempt_started: run `assay verify {store.run}`")
     return body
 
 

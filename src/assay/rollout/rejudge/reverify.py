@@ -60,8 +60,7 @@ class ReverifyConfig(Places, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def __post_init__(self) -> None:
         """Refuses what cannot work, before anything starts."""
         if self.again < 0 or self.concurrency < 1:
-            message = "again must be 0 or more, and concurrency at least 1"
-            raise UserError(message)
+            raise UserError("again must be 0 or more, and concurrency at least 1")
 
 
 class Reverified(msgspec.Struct, frozen=True):

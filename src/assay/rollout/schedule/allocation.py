@@ -149,7 +149,6 @@ class Uniform:
         self._options = options
 
     def grants(self, seen: Sequence[Seen], left: int) -> Sequence[Grant]:
-        """See `Policy.grants`."""
         size = min(left, self._options.step * len(seen)) if self._options.step else left
         # Those with the fewest attempts first, so that the shares stay even whatever the size of a round.
         order = sorted(range(len(seen)), key=lambda task: (len(seen[task].scores), task))
@@ -176,7 +175,6 @@ class Halving:
         self._options = options
 
     def grants(self, seen: Sequence[Seen], left: int) -> Sequence[Grant]:
-        """See `Policy.grants`."""
         used = sum(len(one.scores) for one in seen)
         sizes = self._rounds(len(seen), used + left)
         number, end = 0, sizes[0]
@@ -223,7 +221,6 @@ class Uncertainty:
         self._options = options
 
     def grants(self, seen: Sequence[Seen], left: int) -> Sequence[Grant]:
-        """See `Policy.grants`."""
         options = self._options
         short = [task for task, one in enumerate(seen) if len(one.scores) < options.first]
         if short:

@@ -114,8 +114,7 @@ async def _done_again(tools: Tools, workspace: Workspace | None, steps: Sequence
         else:
             for call in step.tool_calls:
                 if call.name == FORK_SHELL:
-                    message = "it tried things in a fork"
-                    raise EnvironmentFailure(message)
+                    raise EnvironmentFailure("it tried things in a fork")
                 if call.error is None and call.parsed is not None:
                     await tools.call(call.name, call.parsed)
         if step.tool_calls and (step.state is None or await tools.digest() != step.state):

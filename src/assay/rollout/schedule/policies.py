@@ -54,12 +54,10 @@ ALLOCATIONS: Mapping[str, Allocation] = {
 def policy_named(name: str, options: Mapping[str, Any]) -> Policy:
     """Makes a policy. Raises `UserError` where there is none of that name, or it does not take these options."""
     if name not in ALLOCATIONS:
-        message = f"allocate is {name!r}: it must be one of {', '.join(ALLOCATIONS)}"
-        raise UserError(message)
+        raise UserError(f"allocate is {name!r}: it must be one of {', '.join(ALLOCATIONS)}")
     kind = ALLOCATIONS[name]
     try:
         return kind.make(msgspec.convert(dict(options), kind.options, strict=False))
     except msgspec.ValidationError as exc:
         known = ", ".join(kind.options.__struct_fields__)
-        message = f"allocate {name!r} does not take these options: {exc}; it takes {known}"
-        raise UserError(message) from exc
+        raise UserError(f"allocate {name!r} does not take these options: {exc}; it takes {known}") from exc

@@ -67,11 +67,10 @@ def levels_of(config: RunConfig, tasks: Sequence[LoadedTask]) -> list[int]:
             of.setdefault(loaded.task.id, level)
     levels = [of.get(loaded.task.id, 0) for loaded in tasks]
     if len(config.tasks) < 2 or set(levels) != set(range(len(config.tasks))):
-        message = (
+        raise UserError(
             f"allocate={config.allocate} is a curriculum over levels, each a source of tasks of its own, the easiest "
             "first: name at least two (for example family:grid,n=50,size=3 family:grid,n=50,size=5)"
         )
-        raise UserError(message)
     return levels
 
 
@@ -127,8 +126,9 @@ class _Rounds:
         grants = list(self._policy.grants([self._seen(task) for task in range(len(self._tasks))], self.left))
         given = sum(grant.attempts for grant in grants)
         if not 1 <= given <= self.left or any(grant.attempts < 1 for grant in grants):
-            message = f"the policy {self._means.config.allocate!r} granted {given} attempts; {self.left} are left"
-            raise AssertionError(message)
+            raise AssertionError(
+                f"the policy {self._means.config.allocate!r} granted {given} attempts; {self.left} are left"
+            )
         return grants
 
     def _seen(self, task: int) -> Seen:
@@ -192,12 +192,11 @@ class _Rounds:
         decided = {name for taken in self._taken for name, _ in taken} | {plan.id for plan, _ in plans}
         strange = sorted({row.attempt for row in self._means.store.attempts()} - decided)
         if strange:
-            message = (
+            raise UserError(
                 f"run {self._means.store.run!r} holds {strange[0]!r}, which round {self._number} of "
                 f"allocate={self._means.config.allocate} does not ask for: it was made by another version; start a new "
                 "run"
             )
-            raise UserError(message)
 
     def take(self, plans: Sequence[PlannedAttempt]) -> None:
         """A round has ended."""
@@ -239,13 +238,10 @@ class _Whole(Progress):
         """The whole has begun already."""
 
     def started(self, attempt: PlannedAttempt) -> None:
-        """See `Progress.started`."""
         self._progress.started(attempt)
 
     def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """See `Progress.retrying`."""
         self._progress.retrying(attempt, result)
 
     def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """See `Progress.finished`."""
         self._progress.finished(attempt, result)

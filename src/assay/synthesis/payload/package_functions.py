@@ -120,8 +120,7 @@ def unwrap(member: Any) -> Any:
             member = member.__wrapped__
         else:
             return member
-    message = "wrapped too often"
-    raise ValueError(message)
+    raise ValueError("wrapped too often")
 
 
 def kind_of_member(place: FunctionPlace) -> str:

@@ -38,8 +38,7 @@ def call_plans(separation: SeparationPlan | None) -> tuple[CallPlan, ...]:
     try:
         return msgspec.convert(separation.calls if separation else (), tuple[CallPlan, ...])
     except msgspec.ValidationError as exc:
-        message = f"the separation plan's calls: {exc}"
-        raise TaskError(message) from exc
+        raise TaskError(f"the separation plan's calls: {exc}") from exc
 
 
 async def judge_called_tests(given: CheckInput, plan: CallPlan, cited: Cited) -> CalledTests:

@@ -61,8 +61,7 @@ def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
             raise FileNotFoundError(FIX_PATH)
         return msgspec.json.decode((folder / FIX_PATH).read_bytes(), type=tuple[ReferenceFix, ...])
     except (OSError, msgspec.MsgspecError) as exc:
-        message = f"the task's reference cannot be read from {FIX_PATH}: {exc}"
-        raise TaskError(message) from exc
+        raise TaskError(f"the task's reference cannot be read from {FIX_PATH}: {exc}") from exc
 
 
 async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -> dict[str, bytes]:
@@ -77,8 +76,7 @@ async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -
         text = (made.get(path) or await workspace.read(path)).decode()
         end = fix.start + len(fix.broken)
         if text[fix.start : end] != fix.broken:
-            message = f"{fix.path} in the task's image is not the text that the reference changes"
-            raise TaskError(message)
+            raise TaskError(f"{fix.path} in the task's image is not the text that the reference changes")
         made[path] = (text[: fix.start] + fix.right + text[end:]).encode()
     return made
 

@@ -59,8 +59,7 @@ def payload_folder() -> Path:
 def calls_spec(given: WorkspaceSpec) -> WorkspaceSpec:
     """Returns the spec of a sandbox that answers calls: no tests, no folders of the verifier's but the payload."""
     if not tools_in(given):
-        message = "judging by calls needs the tool layer mounted at /opt/assay: run `assay setup`"
-        raise VerifierError(message)
+        raise VerifierError("judging by calls needs the tool layer mounted at /opt/assay: run `assay setup`")
     return verifier_spec(given, (Mount(str(payload_folder()), MOUNT),), {"PYTHONPATH": ""})
 
 
@@ -97,8 +96,7 @@ async def record_calls(
         await put_texts(workspace, texts)
         result = await _run(workspace, "call_recorder.py", request, 0, 600.0)
     if result.exit_code != 0:
-        message = f"the calls of the tests could not be recorded: {result.stderr[-500:]}"
-        raise EnvironmentFailure(message)
+        raise EnvironmentFailure(f"the calls of the tests could not be recorded: {result.stderr[-500:]}")
     return tuple(_recordings(result.stdout.encode().splitlines()))
 
 

@@ -89,8 +89,7 @@ def read_calls(data: bytes) -> tuple[Called, ...]:
         ValueError: The reply is no reply of the program, or too large.
     """
     if len(data) > MAX_REPLY_BYTES:
-        message = f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read"
-        raise ValueError(message)
+        raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")
     decoder = msgspec.json.Decoder(Called)
     return tuple(decoder.decode(line) for line in data.splitlines() if line.strip())
 

@@ -201,8 +201,7 @@ def _check(name: str, left: Any, right: Any) -> None:
     if lies:
         where = f"{type(left).__name__} {name} {type(right).__name__}"
         _State.told(where[:200])
-        message = f"a value compares as true with anything: {where}"
-        raise AssertionError(message)
+        raise AssertionError(f"a value compares as true with anything: {where}")
 
 
 def _equals_near(value: Any, expected: Any) -> bool:

@@ -311,8 +311,7 @@ class Caller:
                 member = inspect.getattr_static(found, last)
                 # A property, or a decorator that makes one: looking at it is the call.
                 return getattr(made, last) if callable(member) else partial(look_at, made, last)
-        message = f"no {owner} could be made"
-        raise LookupError(message)
+        raise LookupError(f"no {owner} could be made")
 
     def _made(self, kind: Any, seed: str) -> Any:
         """An object of the class; of a graph with some edges in it, as an empty one shows little."""

@@ -53,8 +53,7 @@ class Encoder:
         """Returns the tree. Raises `EncodingError`; whatever code of the value's own class raises passes through."""
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
-            msg = "too large or too deep"
-            raise EncodingError(msg)
+            raise EncodingError("too large or too deep")
         if value is None or value is True or value is False:
             return value
         number = self._handle_of(value)

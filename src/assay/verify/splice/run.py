@@ -98,8 +98,7 @@ class SplicedRun(NamedTuple):
         collected = compare_collection(plan, tests, self.report) if plan.collection else None
         problems = [*unspliced, *([collected] if collected else []), *silent]
         if problems:
-            message = f"the separation plan does not fit: {problems[0][:500]}"
-            raise VerifierError(message)
+            raise VerifierError(f"the separation plan does not fit: {problems[0][:500]}")
 
     def cite(self, cited: Cited) -> None:
         """Adds what was run to the evidence."""
