@@ -1,7 +1,8 @@
-"""Writes the generated pages of docs/reference, the included files of all pages, and llms.txt; `--check` says which
+"""Writes the generated pages of docs/reference, the included parts of all pages, and llms.txt; `--check` says which
 are stale and exits with 1.
 
-A line `<!-- file: PATH -->` before a block of Python in any page makes that block the file's text.
+A line `<!-- file: PATH -->` before a block of Python in any page makes that block the file's text; from a line
+`<!-- generated: NAME -->` to `<!-- end -->` stands what the function NAME of `layers_page` returns.
 
 The invariant: what stands in these pages is read from the program (help texts, fields, docstrings, tables), never
 copied by hand, and the same program gives the same bytes.
@@ -741,8 +742,7 @@ def worlds_page() -> str:
 
 def training_rows_page() -> str:
     """docs/reference/training-rows.md."""
-    made = importlib.import_module(f"{__package__}.training_page" if __package__ else "training_page")
-    page: str = made.training_rows_page(struct_section, field_table)
+    page: str = _script("training_page").training_rows_page(struct_section, field_table)
     return page
 
 
@@ -769,12 +769,21 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def with_files(text: str) -> str:
-    """A page with the files that it includes."""
+    """A page with the files and generated blocks that it includes."""
 
     def filled(found: re.Match[str]) -> str:
         return f"{found[1]}{(ROOT / found[2]).read_text(encoding='utf-8')}```\n"
 
+    def generated(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{getattr(_script('layers_page'), found[2])()}\n\n{found[3]}"
+
+    text = re.sub(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->\n)", generated, text, flags=re.DOTALL)
     return re.sub(r"(<!-- file: (\S+) -->\n```python\n).*?```\n", filled, text, flags=re.DOTALL)
+
+
+def _script(name: str) -> Any:
+    """Imports another module of this folder, whether this one runs as a script or is imported."""
+    return importlib.import_module(f"{__package__}.{name}" if __package__ else name)
 
 
 def made_pages() -> Iterator[tuple[Path, str]]:
