@@ -189,6 +189,12 @@ def test_show_goes_on_without_blobs_that_are_gone(say: Say, store: Path) -> None
     assert "verdict" in say("show", "count", "--run", "r")[1]
 
 
+def test_the_demo_without_its_library_names_the_extra(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, text = say("demo")
+    assert (code, "pip install 'assay[demo]'" in text) == (2, True)
+
+
 PROGRAM = [sys.executable, "-c", "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"]
 
 

@@ -74,6 +74,5 @@ def test_page_holds_the_drawing_and_the_table() -> None:
 def test_every_file_that_the_page_names_exists() -> None:
     named = FILE.findall(PAGE.read_text(encoding="utf-8"))
     assert len(named) > 50
-    missing = [
-        name for name in named if name != "payload/" and not any((b / name).exists() for b in (ROOT, SOURCE / "assay"))
-    ]
+    places = (ROOT, SOURCE / "assay")
+    assert [name for name in named if name != "payload/" and not any((at / name).exists() for at in places)] == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+
+from assay.errors import UserError
 
 from .shared import JsonOption, StoreOption, settings_with
 
@@ -91,6 +94,10 @@ async def _make(given: _Demo) -> SynthesisReport:
 
     from .making import DEMO_SOURCE, make_tasks
 
+    if importlib.util.find_spec(DEMO_SOURCE) is None:
+        raise UserError(
+            f"the demo makes its tasks from {DEMO_SOURCE}, which is not installed: pip install 'assay[demo]'"
+        )
     _say(f"making {given.wanted} tasks from {DEMO_SOURCE} in {given.tasks}")
     config = SynthesisConfig(
         source=DEMO_SOURCE,
