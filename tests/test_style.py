@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.figures import refused_names
+
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "assay").rglob("*.py"))
 MODULE_LINES, FUNCTION_LINES, PARAMETERS = 500, 60, 6
@@ -58,6 +60,10 @@ def test_module_is_small(path: Path) -> None:
 
 def test_no_room_for_leftovers() -> None:
     assert not [p for p in SOURCES if p.stem in FORBIDDEN_NAMES or FORBIDDEN_NAMES & set(p.parts)]
+
+
+def test_names_are_terms_of_the_field() -> None:
+    assert list(refused_names(ROOT)) == []
 
 
 def test_root_table_equals_all() -> None:
