@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 LOCAL := $(VENV)/.local-model
 
-.PHONY: help setup demo test quick bench fuzz campaign lint docs clean
+.PHONY: help setup demo test quick newest bench fuzz campaign lint docs clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,6 +32,9 @@ test: setup lint $(LOCAL) ## everything that CI runs
 
 quick: setup ## the subset that takes under a minute
 	@$(BIN)/python -m pytest -m quick -q
+
+newest: ## the built wheel in an empty environment, and the quick tests on it, with the newest Python here
+	@sh scripts/newest-python.sh $(VENV)-newest
 
 lint: $(STAMP) ## style, types, import rules
 	@$(BIN)/ruff check .
@@ -60,4 +63,4 @@ docs: $(STAMP) ## write the generated pages of docs/reference, and llms.txt
 	@$(BIN)/python scripts/make_reference.py
 
 clean: ## remove what make made here
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
