@@ -165,7 +165,7 @@ WALLS = {
     "The check `script`": "assay.verify.script",
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",
-    "Byte by byte": "assay.store.exact",
+    "Byte by byte": "assay.store.byte_check",
     "Receipts": "assay.store.receipt",
     "Signatures": "assay.store.signing",
     "Stored folders": "assay.store.trees",

@@ -31,7 +31,7 @@ from assay.store import (
     seal,
     write_receipt,
 )
-from assay.store.merkle import Head, climb, leaf_of, proof_of, root_of
+from assay.store.merkle import ChainHead, inclusion_proof, leaf_digest, merkle_root, root_from_proof
 from tests.store.conftest import started, whole_chain
 
 pytestmark = pytest.mark.quick
@@ -301,7 +301,7 @@ def test_any_changed_character_of_a_receipt_is_found_or_means_nothing(tmp_path: 
 
 
 heads = st.lists(st.text(max_size=4), min_size=1, max_size=40, unique=True).map(
-    lambda names: [Head(name, n, "blake3:" + f"{n:064x}") for n, name in enumerate(sorted(names))]
+    lambda names: [ChainHead(name, n, "blake3:" + f"{n:064x}") for n, name in enumerate(sorted(names))]
 )
 
 
@@ -319,15 +319,17 @@ def slow_root(leaves: Sequence[str]) -> str:
 
 
 @given(heads, st.data())
-def test_the_tree_is_that_of_the_rfc_and_every_proof_leads_to_its_root(some: list[Head], data: st.DataObject) -> None:
-    leaves = [leaf_of(head) for head in some]
-    assert root_of(leaves) == slow_root(leaves)
+def test_the_tree_is_that_of_the_rfc_and_every_proof_leads_to_its_root(
+    some: list[ChainHead], data: st.DataObject
+) -> None:
+    leaves = [leaf_digest(head) for head in some]
+    assert merkle_root(leaves) == slow_root(leaves)
     index = data.draw(st.integers(0, len(some) - 1))
-    path = proof_of(leaves, index)
-    assert climb(leaves[index], index, len(some), path) == root_of(leaves)
-    assert climb(leaf_of(Head("forged", 1, "")), index, len(some), path) != root_of(leaves)
-    assert climb(leaves[index], index, len(some), (*path, leaves[0])) is None
-    assert not path or climb(leaves[index], index, len(some), path[:-1]) is None
+    path = inclusion_proof(leaves, index)
+    assert root_from_proof(leaves[index], index, len(some), path) == merkle_root(leaves)
+    assert root_from_proof(leaf_digest(ChainHead("forged", 1, "")), index, len(some), path) != merkle_root(leaves)
+    assert root_from_proof(leaves[index], index, len(some), (*path, leaves[0])) is None
+    assert not path or root_from_proof(leaves[index], index, len(some), path[:-1]) is None
 
 
 @given(st.text(max_size=30))

@@ -46,7 +46,7 @@ def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown")
     """The decided attempts of some runs; `source` is a run's place among them. A pass below the grade of separation
     that is required counts as doubtful."""
     from assay.analysis.columns import counted
-    from assay.store import RunStore, check_rows, deciding, standing_of
+    from assay.store import RunStore, check_rows, current_verdicts_of, final_rows
 
     from .output import say
 
@@ -54,8 +54,8 @@ def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown")
     for place, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
         with RunStore.open(root, run) as store:
             checked = check_rows(store)
-            stands = standing_of(store, checked.rows, checked.verdicts)
-        found += counted(deciding(checked.rows), stands, source=place, require=require)
+            stands = current_verdicts_of(store, checked.rows, checked.verdicts)
+        found += counted(final_rows(checked.rows), stands, source=place, require=require)
         if warning := checked.warning():
             say(f"warning: run {run}: {warning}")
     return found

@@ -13,7 +13,7 @@ from assay.errors import StoreError
 from assay.records import Verdict
 from assay.store.chain import Link
 
-__all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "is_there", "light", "one_line"]
+__all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "decode_light", "has_value", "one_line"]
 
 MOST_PARSED = 32_768
 """Characters of a call's arguments that are looked into for a headline."""
@@ -27,7 +27,7 @@ class LightToolCall(msgspec.Struct):
     error: str | None = None
 
 
-class LightSeen(msgspec.Struct):
+class LightObservation(msgspec.Struct):
     """What came back, without it."""
 
     exit_code: int | None = None
@@ -53,7 +53,7 @@ class LightStep(msgspec.Struct):
     message: str | None = None
     reasoning: str | None = None
     tool_calls: tuple[LightToolCall, ...] = ()
-    observations: tuple[LightSeen, ...] = ()
+    observations: tuple[LightObservation, ...] = ()
     call: str | None = None
     state: str | None = None
     started: float | None = None
@@ -137,7 +137,7 @@ class LightEvent(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(LightEvent)
 
 
-def light(link: Link) -> LightEvent:
+def decode_light(link: Link) -> LightEvent:
     """An event, lightly. Raises `StoreError` where its bytes are none."""
     try:
         return _DECODER.decode(link.body)
@@ -145,7 +145,7 @@ def light(link: Link) -> LightEvent:
         raise StoreError(f"event {link.index} of {link.chain} is damaged: {exc}") from exc
 
 
-def is_there(raw: msgspec.Raw) -> bool:
+def has_value(raw: msgspec.Raw) -> bool:
     """Whether a field that is skipped holds something."""
     return bytes(raw) not in (b"", b"null")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-__all__ = ["POLICY", "TYPES", "asset", "asset_names", "index_page"]
+__all__ = ["POLICY", "TYPES", "asset_names", "read_asset", "render_index"]
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -32,14 +32,14 @@ def asset_names() -> tuple[str, ...]:
     return (*(name for name in _FIRST if name in found), *rest)
 
 
-def asset(name: str) -> bytes:
+def read_asset(name: str) -> bytes:
     """The bytes of a file. Raises `KeyError` for a name that is not in `asset_names`."""
     if name not in asset_names():
         raise KeyError(name)
     return files(__package__).joinpath(_FOLDER, name).read_bytes()
 
 
-def index_page(*, exported: bool = False) -> bytes:
+def render_index(*, exported: bool = False) -> bytes:
     """The one page. Of an export it says so, and carries what a server would send as headers."""
     text = files(__package__).joinpath(_FOLDER, "index.html").read_text("utf-8")
     tags = []

@@ -16,10 +16,10 @@ from assay.errors import UserError
 from assay.records import Noted
 from assay.store import AttemptRow, Layout, RunStore
 from assay.store.addenda import SegmentLinks, addendum_numbers, segment_links
-from assay.store.chain import Link, event_of
+from assay.store.chain import Link, decode_event
 from assay.store.database import store_errors
 
-__all__ = ["Chain", "chain_of", "opened"]
+__all__ = ["Chain", "find_chain", "open_chain"]
 
 _NEAR = 16
 """Events between two wanted ones that are read along, because asking twice takes longer."""
@@ -45,16 +45,16 @@ class Chain(NamedTuple):
             found = self.later[number - self.row.length]
             yield Link(found.chain, number, found.previous, found.body, found.digest)
 
-    def each(self, numbers: Iterable[int]) -> Iterator[Link]:
+    def select_links(self, numbers: Iterable[int]) -> Iterator[Link]:
         """Events by number, in order, read in few strokes and one at a time; those that there are not are left out."""
         wanted = sorted(set(numbers))
-        kept = frozenset(wanted)
-        for first, last in _strokes(wanted):
-            yield from (link for link in self.links(first, last + 1) if link.index in kept)
+        chosen = frozenset(wanted)
+        for first, last in _group_nearby(wanted):
+            yield from (link for link in self.links(first, last + 1) if link.index in chosen)
 
-    def some(self, numbers: Iterable[int]) -> dict[int, Link]:
+    def links_by_number(self, numbers: Iterable[int]) -> dict[int, Link]:
         """The same, all of them held, by number."""
-        return {link.index: link for link in self.each(numbers)}
+        return {link.index: link for link in self.select_links(numbers)}
 
     def link(self, number: int) -> Link:
         """One event. Raises `UserError` where there is none."""
@@ -65,7 +65,7 @@ class Chain(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(root: Path, run: str, chain: str) -> Iterator[Chain]:
+def open_chain(root: Path, run: str, chain: str) -> Iterator[Chain]:
     """A chain to read, as it is at this moment.
 
     Raises:
@@ -73,25 +73,25 @@ def opened(root: Path, run: str, chain: str) -> Iterator[Chain]:
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        yield chain_of(store, chain)
+        yield find_chain(store, chain)
 
 
-def chain_of(store: RunStore, chain: str) -> Chain:
-    """A chain of a run that is open. Raises as `opened`."""
+def find_chain(store: RunStore, chain: str) -> Chain:
+    """A chain of a run that is open. Raises as `open_chain`."""
     row = store.row(chain)
     if row is None:
         raise UserError(f"run {store.run!r} has no attempt {chain[:200]!r}")
-    later = tuple(_learnt_later(store, chain)) if store.is_sealed else ()
+    later = tuple(_addendum_links(store, chain)) if store.is_sealed else ()
     return Chain(store, row, later)
 
 
-def _learnt_later(store: RunStore, chain: str) -> Iterator[Link]:
+def _addendum_links(store: RunStore, chain: str) -> Iterator[Link]:
     """What the addenda of a sealed run say of one chain. Only segments that name it are read."""
     layout = store.layout
     with store_errors(layout.addenda):
         stamp = tuple((n, (layout.addenda / f"{n}.json").stat().st_mtime_ns) for n in addendum_numbers(layout))
     for number in _segments_about(layout.root, layout.run, stamp).get(chain, ()):
-        yield from (link for about, link in _about(segment_links(layout, number)) if about == chain)
+        yield from (link for about, link in _links_by_subject(segment_links(layout, number)) if about == chain)
 
 
 @lru_cache(maxsize=2)
@@ -99,17 +99,17 @@ def _segments_about(root: Path, run: str, stamp: tuple[tuple[int, int], ...]) ->
     """The segments that say something of each chain."""
     found: dict[object, dict[int, None]] = {}
     for number, _ in stamp:
-        for about, _link in _about(segment_links(Layout(root, run), number)):
+        for about, _link in _links_by_subject(segment_links(Layout(root, run), number)):
             found.setdefault(about, {})[number] = None
     return {about: tuple(numbers) for about, numbers in found.items()}
 
 
-def _about(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
+def _links_by_subject(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
     """Each event with the chain that it is about. Only notes that name a chain are decoded."""
     about: object = None
     for link in segment.links:
         if b'"name":"about"' in link.body:
-            body = event_of(link).body
+            body = decode_event(link).body
             if isinstance(body, Noted) and body.name == "about":
                 named = body.data.get("chain")
                 about = named if isinstance(named, str) else None
@@ -117,7 +117,7 @@ def _about(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
         yield about, link
 
 
-def _strokes(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _group_nearby(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
     """First and last of each group of numbers that lie near each other."""
     at = 0
     for position in range(1, len(numbers) + 1):

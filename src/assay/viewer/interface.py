@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-__all__ = ["Fields", "Make", "Names", "View", "encoded", "json_bytes", "matched", "named", "several"]
+__all__ = ["Fields", "Make", "Names", "View", "encode_part", "json_bytes", "match_name", "split_field", "view_name"]
 
 Fields = Mapping[str, str]
 Make = Callable[[Path, Fields], bytes | None]
@@ -29,7 +29,7 @@ class View(NamedTuple):
     """One kind of view."""
 
     pattern: str
-    """`run/{run}/rows`; `{chains+}` stands for several, joined by `+` (see `several`)."""
+    """`run/{run}/rows`; `{chains+}` stands for several, joined by `+` (see `split_field`)."""
     make: Make
     """Given the store's folder and the decoded fields of the name, the JSON; None where there is no such thing.
 
@@ -44,22 +44,22 @@ def json_bytes(value: object) -> bytes:
     return _ENCODER.encode(value)
 
 
-def encoded(text: str) -> str:
+def encode_part(text: str) -> str:
     """A part of a name, as JavaScript's `encodeURIComponent` writes it."""
     return quote(text, safe="!~*'()")
 
 
-def named(*parts: str | Iterable[str]) -> str:
+def view_name(*parts: str | Iterable[str]) -> str:
     """The name of a view from its plain parts; a part of several texts is joined by `+`."""
-    return "/".join(encoded(part) if isinstance(part, str) else "+".join(map(encoded, part)) for part in parts)
+    return "/".join(encode_part(part) if isinstance(part, str) else "+".join(map(encode_part, part)) for part in parts)
 
 
-def several(field: str) -> tuple[str, ...]:
+def split_field(field: str) -> tuple[str, ...]:
     """The texts of a field whose pattern ends with `+`."""
     return tuple(unquote(part, errors="strict") for part in field.split("+"))
 
 
-def matched(view: View, name: str) -> dict[str, str] | None:
+def match_name(view: View, name: str) -> dict[str, str] | None:
     """The decoded fields of a name that is one of this view; None where it is not."""
     expression, many = _expression(view.pattern)
     found = expression.fullmatch(name)

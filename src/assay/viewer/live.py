@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.store import ADMISSION, Layout, RunStore, list_runs, standing_of
-from assay.store.database import is_written
+from assay.store import ADMISSION, Layout, RunStore, current_verdicts_of, list_runs
+from assay.store.database import has_writer
 
 from .interface import json_bytes
-from .rows import columns_of
+from .rows import attempt_columns
 
 __all__ = ["watch"]
 
@@ -48,15 +48,15 @@ async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIter
         UserError: The name cannot be one of a run.
         StoreError: There is no such run, or it cannot be read.
     """
-    told, last = "", time.monotonic()
+    last_state, last = "", time.monotonic()
     while True:
-        look = partial(_changed, root, run, after) if run else partial(_listed, root)
-        change = await asyncio.get_running_loop().run_in_executor(makers, look)
+        poll = partial(_run_changes, root, run, after) if run else partial(_list_changes, root)
+        change = await asyncio.get_running_loop().run_in_executor(makers, poll)
         after = change.seq
-        fresh = [m for m in change.messages if not m.startswith(b"event: state\n") or told != m.decode()]
+        fresh = [m for m in change.messages if not m.startswith(b"event: state\n") or last_state != m.decode()]
         for message in fresh:
             if message.startswith(b"event: state\n"):
-                told = message.decode()
+                last_state = message.decode()
             yield message
             last = time.monotonic()
         if change.ended:
@@ -67,24 +67,24 @@ async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIter
         await asyncio.sleep(EVERY_S)
 
 
-def _changed(root: Path, run: str, after: int) -> _Change:
+def _run_changes(root: Path, run: str, after: int) -> _Change:
     with RunStore.open(root, run) as store, store.snapshot():
         if store.is_sealed:
             return _Change((_message("ended", {"why": "sealed"}),), after, ended=True)
         until = store.live.last_seq()
         rows = store.live.changed(after, until) if until > after else []
         shown = [row for row in rows if row.agent != ADMISSION][:MOST_ROWS]
-        stands = standing_of(store, shown) if shown else {}
-    writing = is_written(Layout(root, run).lock)
+        stands = current_verdicts_of(store, shown) if shown else {}
+    writing = has_writer(Layout(root, run).lock)
     messages = [_message("state", {"writing": writing})]
     if len(rows) > MOST_ROWS:
         messages.append(_message("rows", {"seq": until, "reload": True}))
     elif until > after:
-        messages.append(_message("rows", {"seq": until} | columns_of(shown, stands)))
+        messages.append(_message("rows", {"seq": until} | attempt_columns(shown, stands)))
     return _Change(tuple(messages), until, ended=False)
 
 
-def _listed(root: Path) -> _Change:
+def _list_changes(root: Path) -> _Change:
     names = list_runs(root)
     state: dict[str, Any] = {"runs": len(names), "newest": names[-20:]}
     return _Change((_message("state", state),), 0, ended=False)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from . import _headline as headline
-from ._light import LightCall, LightEvent, LightEvidence, LightStep, is_there, light, one_line
+from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
 from .chains import Chain
 
 __all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
@@ -38,7 +38,7 @@ _K = TypeVar("_K", int, str)
 
 
 class Lane(msgspec.Struct):
-    """A branch of the conversation, or an agent: what the tree shows. Only `_Pass` changes it."""
+    """A branch of the conversation, or an agent: what the tree shows. Only `_OutlineBuilder` changes it."""
 
     name: str
     kind: str
@@ -92,10 +92,10 @@ def outline_of(chain: Chain) -> Outline:
     """The outline of an attempt; kept while its chain has the same head.
 
     Raises `StoreError` where it cannot be read."""
-    return _kept(_Asked(chain))
+    return _cached_outline(_ChainKey(chain))
 
 
-class _Asked:
+class _ChainKey:
     """A chain to be read, that is the same as another one with the same events."""
 
     def __init__(self, chain: Chain) -> None:
@@ -104,27 +104,27 @@ class _Asked:
         self.mark = (layout.root, layout.run, chain.row.chain, chain.row.head, chain.length)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self.mark == other.mark
+        return isinstance(other, _ChainKey) and self.mark == other.mark
 
     def __hash__(self) -> int:
         return hash(self.mark)
 
 
 @lru_cache(maxsize=6)
-def _kept(asked: _Asked) -> Outline:
-    chain, asked.chain = asked.chain, None  # what is kept holds no open run
+def _cached_outline(key: _ChainKey) -> Outline:
+    chain, key.chain = key.chain, None  # what is kept holds no open run
     assert chain is not None, "it is asked once"
-    made = _Pass(chain)
+    builder = _OutlineBuilder(chain)
     for link in chain.links(0, min(chain.length, MOST_LINES)):
-        made.take(link.index, light(link))
-    return made.outline(max(chain.length - MOST_LINES, 0))
+        builder.add(link.index, decode_light(link))
+    return builder.outline(max(chain.length - MOST_LINES, 0))
 
 
-class _Pass:
+class _OutlineBuilder:
     """Folds events into columns."""
 
     def __init__(self, chain: Chain) -> None:
-        self._began = chain.row.started
+        self._started = chain.row.started
         self.events: list[int] = []
         self.kinds: list[str] = []
         self.heads: list[str] = []
@@ -148,7 +148,7 @@ class _Pass:
         self.models: dict[str, None] = {}
         self.audited = -1
 
-    def take(self, number: int, event: LightEvent) -> None:
+    def add(self, number: int, event: LightEvent) -> None:
         """Takes one event into account."""
         if event.step is not None:
             self._step(number, event.step)
@@ -159,7 +159,7 @@ class _Pass:
         elif event.verdict is not None:
             given = event.verdict
             self.verdicts.append(len(self.events))
-            text = headline.of_verdict(given.check, given.status, given.reason)
+            text = headline.verdict_headline(given.check, given.status, given.reason)
             self._line(number, "v", text, FLAGS["error"] * (given.status in ("fail", "error")))
         elif event.type == "note":
             self._note(number, event)
@@ -174,7 +174,7 @@ class _Pass:
         self._claim_rest()
         order = sorted(range(len(self.events)), key=self.events.__getitem__)
         place = {line: at for at, line in enumerate(order)}
-        lanes = [_placed(lane, place) for lane in self.lanes]
+        lanes = [_move_lane(lane, place) for lane in self.lanes]
         return Outline(
             events=[self.events[n] for n in order],
             kinds="".join(self.kinds[n] for n in order),
@@ -184,10 +184,10 @@ class _Pass:
             states_of=[self.states_of[n] for n in order],
             at=[self.at[n] for n in order],
             calls_of=[self.calls_of[n] for n in order],
-            steps=_moved(self.steps, place),
-            evidence=_moved(self.evidence, place),
+            steps=_move_lines(self.steps, place),
+            evidence=_move_lines(self.evidence, place),
             calls=self.calls,
-            call_lines=_moved(self.call_lines, place),
+            call_lines=_move_lines(self.call_lines, place),
             states=list(self.states),
             lanes=lanes,
             verdicts=sorted(place[n] for n in self.verdicts),
@@ -207,7 +207,7 @@ class _Pass:
         self.lanes_of.append(lane)
         state = more.get("state")
         self.states_of.append(-1 if state is None else self.states.setdefault(state[:100], len(self.states)))
-        self.at.append(None if at is None or self._began is None else round(at - self._began, 3))
+        self.at.append(None if at is None or self._started is None else round(at - self._started, 3))
         self.calls_of.append(more.get("call", -1))
         return line
 
@@ -219,12 +219,12 @@ class _Pass:
         for seen in step.observations:
             flags |= FLAGS["error"] * (seen.error or bool(seen.exit_code))
             flags |= FLAGS["late"] * seen.timed_out
-            flags |= FLAGS["cut"] * (is_there(seen.truncated) or is_there(seen.stderr_truncated))
-        flags |= FLAGS["error"] * any(made.error is not None for made in step.tool_calls)
+            flags |= FLAGS["cut"] * (has_value(seen.truncated) or has_value(seen.stderr_truncated))
+        flags |= FLAGS["error"] * any(builder.error is not None for builder in step.tool_calls)
         flags |= _call_flags(call[1]) if call is not None else 0
         event = call[0] if call is not None else -1
         at = step.started if step.started is not None else step.ended
-        line = self._line(number, "s", headline.of_step(step), flags, lane, state=step.state, at=at, call=event)
+        line = self._line(number, "s", headline.step_headline(step), flags, lane, state=step.state, at=at, call=event)
         self.steps.setdefault(step.index, line)
         if step.call is not None and call is not None:
             self.call_lines[step.call] = line
@@ -234,8 +234,8 @@ class _Pass:
 
     def _actor_lane(self, step: LightStep, lane: int) -> int:
         """A lane of its own for an actor that the record names, where no call tells of one."""
-        told = (step.extra.name, step.extra.agent, step.extra.agent_name)
-        name = next((each for each in told if isinstance(each, str) and each), None)
+        names = (step.extra.name, step.extra.agent, step.extra.agent_name)
+        name = next((each for each in names if isinstance(each, str) and each), None)
         if step.actor == "other_agent" and name is None:
             name = "another agent"
         if name is None or step.actor not in ("agent", "other_agent") or step.call in self._call_lanes:
@@ -276,7 +276,7 @@ class _Pass:
     def _fact(self, number: int, found: LightEvidence) -> None:
         flags = FLAGS["beside"] * bool(found.data.beside)
         flags |= FLAGS["error"] * bool(found.data.exit_code)
-        line = self._line(number, "e", headline.of_evidence(found), flags, at=found.at)
+        line = self._line(number, "e", headline.evidence_headline(found), flags, at=found.at)
         self.evidence.setdefault(found.id, line)
 
     def _note(self, number: int, event: LightEvent) -> None:
@@ -287,8 +287,8 @@ class _Pass:
 
     def _claim_rest(self) -> None:
         for call_id, (number, call, lane) in self._waiting.items():
-            told = call.error or f"{call.model}: asked"
-            line = self._line(number, "c", one_line(told), _call_flags(call), lane, state=call.state, at=call.started)
+            names = call.error or f"{call.model}: asked"
+            line = self._line(number, "c", one_line(names), _call_flags(call), lane, state=call.state, at=call.started)
             self.call_lines[call_id] = line
             if self.lanes[lane].first < 0 or self.events[self.lanes[lane].first] > number:
                 self.lanes[lane].first = line
@@ -301,13 +301,13 @@ def _agent(lineage: Mapping[str, str]) -> str | None:
 
 def _call_flags(call: LightCall) -> int:
     flags = FLAGS["error"] * (call.error is not None)
-    flags |= FLAGS["tokens"] * is_there(call.completion_token_ids)
+    flags |= FLAGS["tokens"] * has_value(call.completion_token_ids)
     return flags | FLAGS["uncertified"] * (call.certificate is not None and not call.certificate.certified)
 
 
-def _placed(lane: Lane, place: Mapping[int, int]) -> Lane:
+def _move_lane(lane: Lane, place: Mapping[int, int]) -> Lane:
     return msgspec.structs.replace(lane, first=place.get(lane.first, -1))
 
 
-def _moved(found: Mapping[_K, int], place: Mapping[int, int]) -> dict[_K, int]:
+def _move_lines(found: Mapping[_K, int], place: Mapping[int, int]) -> dict[_K, int]:
     return {key: place[line] for key, line in found.items()}

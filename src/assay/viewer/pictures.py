@@ -12,14 +12,14 @@ from typing import Any, Final
 from assay.errors import UserError
 from assay.store import BlobStore
 
-__all__ = ["is_picture", "picture", "picture_of_blob", "picture_of_text"]
+__all__ = ["encode_picture", "is_picture", "picture_of_blob", "picture_of_text"]
 
 MOST_BYTES: Final = 12 << 20
 MOST_PIXELS: Final = 50_000_000
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
-def _type(data: bytes) -> str | None:
+def _picture_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
@@ -27,16 +27,16 @@ def _type(data: bytes) -> str | None:
 
 def is_picture(data: bytes) -> bool:
     """Whether bytes begin as a picture does that can be shown."""
-    return _type(data) is not None
+    return _picture_type(data) is not None
 
 
-def picture(data: bytes) -> dict[str, Any]:
+def encode_picture(data: bytes) -> dict[str, Any]:
     """A picture for a page: `type`, `data` (base64), `width` and `height` in pixels.
 
     Raises:
         UserError: It is none that can be shown.
     """
-    kind = _type(data)
+    kind = _picture_type(data)
     if kind is None:
         raise UserError("this is no PNG, JPEG, GIF or WebP picture")
     size = _SIZES[kind](data)
@@ -47,7 +47,7 @@ def picture(data: bytes) -> dict[str, Any]:
 
 def picture_of_blob(blobs: BlobStore, digest: str) -> dict[str, Any]:
     """A picture in the blob store. Raises `UserError`, or `StoreError` where there is no such blob."""
-    return picture(blobs.get(digest, limit=MOST_BYTES + 1))
+    return encode_picture(blobs.get(digest, limit=MOST_BYTES + 1))
 
 
 def picture_of_text(text: object) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def picture_of_text(text: object) -> dict[str, Any]:
     if not head.startswith("data:image/") or not head.endswith(";base64") or len(payload) > 2 * MOST_BYTES:
         raise UserError("this text holds no picture")
     try:
-        return picture(base64.b64decode("".join(payload.split()), validate=True))
+        return encode_picture(base64.b64decode("".join(payload.split()), validate=True))
     except (binascii.Error, ValueError) as exc:
         raise UserError(f"this text holds no picture: {exc}") from exc
 

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from assay.records import digest_bytes
-from assay.store import ADMISSION, AttemptRow, RunStore, standing_of
+from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of
 from assay.verdicts import CurrentVerdicts, assess
 
-from .interface import Fields, View, json_bytes, named
+from .interface import Fields, View, json_bytes, view_name
 
-__all__ = ["VIEWS", "columns_of", "rows_of_run", "shortened"]
+__all__ = ["VIEWS", "attempt_columns", "list_rows", "shorten_name"]
 
 LONGEST = 300
 """Characters of a text of a row that the table holds; an attempt's own page has the whole."""
 
 
-def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> dict[str, Any]:
+def attempt_columns(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> dict[str, Any]:
     """Attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`.
 
     Args:
@@ -30,14 +30,14 @@ def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]
         stands: By chain, how it stands now.
     """
     columns, names = _plain(rows), {}
-    for name, texts in _repeated(rows, [stands.get(row.chain) or _first(row) for row in rows]).items():
+    for name, texts in _repeated(rows, [stands.get(row.chain) or _first_judgement(row) for row in rows]).items():
         places: dict[str, int] = {}
         columns[name] = [-1 if text is None else places.setdefault(text, len(places)) for text in texts]
-        names[name] = [shortened(text) for text in places]
+        names[name] = [shorten_name(text) for text in places]
     return {"count": len(rows), "names": names, "columns": columns}
 
 
-def shortened(text: str) -> str:
+def shorten_name(text: str) -> str:
     """A name as the table holds it: long ones are cut, and still told apart."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]}…{digest_bytes(text.encode())[7:15]}"
 
@@ -55,7 +55,7 @@ def _plain(rows: Sequence[AttemptRow]) -> dict[str, list[Any]]:
         "score": [row.score for row in rows],
         "started": [_rounded(row.started) for row in rows],
         "seconds": [_rounded(found.get("wall_s")) for found in metrics],
-        "tokens": [_sum(found) for found in metrics],
+        "tokens": [_total_tokens(found) for found in metrics],
         "cost": [found.get("cost_usd") for found in metrics],
         "error": [row.error[:LONGEST] if row.error else None for row in rows],
     }
@@ -74,15 +74,15 @@ def _repeated(rows: Sequence[AttemptRow], stands: Sequence[CurrentVerdicts]) -> 
         "process": [stand.process for stand in stands],
         "safety": [stand.safety for stand in stands],
         "again": [stand.reverified for stand in stands],
-        "how": [_how(row) for row in rows],
+        "how": [_ending(row) for row in rows],
     }
 
 
-def _first(row: AttemptRow) -> CurrentVerdicts:
+def _first_judgement(row: AttemptRow) -> CurrentVerdicts:
     return CurrentVerdicts(row.outcome, row.score, None, row.integrity, None, None, separation=row.separation)
 
 
-def _sum(metrics: Mapping[str, float]) -> int | None:
+def _total_tokens(metrics: Mapping[str, float]) -> int | None:
     """Tokens in all; None where either number is unknown, or no number of tokens."""
     total = metrics.get("prompt_tokens", math.nan) + metrics.get("completion_tokens", math.nan)
     return int(total) if math.isfinite(total) else None
@@ -92,7 +92,7 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
-def _how(row: AttemptRow) -> str:
+def _ending(row: AttemptRow) -> str:
     """How it ended, in few words that many attempts have in common."""
     if row.finished is None:
         return "cut" if row.interrupted else "running"
@@ -101,22 +101,22 @@ def _how(row: AttemptRow) -> str:
     return f"stopped: {row.stopped}" if row.stopped is not None else "ended"
 
 
-def rows_of_run(root: Path, run: str) -> dict[str, Any]:
+def list_rows(root: Path, run: str) -> dict[str, Any]:
     """All attempts of a run as columns, with the place in its record that they are of."""
     with RunStore.open(root, run) as store, store.snapshot():
         last = None if store.is_sealed else store.live.last_seq()
         every = store.attempts()
         rows = [row for row in every if row.agent != ADMISSION]  # a certificate is no attempt
-        stands = standing_of(store, rows)
-    return {"run": run, "seq": last, "certificates": len(every) - len(rows)} | columns_of(rows, stands)
+        stands = current_verdicts_of(store, rows)
+    return {"run": run, "seq": last, "certificates": len(every) - len(rows)} | attempt_columns(rows, stands)
 
 
 def _rows(root: Path, fields: Fields) -> bytes:
-    return json_bytes(rows_of_run(root, fields["run"]))
+    return json_bytes(list_rows(root, fields["run"]))
 
 
 def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (named("run", run, "rows"),)
+    return (view_name("run", run, "rows"),)
 
 
 VIEWS = (View("run/{run}/rows", _rows, _names),)

@@ -6,7 +6,7 @@ carry a policy under which a page loads and runs nothing but its own files; only
 up, never joined to a path. Not covered: who reads the token from the terminal, the browser's history, the process's
 memory or, while a browser is being opened, the list of processes, reads the store.
 
-Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `KEPT_BYTES` of them are kept,
+Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `CACHE_BYTES` of them are kept,
 whatever is asked.
 """
 
@@ -25,22 +25,22 @@ from typing import TYPE_CHECKING
 from assay.errors import BoundaryError, StoreError, UserError
 from assay.garbage import looked_for_seldom
 
-from .assets import POLICY, TYPES, asset, asset_names, index_page
-from .cache import Kept, ViewCache
+from .assets import POLICY, TYPES, asset_names, read_asset, render_index
+from .cache import CachedView, ViewCache
 from .interface import json_bytes
 from .live import watch
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["HOST", "Viewer", "serving"]
+__all__ = ["HOST", "Viewer", "open_viewer"]
 
 HOST = "127.0.0.1"
 AT_ONCE = 2
 """More threads would share one processor, and each keeps memory of its own."""
 _SLOW = ("card", "figures", "soundness")
 """What is computed over a whole run: one at a time, while the rest is answered."""
-KEPT_BYTES = 48 << 20
+CACHE_BYTES = 48 << 20
 MOST_STREAMS = 32
 LONGEST_LINE = 64 << 10
 """Bytes of an address: names of chains may be long."""
@@ -63,7 +63,7 @@ class Viewer:
         self.root = root
         self.token = token
         self.port = 0
-        self._cache = ViewCache(root, KEPT_BYTES)
+        self._cache = ViewCache(root, CACHE_BYTES)
         self._makers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="view")
         self._slow = ThreadPoolExecutor(1, thread_name_prefix="slow-view")
         self._streams = 0
@@ -101,7 +101,7 @@ class Viewer:
         with contextlib.suppress(UserError, StoreError):
             await self._cached(name)
 
-    async def _cached(self, name: str) -> Kept | None:
+    async def _cached(self, name: str) -> CachedView | None:
         makers = self._slow if name.endswith(_SLOW) or "/find/" in name else self._makers
         return await asyncio.get_running_loop().run_in_executor(makers, self._cache.get, name)
 
@@ -134,7 +134,7 @@ class Viewer:
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
-            async for message in watch(self.root, run, _after(query), self._makers):
+            async for message in watch(self.root, run, _parse_after(query), self._makers):
                 await response.write(message)
         except (ConnectionError, BoundaryError, UserError) as exc:
             with contextlib.suppress(ConnectionError):
@@ -145,7 +145,7 @@ class Viewer:
 
 
 @contextlib.asynccontextmanager
-async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
+async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
     """A running viewer.
 
     Args:
@@ -163,7 +163,7 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
     with looked_for_seldom(100_000, 50, 100):  # views are many small objects without cycles
         viewer = Viewer(root, token or secrets.token_urlsafe(24))
         log = logging.getLogger(f"{__name__}.requests")
-        log.addFilter(_is_ours)
+        log.addFilter(_is_viewer_error)
         server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
@@ -182,7 +182,7 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
             viewer.close()
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
+def _is_viewer_error(record: logging.LogRecord) -> bool:
     """Whether an error is one of the viewer; requests that are none are refused, and fill nobody's terminal."""
     from aiohttp.http_exceptions import HttpProcessingError
 
@@ -193,9 +193,9 @@ def _file(name: str) -> web.Response:
     from aiohttp import web
 
     if name in ("", "index.html"):
-        body, kind = index_page(), TYPES["html"]
+        body, kind = render_index(), TYPES["html"]
     elif name in asset_names():
-        body, kind = asset(name), TYPES[name.rpartition(".")[2]]
+        body, kind = read_asset(name), TYPES[name.rpartition(".")[2]]
     else:
         return _plain(404, "there is no such page")
     return web.Response(body=body, headers={**_HEADERS, "Content-Type": kind, "Cache-Control": "no-cache"})
@@ -215,7 +215,7 @@ def _json(status: int, value: object) -> web.Response:
     )
 
 
-def _after(query: str) -> int:
+def _parse_after(query: str) -> int:
     """`after=N`: the last event that the page knows."""
     name, _, value = query.partition("=")
     return int(value) if name == "after" and value.isascii() and value.isdecimal() and len(value) < 19 else 0

@@ -7,10 +7,10 @@ from pathlib import Path
 from assay.errors import StoreError, UserError
 from assay.store import Layout, RunStore
 
-__all__ = ["stamp_of"]
+__all__ = ["run_stamp"]
 
 
-def stamp_of(root: Path, run: str) -> str:
+def run_stamp(root: Path, run: str) -> str:
     """A text that is another one after anything was appended to a run, learnt about it, or after it was sealed.
 
     Raises:

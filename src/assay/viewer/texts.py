@@ -13,7 +13,7 @@ import msgspec
 from assay.errors import UserError
 from assay.store import BlobStore
 
-__all__ = ["PART", "blob_part", "cut", "found_at", "pointer", "text_part", "tree"]
+__all__ = ["PART", "blob_part", "cut_text", "json_tree", "pointer", "resolve_pointer", "text_part"]
 
 PART: Final = 1 << 16
 """Characters (of a blob: bytes) in a piece."""
@@ -30,7 +30,7 @@ def pointer(*parts: str | int) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def found_at(body: Any, where: str) -> Any:
+def resolve_pointer(body: Any, where: str) -> Any:
     """What a JSON pointer leads to. Raises `UserError` where it leads nowhere."""
     at = body
     for part in where.split("/")[1:]:
@@ -44,7 +44,7 @@ def found_at(body: Any, where: str) -> Any:
     return at
 
 
-def cut(text: str, at: str) -> dict[str, Any]:
+def cut_text(text: str, at: str) -> dict[str, Any]:
     """A text to show: all of it where it is short, else its beginning and end.
 
     Args:
@@ -60,14 +60,14 @@ def cut(text: str, at: str) -> dict[str, Any]:
     lines = text.count("\n") + 1
     if len(text) <= HEAD + TAIL and lines <= MOST_LINES:
         return {"text": text, "at": at}
-    head, tail = _beginning(text), _end(text)
+    head, tail = _head(text), _end(text)
     if len(head) + len(tail) >= len(text):
         return {"text": text, "at": at}
     first = lines - tail.count("\n")
     return {"text": head, "tail": tail, "length": len(text), "lines": lines, "line": first, "at": at}
 
 
-def _beginning(text: str) -> str:
+def _head(text: str) -> str:
     head = text[:HEAD]
     lines = head.split("\n", MOST_LINES * 2 // 3)
     if len(lines) > MOST_LINES * 2 // 3:
@@ -89,7 +89,7 @@ class _Budget(msgspec.Struct):
     left: int = MOST_NODES
 
 
-def tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> list[Any]:
+def json_tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> list[Any]:
     """A JSON value to show, in nodes that cannot be taken for each other.
 
     Returns:
@@ -99,7 +99,7 @@ def tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> l
     budget = budget or _Budget()
     budget.left -= 1
     if isinstance(value, str):
-        return ["s", cut(value, at)]
+        return ["s", cut_text(value, at)]
     if value is None or isinstance(value, bool | int | float):
         return ["v", value]
     if deep >= MOST_DEEP or budget.left <= 0:
@@ -109,13 +109,13 @@ def tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> l
         for key, each in value.items():
             if len(shown) >= MOST_ENTRIES or budget.left <= 0:
                 break
-            shown.append([str(key)[:200], tree(each, at + pointer(str(key)), budget, deep + 1)])
+            shown.append([str(key)[:200], json_tree(each, at + pointer(str(key)), budget, deep + 1)])
         return ["o", shown, len(value) - len(shown)]
     nodes = []
     for position, each in enumerate(value):
         if position >= MOST_ENTRIES or budget.left <= 0:
             break
-        nodes.append(tree(each, at + pointer(position), budget, deep + 1))
+        nodes.append(json_tree(each, at + pointer(position), budget, deep + 1))
     return ["a", nodes, len(value) - len(nodes)]
 
 
@@ -168,10 +168,13 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
             line += sum(file.read(min(PART, start - at)).count(b"\n") for at in range(0, start, PART))
         file.seek(start)
         data = file.read(size + 3)
-    told = {"part": part, "parts": parts, "length": length, "binary": binary}
+    part_json = {"part": part, "parts": parts, "length": length, "binary": binary}
     if binary:
-        return told | {"text": _hexadecimal(data[:size], start), "line": None}
-    return told | {"text": _whole_characters(data, size, part > 0), "line": line if start <= MOST_COUNTED else None}
+        return part_json | {"text": _hexadecimal(data[:size], start), "line": None}
+    return part_json | {
+        "text": _whole_characters(data, size, part > 0),
+        "line": line if start <= MOST_COUNTED else None,
+    }
 
 
 def _whole_characters(data: bytes, size: int, cut_before: bool) -> str:  # noqa: FBT001 - a fact, not a switch

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import attempt, card, compare, figures, find, rows, runs, soundness
-from .interface import View, matched
+from .interface import View, match_name
 
-__all__ = ["VIEWS", "names", "view"]
+__all__ = ["VIEWS", "make_view", "names"]
 
 VIEWS: tuple[View, ...] = (
     *runs.VIEWS,
@@ -23,7 +23,7 @@ VIEWS: tuple[View, ...] = (
 """Each module of views has a tuple `VIEWS`; a new one is added here. The order is that of an export."""
 
 
-def view(root: Path, name: str) -> bytes | None:
+def make_view(root: Path, name: str) -> bytes | None:
     """The JSON of a view; None where no view is called so.
 
     Args:
@@ -35,7 +35,7 @@ def view(root: Path, name: str) -> bytes | None:
         StoreError: What is stored cannot be read.
     """
     for known in VIEWS:
-        fields = matched(known, name)
+        fields = match_name(known, name)
         if fields is not None:
             return known.make(root, fields)
     return None

@@ -19,7 +19,7 @@ from assay.formats.registry import formats, named
 from assay.formats.shared.writing import new_file, refuse_existing
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictGiven, VerdictStatus
 from assay.settings import Settings
-from assay.store import RunStore, learnt
+from assay.store import RunStore, later_events
 from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
 
 __all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "stands_of", "whole"]
@@ -143,7 +143,7 @@ class _Export:
         self._progress = progress
         self.stands: list[Stands] = []
         self.written = 0
-        self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
+        self._learnt: dict[str, tuple[Body, ...]] = later_events(root, store.run)
         self._require = config.require
         self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
@@ -172,7 +172,7 @@ class _Export:
 
 
 def whole(store: RunStore, chain: str, later: Sequence[Body]) -> Trajectory:
-    """A trajectory with what was learnt of it `later` (see `learnt`); what its own chain says is in it already."""
+    """Returns a trajectory with the `later` events (see `later_events`); those of its own chain are in it already."""
     found = store.trajectory(chain)
     facts = [b.evidence for b in later if isinstance(b, EvidenceAdded) and b.evidence not in found.evidence]
     given = [b.verdict for b in later if isinstance(b, VerdictGiven) and b.verdict not in found.verdicts]

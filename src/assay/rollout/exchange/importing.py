@@ -35,7 +35,7 @@ from assay.rollout.exchange.sources import Found, Walk, require_paths
 from assay.rollout.recording.redaction import Redactor
 from assay.settings import Settings
 from assay.store import AUDITED, Layout, RunStore
-from assay.store.run import encoded
+from assay.store.run import encode_body
 from assay.verdicts import IMPORTED, is_imported
 
 __all__ = ["ImportConfig", "ImportProgress", "ImportReport", "default_run", "import_paths"]
@@ -385,7 +385,7 @@ def _at_fault(bodies: list[Body]) -> bool:
     """Whether it is what should be stored that cannot be, and not the store."""
     try:
         for body in bodies:
-            encoded(body, "")
+            encode_body(body, "")
     except StoreError:
         return True
     return False
