@@ -51,8 +51,8 @@ from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
 from assay.environments.workspace.toolchain import ToolLayer
-from assay.formats.interface import Unreadable
-from assay.formats.registry import formats
+from assay.formats.interface import ReadProblem
+from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing
@@ -179,7 +179,7 @@ WALLS = {
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.guard",
     "Source archives": "assay.synthesis._archive",
-    "Other people's files": "assay.formats.shared.reading",
+    "Other people's files": "assay.formats.shared.json_stream",
     "Other people's archives": "assay.formats.shared.archives",
     "Git repositories": "assay.synthesis._git",
 }
@@ -219,7 +219,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "serve": ({"url": "where it listens", "token_file": "where the token lies; printed once it is open"}, ()),
     "record": ({"run": "its name", "attempt": "record@0", "exit_code": "the command's, negative for a signal"}, ()),
-    "import": ({"(the whole)": "an ImportReport"}, (ImportReport, Unreadable)),
+    "import": ({"(the whole)": "an ImportReport"}, (ImportReport, ReadProblem)),
     "export": ({"(the whole)": "an ExportReport"}, (ExportReport,)),
     "formats": ({"(the whole)": "list of {name, title, provenance, writes}"}, ()),
     "stats": (
@@ -683,7 +683,7 @@ def formats_page() -> str:
         "description.\n\n"
         "| name | what | directions | tested on |\n|---|---|---|---|\n"
     )
-    found = [one for one in formats() if type(one).__module__.startswith("assay.")]
+    found = [one for one in load_formats() if type(one).__module__.startswith("assay.")]
     for one in found:
         made += f"| `{one.name}` | {one.title} | {'in, out' if one.writes else 'in'} | {one.provenance} |\n"
     for one in found:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli import main
-from assay.formats.registry import listed
+from assay.formats.registry import list_formats
 from assay.store import RunStore, audit
 
 Say = Callable[..., tuple[int, str, str]]
@@ -92,7 +92,7 @@ def test_an_export_names_what_was_lost_and_where_it_is_listed(say: Say, log: Pat
 def test_formats_are_listed_with_what_they_were_tested_on(say: Say) -> None:
     code, out, _ = say("formats")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == [one.name for one in listed()]
+    assert [line.split()[0] for line in out.splitlines()] == [one.name for one in list_formats()]
     assert "atif " in out
     assert json.loads(say("formats", "--json")[1])[0].keys() == {"name", "title", "provenance", "writes"}
 

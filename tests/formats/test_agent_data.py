@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from assay.formats.interface import Unreadable
+from assay.formats.interface import ReadProblem
 from assay.records import ModelCalled
 from tests.formats.agents import ALL, facts_of, imported, steps_of, verdict_of
 
@@ -72,7 +72,7 @@ def test_swe_smith_files_that_are_no_run_say_what_they_are(shared_data: Path) ->
 
 
 def _reasons(name: str, paths: list[Path]) -> list[str]:
-    told: list[Unreadable] = []
+    told: list[ReadProblem] = []
     for path in paths:
         told += imported(ALL[name], path)[1]
     return [one.problem for one in told]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.errors import UserError
 from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Verdict, VerdictGiven, canonical_bytes
 from assay.store import RunStore, seal
-from assay.viewer.compare import _aligned, compare_attempts
+from assay.viewer.compare import _align_walks, compare_attempts
 from assay.viewer.views import make_view, names
 from tests.viewer.chains_made import shell, started
 
@@ -97,7 +97,7 @@ def test_an_export_compares_the_attempts_of_a_task(root: Path) -> None:
 
 @given(st.lists(st.lists(st.integers(0, 4), max_size=12), min_size=2, max_size=4))
 def test_an_alignment_loses_nothing_and_joins_only_equals(walks: list[list[int]]) -> None:
-    rows = _aligned(walks)
+    rows = _align_walks(walks)
     for number, walk in enumerate(walks):
         assert [row[number] for row in rows if row[number] >= 0] == list(range(len(walk)))
     for row in rows:

@@ -79,7 +79,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 def test_names_with_one_hash_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from assay.viewer import export
 
-    monkeypatch.setattr(export, "file_of", lambda name: "data/00/0000000000000000.js")
+    monkeypatch.setattr(export, "view_file", lambda name: "data/00/0000000000000000.js")
     small_run(tmp_path / "store")
     export_run(tmp_path / "store", "r", tmp_path / "site")
     lines = (tmp_path / "site" / "data/00/0000000000000000.js").read_text().splitlines()

@@ -1,7 +1,7 @@
-"""What a format is: it recognises a file by its content, reads trajectories out of it and, where it can, writes them.
+"""The interface of a format: recognises a file by its content, reads trajectories and, optionally, writes them.
 
-A format knows records and bytes, no store. Whoever imports hands it a `Reading` (where large content goes, and where
-what could not be read is said) and stores what it yields, one trajectory at a time.
+A format knows records and bytes, no store. The caller passes an `ImportContext` (for large content and problems) and
+stores the trajectories, one at a time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import msgspec
 
 from assay.records import AttemptStarted, Body, Trajectory
 
-__all__ = ["Format", "Imported", "Loss", "Provenance", "Reading", "Unreadable", "Writing"]
+__all__ = ["ExportContext", "Format", "ImportContext", "ImportedTrajectory", "Loss", "Provenance", "ReadProblem"]
 
 Provenance = Literal["recorded", "peer", "specification"]
 """What the reader was tested on: logs that others recorded, files that the peer's own program wrote for the test, or
 nothing but the published description."""
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class ReadProblem(msgspec.Struct, frozen=True):
     """Something that could not be read and was left out."""
 
     file: str
@@ -31,7 +31,7 @@ class Unreadable(msgspec.Struct, frozen=True):
     problem: str
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportedTrajectory(msgspec.Struct, frozen=True):
     """One trajectory of a foreign record.
 
     `started.run`, `.attempt` and `.number` are filled in by who stores it. `started.config["imported"]` holds `format`,
@@ -45,12 +45,12 @@ class Imported(msgspec.Struct, frozen=True):
     """Everything after the start, in order; an `AttemptEnded` last where the source says that it ended."""
 
 
-class Reading(NamedTuple):
+class ImportContext(NamedTuple):
     """What an importer is handed."""
 
-    keep: Callable[[bytes], str]
+    store_blob: Callable[[bytes], str]
     """Keeps large or binary content and returns its digest."""
-    unreadable: Callable[[Unreadable], None]
+    report_problem: Callable[[ReadProblem], None]
     """Says what was left out; the importer goes on."""
 
 
@@ -63,12 +63,12 @@ class Loss(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-class Writing(NamedTuple):
+class ExportContext(NamedTuple):
     """What an exporter is handed."""
 
-    content: Callable[[str], bytes]
+    read_blob: Callable[[str], bytes]
     """Bytes of a digest that a record names. Raises `StoreError` where they are gone."""
-    lost: Callable[[Loss], None]
+    report_loss: Callable[[Loss], None]
     """Says what the format cannot hold; who exports writes all of it into a sidecar."""
 
 
@@ -90,11 +90,11 @@ class Format(Protocol):
         """Whether `path` (a file, or a folder that is one record such as a job folder) is of this format."""
         ...
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         """The trajectories in `path`, in its order. Trouble in one of them is said, and the next one is read."""
         ...
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes `target` (a file or a folder, as the format has it).
 
         Raises:

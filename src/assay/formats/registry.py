@@ -1,4 +1,4 @@
-"""Finds which format a path is of, by its content, among all that are installed (entry points `assay.formats`)."""
+"""Finds which format a path is of, by its content, among all that are installed (entry points `assay.load_formats`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from assay.formats.shared.sniffing import sniff
 
 from .interface import Format, Provenance
 
-__all__ = ["Listed", "find", "formats", "listed", "named", "recognised"]
+__all__ = ["FormatInfo", "find_format", "list_formats", "load_format", "load_formats", "matching_formats"]
 
 
-class Listed(NamedTuple):
+class FormatInfo(NamedTuple):
     """A format, for people."""
 
     name: str
@@ -23,7 +23,7 @@ class Listed(NamedTuple):
     writes: bool
 
 
-def named(name: str) -> Format:
+def load_format(name: str) -> Format:
     """The format of that name, `module:Class`, or `path/file.py`. Raises `PluginLoadError` with the nearest names."""
     found = plugins.load("formats", name)()
     if not isinstance(found, Format):
@@ -34,42 +34,42 @@ def named(name: str) -> Format:
     return found
 
 
-def formats() -> tuple[Format, ...]:
+def load_formats() -> tuple[Format, ...]:
     """Every installed format, by name."""
-    return tuple(named(name) for name in sorted(plugins.names("formats")))
+    return tuple(load_format(name) for name in sorted(plugins.names("formats")))
 
 
-def listed() -> tuple[Listed, ...]:
+def list_formats() -> tuple[FormatInfo, ...]:
     """Every installed format, for people."""
-    return tuple(Listed(f.name, f.title, f.provenance, f.writes) for f in formats())
+    return tuple(FormatInfo(f.name, f.title, f.provenance, f.writes) for f in load_formats())
 
 
-def recognised(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
+def matching_formats(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
     """The formats that take `path` for their own; one that says that it is `generic` where no other does."""
-    takers = tuple(f for f in (formats() if among is None else among) if f.recognises(path))
+    takers = tuple(f for f in (load_formats() if among is None else among) if f.recognises(path))
     return tuple(f for f in takers if not getattr(f, "generic", False)) or takers
 
 
-def find(path: Path, among: tuple[Format, ...] | None = None) -> Format:
+def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:
     """The one format that `path` is of.
 
     Raises:
         UserError: None takes it for its own, or several do; with what was tried, and what the file looks like.
     """
-    tried = formats() if among is None else among
-    found = recognised(path, tried)
+    tried = load_formats() if among is None else among
+    found = matching_formats(path, tried)
     if len(found) == 1:
         return found[0]
     if found:
         names = " and ".join(f.name for f in found)
         raise UserError(f"{path.name} could be {names}: say which with --format")
     raise UserError(
-        f"{path.name} is of no known format ({_looks(path)}); tried: {', '.join(f.name for f in tried)}; "
+        f"{path.name} is of no known format ({_describe_content(path)}); tried: {', '.join(f.name for f in tried)}; "
         "if it is one of these, say which with --format"
     )
 
 
-def _looks(path: Path) -> str:
+def _describe_content(path: Path) -> str:
     seen = sniff(path)
     if seen.shape == "other":
         return "neither JSON, nor lines of JSON, nor an archive"

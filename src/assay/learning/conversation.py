@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assay.errors import UserError
-from assay.formats.shared.messages import chat_item, chat_plan
+from assay.formats.shared.messages import plan_chat_messages, render_chat_message
 from assay.records import ModelCall, Trajectory
 from assay.store import assistant_message, restore_messages, restore_request
 
@@ -108,8 +108,8 @@ def _of_steps(trajectory: Trajectory, opening: Opening) -> Conversation:
     messages = [*opening.messages]
     own, steps = [False] * len(messages), list[int | None]([None] * len(messages))
     for step in trajectory.steps:
-        for part in chat_plan(step):
-            message = chat_item(step, part)
+        for part in plan_chat_messages(step):
+            message = render_chat_message(step, part)
             messages.append({key: value for key, value in message.items() if value is not None or key == "content"})
             own.append(message["role"] == "assistant")
             steps.append(step.index)

@@ -18,7 +18,7 @@ from assay.settings import Settings
 from assay.store import RunStore, audit, load_current_verdicts, seal
 
 PLUGIN = """
-from assay.formats.interface import Imported
+from assay.formats.interface import ImportedTrajectory
 class Broken:
     name, title, provenance, writes = "broken", "Broken", "specification", False
     def recognises(self, path): return path.suffix == ".odd"

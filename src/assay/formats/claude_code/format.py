@@ -14,12 +14,12 @@ from typing import ClassVar
 
 import msgspec
 
-from assay.formats.claude_code.sessions import Session, fresh, plan, tree_of
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import Mirrored, one_each, origin_of, own
-from assay.formats.shared.reading import at_place, json_lines, json_objects
+from assay.formats.claude_code.sessions import SessionReader, find_main_branch, plan_lines, render_line
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.json_stream import json_lines, json_objects, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, file_origin, is_imported_from, write_one_per_file
 from assay.formats.shared.sniffing import sniff
 from assay.records import Trajectory
 
@@ -41,30 +41,30 @@ class ClaudeCodeFormat:
         summary = first.get("type") == "summary" and "leafUuid" in first
         return summary or ("sessionId" in first and isinstance(first.get("type"), str))
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         """See `Format.read`. The file is gone through twice: a branch is known to be left only at its end."""
-        bad = at_place(reading, path.name)
-        tree = tree_of(line for _, line in json_lines(path, lambda *_: None))
-        session = Session(Mirrored(origin_of(self.name, path), reading, fresh), tree)
+        bad = warn_in(reading, path.name)
+        tree = find_main_branch(line for _, line in json_lines(path, lambda *_: None))
+        session = SessionReader(RoundTripBuilder(file_origin(self.name, path), reading, render_line), tree)
         for line in json_objects(path, bad):
             session.line(line)
-        yield session.finished(path.stem)
+        yield session.finish(path.stem)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """See `Format.write`: one file, or for several a folder of them."""
-        one_each(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
+        write_one_per_file(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
 
-    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
-        mine = own(trajectory, self.name)
+    def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
+        mine = is_imported_from(trajectory, self.name)
         session = f"{trajectory.attempt}.{trajectory.retry}"
         with path.open("wb") as stream:
             before: str | None = None
             if not mine:
                 stream.write(msgspec.json.encode({"type": "mode", "mode": "normal", "sessionId": session}) + b"\n")
-            for position, item in enumerate(items_of(trajectory, fresh, plan, writing, own=mine)):
+            for position, item in enumerate(restore_items(trajectory, render_line, plan_lines, writing, own=mine)):
                 if not mine:
                     known = {"sessionId": session, "uuid": f"{session}-{position}", "parentUuid": before}
                     item, before = {**item, **known}, known["uuid"]
                 stream.write(msgspec.json.encode(item) + b"\n")
-        again = None if mine else next(self.read(path, THROWAWAY))
-        tell_losses(trajectory, again, writing, self.name)
+        read_back = None if mine else next(self.read(path, THROWAWAY))
+        report_losses(trajectory, read_back, writing, self.name)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.formats.shared.json_stream import loads
 from assay.formats.shared.messages import content_text
-from assay.formats.shared.mirrored import number, text_or_none
-from assay.formats.shared.reading import loads
+from assay.formats.shared.round_trip_builder import number, text_or_none
 from assay.records import Observation
 
-__all__ = ["Ended", "ended_of", "exit_code", "output_of", "with_end"]
+__all__ = ["CommandEnd", "apply_end", "command_end", "exit_code", "parse_output"]
 
 _HEADER = re.compile(
     r"(?:Chunk ID: [^\n]{0,64}\n)?Wall time: ([0-9.]{1,20}) seconds\n(?:Process exited with code (-?[0-9]{1,9})\n)?"
@@ -20,14 +20,14 @@ _HEADER = re.compile(
 _OLD_HEADER = re.compile(r"Exit code: (-?[0-9]{1,9})\n(?:Wall time: ([0-9.]{1,20}) seconds\n)?")
 
 
-class Ended(NamedTuple):
+class CommandEnd(NamedTuple):
     """How a command ended, as far as it is said."""
 
     exit_code: int | None = None
     duration_s: float | None = None
 
 
-def ended_of(payload: dict[str, Any]) -> tuple[str, Ended] | None:
+def command_end(payload: dict[str, Any]) -> tuple[str, CommandEnd] | None:
     """The call that an event tells the end of; None for other events."""
     kind = payload.get("type")
     item = payload if kind == "exec_command_end" else payload.get("item")
@@ -35,7 +35,9 @@ def ended_of(payload: dict[str, Any]) -> tuple[str, Ended] | None:
         return None
     call_id = text_or_none(item.get("call_id", item.get("id")))
     return (
-        None if call_id is None else (call_id, Ended(exit_code(item.get("exit_code")), _seconds(item.get("duration"))))
+        None
+        if call_id is None
+        else (call_id, CommandEnd(exit_code(item.get("exit_code")), _seconds(item.get("duration"))))
     )
 
 
@@ -51,31 +53,31 @@ def _seconds(value: Any) -> float | None:
     return number(value)
 
 
-def output_of(output: Any, call_id: str | None) -> Observation:
+def parse_output(output: Any, call_id: str | None) -> Observation:
     """What a call brought back, as the model was shown it."""
     text, error = content_text(output) or "", False
     if isinstance(output, dict):
         text = content_text(output.get("content", output.get("body"))) or ""
         error = output.get("success") is False
-    ended = _said_in(text)
+    ended = _parse_header(text)
     return Observation(text, call_id, exit_code=ended.exit_code, error=error, duration_s=ended.duration_s)
 
 
-def _said_in(text: str) -> Ended:
+def _parse_header(text: str) -> CommandEnd:
     """The end of a command that the text itself begins with, or that stands beside it in JSON."""
     if found := _HEADER.match(text):
-        return Ended(int(found[2]) if found[2] else None, _float(found[1]))
+        return CommandEnd(int(found[2]) if found[2] else None, _float(found[1]))
     if found := _OLD_HEADER.match(text):
-        return Ended(int(found[1]), _float(found[2]))
+        return CommandEnd(int(found[1]), _float(found[2]))
     if text.startswith('{"output"') and text.endswith("}"):
         try:
             told = loads(text)
         except ValueError:
-            return Ended()
+            return CommandEnd()
         known = told.get("metadata") if isinstance(told, dict) else None
         if isinstance(known, dict):
-            return Ended(exit_code(known.get("exit_code")), number(known.get("duration_seconds")))
-    return Ended()
+            return CommandEnd(exit_code(known.get("exit_code")), number(known.get("duration_seconds")))
+    return CommandEnd()
 
 
 def _float(text: str | None) -> float | None:
@@ -85,7 +87,7 @@ def _float(text: str | None) -> float | None:
         return None
 
 
-def with_end(seen: Observation, ended: Ended | None) -> Observation:
+def apply_end(seen: Observation, ended: CommandEnd | None) -> Observation:
     """An observation with what an event says of it; the event is the more exact."""
     if ended is None:
         return seen

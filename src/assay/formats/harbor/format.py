@@ -14,17 +14,25 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.harbor.atif import Filled, Place, fill
+from assay.formats.harbor.atif import DocumentPath, DocumentSummary, build_from_document
 from assay.formats.harbor.verifier import read_artifacts, read_verifier
 from assay.formats.harbor.writer import write_job
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Building, Origin
-from assay.formats.shared.mirrored import objects_of
-from assay.formats.shared.reading import Bad, at_place, digest_file, document, json_fields, json_items, seconds
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.builder import Origin, TrajectoryBuilder
+from assay.formats.shared.json_stream import (
+    WarnFunction,
+    digest_file,
+    json_fields,
+    json_items,
+    load_document,
+    parse_time,
+    warn_in,
+)
+from assay.formats.shared.round_trip_builder import objects_in
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, Trajectory, digest_bytes
 
-__all__ = ["HarborJob"]
+__all__ = ["HarborFormat"]
 
 _PROVIDER = ("Api", "RateLimit", "ServiceUnavailable", "APIConnection", "APIError", "ModelNotFound", "Authentication")
 _READ = {"agent/trajectory.json", "verifier/reward.json", "verifier/reward.txt", "verifier/ctrf.json",
@@ -32,7 +40,7 @@ _READ = {"agent/trajectory.json", "verifier/reward.json", "verifier/reward.txt",
 _NAMED = 500
 
 
-class HarborJob:
+class HarborFormat:
     """See the module."""
 
     name: ClassVar[str] = "harbor"
@@ -44,7 +52,7 @@ class HarborJob:
         """A folder whose `result.json` is that of a trial, or of a job."""
         return _is_trial(path) or _is_job(path)
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         """The trials of a job by name, or the one trial."""
         if not path.is_dir():
             raise UserError("it is no folder: name the folder of a job or of a trial")
@@ -55,9 +63,9 @@ class HarborJob:
             if _is_trial(folder):
                 yield _trial(folder, f"{path.name}!{folder.name}", reading)
             elif (folder / "config.json").is_file() or (folder / "agent").is_dir():
-                at_place(reading, f"{path.name}!{folder.name}")("", "the trial has no result.json: it was cut")
+                warn_in(reading, f"{path.name}!{folder.name}")("", "the trial has no result.json: it was cut")
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Makes a job folder with a trial for each trajectory."""
         write_job(trajectories, target, writing)
 
@@ -80,33 +88,35 @@ def _own_file(folder: Path, name: str) -> Path | None:
         return None
 
 
-def _trial(folder: Path, file: str, reading: Reading) -> Imported:
-    bad = at_place(reading, file)
+def _trial(folder: Path, file: str, reading: ImportContext) -> ImportedTrajectory:
+    bad = warn_in(reading, file)
     result = _result(folder, bad)
     origin = Origin("harbor", file, _digest(folder))
-    building = Building(origin, reading)
-    filled = _acts(folder, building, result, Place(origin, reading, bad, ""))
-    words: dict[str, Any] = {**building.fields.get("harbor", {}), "result": result}
-    others = {**_listed(words.get("others")), **_others(folder)}
+    builder = TrajectoryBuilder(origin, reading)
+    filled = _read_steps(folder, builder, result, DocumentPath(origin, reading, bad, ""))
+    words: dict[str, Any] = {**builder.fields.get("harbor", {}), "result": result}
+    others = {**_int_values(words.get("others")), **_unread_files(folder)}
     words |= {"others": others} if others else {}
-    artifacts = read_artifacts(folder, building, reading, bad)
-    words["native"] = read_verifier(folder, result, building, reading, bad)
-    building.fields["harbor"] = words
-    started = _started(result, filled)
-    ended = filled.ended or _ended(result)
-    made = building.done(
+    artifacts = read_artifacts(folder, builder, reading, bad)
+    words["native"] = read_verifier(folder, result, builder, reading, bad)
+    builder.fields["harbor"] = words
+    started = _start_fields(result, filled)
+    ended = filled.ended or _build_end(result)
+    made = builder.finish(
         f"trial {result.get('trial_name', folder.name)}",
         ended=msgspec.structs.replace(ended, artifacts=artifacts),
         **started,
     )
     if filled.unfinished:
-        return Imported(made.key, made.started, tuple(b for b in made.bodies if not isinstance(b, AttemptEnded)))
+        return ImportedTrajectory(
+            made.key, made.started, tuple(b for b in made.bodies if not isinstance(b, AttemptEnded))
+        )
     return made
 
 
-def _result(folder: Path, bad: Bad) -> dict[str, Any]:
+def _result(folder: Path, bad: WarnFunction) -> dict[str, Any]:
     try:
-        found = document(folder / "result.json")
+        found = load_document(folder / "result.json")
     except UserError as exc:
         bad("result.json", str(exc))
         return {}
@@ -119,46 +129,48 @@ def _digest(folder: Path) -> str:
     return digest_bytes("".join(digest_file(path) for path in paths if path is not None).encode())
 
 
-def _acts(folder: Path, building: Building, result: dict[str, Any], place: Place) -> Filled:
+def _read_steps(
+    folder: Path, builder: TrajectoryBuilder, result: dict[str, Any], place: DocumentPath
+) -> DocumentSummary:
     """Reads what the agent did; of a trial in steps, each step's trajectory after the other."""
     whole = _own_file(folder, "agent/trajectory.json")
     if whole is not None:
-        return _document(whole, building, place.below("agent/trajectory.json"))
-    filled, fields = Filled({}, None, unfinished=False), dict[str, Any]()
+        return _document(whole, builder, place.below("agent/trajectory.json"))
+    filled, fields = DocumentSummary({}, None, unfinished=False), dict[str, Any]()
     for name in _step_names(folder, result):
         path = _own_file(folder, f"steps/{name}/agent/trajectory.json")
         if path is None:
             continue
-        before = len(building.steps)
-        found = _document(path, building, place.below(f"steps/{name}/agent/trajectory.json"))
+        before = len(builder.steps)
+        found = _document(path, builder, place.below(f"steps/{name}/agent/trajectory.json"))
         filled = found if not filled.started else filled
-        fields |= {"steps": {**fields.get("steps", {}), name: building.fields}} if building.fields else {}
-        for step in building.steps[before:]:
-            building.change(step, extra={**step.extra, "harbor_step": name})
-    building.fields = fields
-    if not building.steps and result.get("agent_info"):
+        fields |= {"steps": {**fields.get("steps", {}), name: builder.fields}} if builder.fields else {}
+        for step in builder.steps[before:]:
+            builder.change_step(step, extra={**step.extra, "harbor_step": name})
+    builder.fields = fields
+    if not builder.steps and result.get("agent_info"):
         place.bad("agent/trajectory.json", "there is none: what the agent did is not known")
     return filled
 
 
-def _document(path: Path, building: Building, place: Place) -> Filled:
+def _document(path: Path, builder: TrajectoryBuilder, place: DocumentPath) -> DocumentSummary:
     fields = json_fields(path, ("steps", "subagent_trajectories"), place.bad)
-    filled = fill(building, fields, json_items(path, ("steps",), place.bad), place)
-    embedded = [held for _, held in json_items(path, ("subagent_trajectories",), place.bad)]
+    filled = build_from_document(builder, fields, json_items(path, ("steps",), place.bad), place)
+    embedded = [known_start for _, known_start in json_items(path, ("subagent_trajectories",), place.bad)]
     if embedded:
-        building.fields["subagent_trajectories"] = embedded
+        builder.fields["subagent_trajectories"] = embedded
     return filled
 
 
 def _step_names(folder: Path, result: dict[str, Any]) -> list[str]:
-    told = [r["step_name"] for r in objects_of(result.get("step_results")) if isinstance(r.get("step_name"), str)]
+    told = [r["step_name"] for r in objects_in(result.get("step_results")) if isinstance(r.get("step_name"), str)]
     names = [name for name in told if "/" not in name and "\\" not in name and name not in ("", ".", "..")]
     steps = folder / "steps"
     there = sorted(p.name for p in steps.iterdir() if p.is_dir()) if steps.is_dir() and not steps.is_symlink() else []
     return [*dict.fromkeys([*names, *there])]
 
 
-def _others(folder: Path) -> dict[str, int]:
+def _unread_files(folder: Path) -> dict[str, int]:
     """Files of a trial that are not read, with their sizes."""
     found: dict[str, int] = {}
     for path in sorted(folder.rglob("*")):
@@ -170,25 +182,25 @@ def _others(folder: Path) -> dict[str, int]:
     return found
 
 
-def _listed(found: Any) -> dict[str, int]:
+def _int_values(found: Any) -> dict[str, int]:
     return {str(k): v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
 
 
-def _started(result: dict[str, Any], filled: Filled) -> dict[str, Any]:
+def _start_fields(result: dict[str, Any], filled: DocumentSummary) -> dict[str, Any]:
     info = result.get("agent_info")
     info = info if isinstance(info, dict) else {}
     model = info.get("model_info")
     name = model.get("name") if isinstance(model, dict) else None
     started: dict[str, Any] = {"agent": info.get("name"), "model": name, "task": result.get("task_name")}
     known = {k: v for k, v in started.items() if isinstance(v, str) and v}
-    at = seconds(result.get("started_at"))
-    held = {k: v for k, v in filled.started.items() if v is not None}
-    return {**held, **known, **({"at": at} if at is not None and "at" not in held else {})}
+    at = parse_time(result.get("started_at"))
+    known_start = {k: v for k, v in filled.started.items() if v is not None}
+    return {**known_start, **known, **({"at": at} if at is not None and "at" not in known_start else {})}
 
 
-def _ended(result: dict[str, Any]) -> AttemptEnded:
+def _build_end(result: dict[str, Any]) -> AttemptEnded:
     metrics = _metrics(result.get("agent_result"))
-    at, raised = seconds(result.get("finished_at")), result.get("exception_info")
+    at, raised = parse_time(result.get("finished_at")), result.get("exception_info")
     if not isinstance(raised, dict):
         return AttemptEnded(metrics=metrics, at=at)
     kind, message = str(raised.get("exception_type", "")), str(raised.get("exception_message", ""))

@@ -6,39 +6,41 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import UserError
-from assay.formats.interface import Reading
-from assay.formats.shared.building import Building
-from assay.formats.shared.mirrored import objects_of
-from assay.formats.shared.reading import LARGEST, Bad, document
+from assay.formats.interface import ImportContext
+from assay.formats.shared.builder import TrajectoryBuilder
+from assay.formats.shared.json_stream import LARGEST, WarnFunction, load_document
+from assay.formats.shared.round_trip_builder import objects_in
 from assay.records import VerdictStatus
 
-__all__ = ["REASON", "claimed", "ctrf_report", "read_artifacts", "read_verifier"]
+__all__ = ["REASON", "ctrf_report", "read_artifacts", "read_verifier", "score_rewards"]
 
 REASON = "as recorded by Harbor"
 _STATUSES = {"passed": "passed", "failed": "failed", "skipped": "skipped", "pending": "pending", "other": "other"}
 _FILES = 10_000
 
 
-def read_verifier(folder: Path, result: dict[str, Any], building: Building, reading: Reading, bad: Bad) -> list[str]:
+def read_verifier(
+    folder: Path, result: dict[str, Any], builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
+) -> list[str]:
     """Adds evidence and the claimed verdict; the ids of that evidence."""
     told = result.get("verifier_result")
-    rewards = _numbers(told.get("rewards")) if isinstance(told, dict) else {}
+    rewards = _numeric_values(told.get("rewards")) if isinstance(told, dict) else {}
     ids: list[str] = []
     for place in ("verifier", *_step_folders(folder)):
-        ids += _folder(folder / place, place, building, reading, bad)
+        ids += _read_folder(folder / place, place, builder, reading, bad)
     if rewards:
-        ids.append(building.evidence("reward", {"values": rewards, "source": "result.json"}))
+        ids.append(builder.add_evidence("reward", {"values": rewards, "source": "result.json"}))
     raised = result.get("exception_info")
     if rewards:
-        status, score = claimed(rewards)
-        building.verdict(status, score, REASON, tuple(ids), rewards)
+        status, score = score_rewards(rewards)
+        builder.add_verdict(status, score, REASON, tuple(ids), rewards)
     else:
         kind = str(raised.get("exception_type", "")) if isinstance(raised, dict) else ""
-        building.verdict("unknown", None, f"{REASON}: no reward{f' ({kind})' if kind else ''}", tuple(ids))
+        builder.add_verdict("unknown", None, f"{REASON}: no reward{f' ({kind})' if kind else ''}", tuple(ids))
     return ids
 
 
-def claimed(rewards: dict[str, float]) -> tuple[VerdictStatus, float | None]:
+def score_rewards(rewards: dict[str, float]) -> tuple[VerdictStatus, float | None]:
     """Status and score of Harbor's rewards: `reward` where there is one, else the lowest; 1 is a pass.
 
     Rewards that Assay wrote itself say with `integrity` below 1 that a pass is doubted.
@@ -57,41 +59,43 @@ def _step_folders(folder: Path) -> list[str]:
     return [f"steps/{p.name}/verifier" for p in sorted(steps.iterdir()) if p.is_dir() and not p.is_symlink()]
 
 
-def _folder(folder: Path, place: str, building: Building, reading: Reading, bad: Bad) -> list[str]:
+def _read_folder(
+    folder: Path, place: str, builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
+) -> list[str]:
     if not folder.is_dir() or folder.is_symlink():
         return []
     ids = []
     for name in ("reward.json", "reward.txt"):
-        values = _reward(folder / name, f"{place}/{name}", bad)
+        values = _read_reward(folder / name, f"{place}/{name}", bad)
         if values:
-            ids.append(building.evidence("reward", {"values": values, "source": f"{place}/{name}"}))
-    raw = _bytes(folder / "ctrf.json", f"{place}/ctrf.json", bad)
+            ids.append(builder.add_evidence("reward", {"values": values, "source": f"{place}/{name}"}))
+    raw = _read_bytes(folder / "ctrf.json", f"{place}/ctrf.json", bad)
     if raw is not None:
         report = ctrf_report(folder / "ctrf.json", f"{place}/ctrf.json", bad)
         if report is not None:
             data = {**report, "path": f"{place}/ctrf.json"}
-            ids.append(building.evidence("test_report", data, blobs=(reading.keep(raw),)))
-    text = _bytes(folder / "test-stdout.txt", f"{place}/test-stdout.txt", bad)
+            ids.append(builder.add_evidence("test_report", data, blobs=(reading.store_blob(raw),)))
+    text = _read_bytes(folder / "test-stdout.txt", f"{place}/test-stdout.txt", bad)
     if text is not None:
         path = f"{place}/test-stdout.txt"
-        ids.append(building.text_evidence("test_output", text.decode("utf-8", "replace"), path=path))
+        ids.append(builder.add_text_evidence("test_output", text.decode("utf-8", "replace"), path=path))
     return ids
 
 
-def _reward(path: Path, place: str, bad: Bad) -> dict[str, float]:
-    raw = _bytes(path, place, bad)
+def _read_reward(path: Path, place: str, bad: WarnFunction) -> dict[str, float]:
+    raw = _read_bytes(path, place, bad)
     if raw is None:
         return {}
     if path.suffix == ".json":
         try:
-            found = document(path)
+            found = load_document(path)
         except UserError as exc:
             bad(place, str(exc))
             return {}
-        if not isinstance(found, dict) or not _numbers(found):
+        if not isinstance(found, dict) or not _numeric_values(found):
             bad(place, "expected an object of finite numbers")
             return {}
-        return _numbers(found)
+        return _numeric_values(found)
     try:
         value = float(raw.decode("utf-8", "replace").strip())
     except ValueError:
@@ -103,10 +107,10 @@ def _reward(path: Path, place: str, bad: Bad) -> dict[str, float]:
     return {"reward": value}
 
 
-def ctrf_report(path: Path, place: str, bad: Bad) -> dict[str, Any] | None:
+def ctrf_report(path: Path, place: str, bad: WarnFunction) -> dict[str, Any] | None:
     """A CTRF report as evidence of kind `test_report` has it; None where it is none, which is told."""
     try:
-        found = document(path)
+        found = load_document(path)
     except UserError as exc:
         bad(place, str(exc))
         return None
@@ -122,12 +126,14 @@ def ctrf_report(path: Path, place: str, bad: Bad) -> dict[str, Any] | None:
     if _is_count(summary.get("tests")):
         report["total"] = summary["tests"]
     if isinstance(tests, list):
-        named = objects_of(tests)
+        named = objects_in(tests)
         report["tests"] = [{"id": str(t.get("name", "")), "status": str(t.get("status", ""))} for t in named]
     return report
 
 
-def read_artifacts(folder: Path, building: Building, reading: Reading, bad: Bad) -> dict[str, str]:
+def read_artifacts(
+    folder: Path, builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
+) -> dict[str, str]:
     """Keeps the files of the final state: their path in the sandbox to their digest."""
     root = folder / "artifacts"
     if not root.is_dir() or root.is_symlink():
@@ -135,25 +141,25 @@ def read_artifacts(folder: Path, building: Building, reading: Reading, bad: Bad)
     manifest = root / "manifest.json"
     if manifest.is_file() and not manifest.is_symlink():
         try:
-            found = document(manifest)
-            building.fields.setdefault("harbor", {})["manifest"] = found
+            found = load_document(manifest)
+            builder.fields.setdefault("harbor", {})["manifest"] = found
         except UserError as exc:
             bad("artifacts/manifest.json", str(exc))
-    kept: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         if name == "manifest.json" or path.is_dir():
             continue
-        if len(kept) >= _FILES:
+        if len(digests) >= _FILES:
             bad("artifacts", f"more than {_FILES:,} files: the rest is left out")
             break
-        raw = _bytes(path, f"artifacts/{name}", bad, inside=root)
+        raw = _read_bytes(path, f"artifacts/{name}", bad, inside=root)
         if raw is not None:
-            kept[f"/{name}"] = reading.keep(raw)
-    return kept
+            digests[f"/{name}"] = reading.store_blob(raw)
+    return digests
 
 
-def _bytes(path: Path, place: str, bad: Bad, inside: Path | None = None) -> bytes | None:
+def _read_bytes(path: Path, place: str, bad: WarnFunction, inside: Path | None = None) -> bytes | None:
     """The bytes of a file of its own; None where there is none. A link is told and not followed."""
     through = [path, *(p for p in path.parents if inside is not None and inside in p.parents)]
     if any(p.is_symlink() for p in through):
@@ -167,7 +173,7 @@ def _bytes(path: Path, place: str, bad: Bad, inside: Path | None = None) -> byte
     return path.read_bytes()
 
 
-def _numbers(found: Any) -> dict[str, float]:
+def _numeric_values(found: Any) -> dict[str, float]:
     if not isinstance(found, dict):
         return {}
     known = {str(k): v for k, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool)}

@@ -15,10 +15,10 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from assay.errors import StoreError
-from assay.formats.harbor.atif_writer import document_of
+from assay.formats.harbor.atif_writer import render_document
 from assay.formats.harbor.verifier import REASON
-from assay.formats.interface import Loss, Writing
-from assay.formats.shared.writing import FileNames, new_folder, outcome_verdict
+from assay.formats.interface import ExportContext, Loss
+from assay.formats.shared.output_files import FileNames, new_folder, outcome_verdict
 from assay.records import Evidence, Trajectory
 from assay.verdicts import IMPORTED, trust_of
 
@@ -28,7 +28,7 @@ _STOPS = {"wall_s": "AgentTimeoutError", "cancelled": "CancelledError", "tokens"
 _BREAKS = {"verifier": "VerifierError", "provider": "ApiError", "agent": "AgentError"}
 
 
-def write_job(trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+def write_job(trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
     """A job folder. Raises `UserError` where `target` exists."""
     new_folder(target)
     names, results = FileNames(), list[dict[str, Any]]()
@@ -48,8 +48,8 @@ def _job_result(name: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     return {**found, "n_total_trials": len(results), "stats": stats}
 
 
-def _write_trial(trajectory: Trajectory, job: Path, names: FileNames, writing: Writing) -> dict[str, Any]:
-    before = _words(trajectory)
+def _write_trial(trajectory: Trajectory, job: Path, names: FileNames, writing: ExportContext) -> dict[str, Any]:
+    before = _source_words(trajectory)
     result = before.get("result")
     result = result if isinstance(result, dict) and result.get("trial_name") else _fresh_result(trajectory, writing)
     if trust_of(trajectory).doubt is not None:
@@ -66,11 +66,13 @@ def _write_trial(trajectory: Trajectory, job: Path, names: FileNames, writing: W
     for item in kept or _fresh_evidence(trajectory):
         _write_evidence(item, folder, trajectory, writing)
     _write_artifacts(trajectory, folder, before.get("manifest"), writing)
-    _write(folder / "agent" / "trajectory.json", document_of(_rest(trajectory, native), writing, "harbor"))
+    _write(
+        folder / "agent" / "trajectory.json", render_document(_without_native(trajectory, native), writing, "harbor")
+    )
     return result
 
 
-def _words(trajectory: Trajectory) -> dict[str, Any]:
+def _source_words(trajectory: Trajectory) -> dict[str, Any]:
     """What a Harbor trial said that this trajectory was read from."""
     imported = trajectory.started.config.get(IMPORTED)
     fields = imported.get("fields") if isinstance(imported, dict) and imported.get("format") == "harbor" else None
@@ -78,10 +80,10 @@ def _words(trajectory: Trajectory) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _rest(trajectory: Trajectory, native: set[str]) -> Trajectory:
+def _without_native(trajectory: Trajectory, native: set[str]) -> Trajectory:
     """The trajectory without what stands in files of its own, for the document that holds the rest."""
     claims = [v for v in trajectory.verdicts if not (native and v.check == IMPORTED and v.reason.startswith(REASON))]
-    if not native and _words(trajectory):  # read from a trial that had no evidence at all
+    if not native and _source_words(trajectory):  # read from a trial that had no evidence at all
         claims = [v for v in trajectory.verdicts if not (v.check == IMPORTED and v.reason.startswith(REASON))]
     finished = trajectory.finished and msgspec.structs.replace(trajectory.finished, artifacts={})
     config = _without_result(trajectory)
@@ -93,7 +95,7 @@ def _rest(trajectory: Trajectory, native: set[str]) -> Trajectory:
 
 
 def _without_result(trajectory: Trajectory) -> dict[str, Any]:
-    words = _words(trajectory)
+    words = _source_words(trajectory)
     if not words:
         return trajectory.started.config
     imported = trajectory.started.config[IMPORTED]
@@ -102,7 +104,7 @@ def _without_result(trajectory: Trajectory) -> dict[str, Any]:
     return {**trajectory.started.config, IMPORTED: {**imported, "fields": fields}}
 
 
-def _fresh_result(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
+def _fresh_result(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
     finished, verdict = trajectory.finished, outcome_verdict(trajectory)
     name = trajectory.attempt or trajectory.task
     result: dict[str, Any] = {
@@ -137,7 +139,7 @@ def _rewards(trajectory: Trajectory) -> dict[str, float]:
     return rewards
 
 
-def _exception(trajectory: Trajectory, writing: Writing) -> dict[str, Any] | None:
+def _exception(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any] | None:
     finished = trajectory.finished
     if finished is None or not (finished.stopped or finished.broke):
         return None
@@ -148,7 +150,7 @@ def _exception(trajectory: Trajectory, writing: Writing) -> dict[str, Any] | Non
     at = _iso(finished.at) or _iso(trajectory.started.at)
     if at is None:
         why = "Harbor wants the time at which an exception occurred, which is not known"
-        writing.lost(Loss(trajectory.attempt, "finished.stopped" if finished.stopped else "finished.broke", why))
+        writing.report_loss(Loss(trajectory.attempt, "finished.stopped" if finished.stopped else "finished.broke", why))
         return None
     message = finished.error or f"{finished.stopped or finished.broke}"
     return {"exception_type": kind, "exception_message": message, "exception_traceback": "", "occurred_at": at}
@@ -156,7 +158,7 @@ def _exception(trajectory: Trajectory, writing: Writing) -> dict[str, Any] | Non
 
 def _fresh_evidence(trajectory: Trajectory) -> list[Evidence]:
     """What Harbor's viewer shows of a trial of ours: its rewards and the text of its tests."""
-    if _words(trajectory):
+    if _source_words(trajectory):
         return []
     rewards = _rewards(trajectory)
     found = [Evidence("", "state", "reward", {"values": rewards, "source": "verifier/reward.json"})] if rewards else []
@@ -170,48 +172,48 @@ def _fresh_evidence(trajectory: Trajectory) -> list[Evidence]:
     return found
 
 
-def _write_evidence(item: Evidence, folder: Path, trajectory: Trajectory, writing: Writing) -> None:
+def _write_evidence(item: Evidence, folder: Path, trajectory: Trajectory, writing: ExportContext) -> None:
     name = item.data.get("path") or item.data.get("source")
-    target = _inside(folder, name if isinstance(name, str) else "")
+    target = _resolve_inside(folder, name if isinstance(name, str) else "")
     if target is None or name == "result.json":
         return
-    content = _content(item, trajectory, writing)
+    content = _evidence_bytes(item, trajectory, writing)
     if content is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
 
 
-def _content(item: Evidence, trajectory: Trajectory, writing: Writing) -> bytes | None:
+def _evidence_bytes(item: Evidence, trajectory: Trajectory, writing: ExportContext) -> bytes | None:
     if item.kind == "reward":
         values = item.data.get("values", {})
         whole = str(item.data.get("source", "")).endswith(".json")
         return msgspec.json.encode(values) if whole else str(values.get("reward", 0.0)).encode()
     for blob in item.blobs:
         try:
-            return writing.content(blob)
+            return writing.read_blob(blob)
         except StoreError as exc:
-            writing.lost(Loss(trajectory.attempt, f"evidence.{item.kind}", str(exc)))
+            writing.report_loss(Loss(trajectory.attempt, f"evidence.{item.kind}", str(exc)))
     text = item.data.get("text")
     return text.encode("utf-8", "replace") if isinstance(text, str) else None
 
 
-def _write_artifacts(trajectory: Trajectory, folder: Path, manifest: Any, writing: Writing) -> None:
+def _write_artifacts(trajectory: Trajectory, folder: Path, manifest: Any, writing: ExportContext) -> None:
     artifacts = trajectory.finished.artifacts if trajectory.finished is not None else {}
     for path, digest in sorted(artifacts.items()):
-        target = _inside(folder / "artifacts", path.lstrip("/"))
+        target = _resolve_inside(folder / "artifacts", path.lstrip("/"))
         if target is None or path.lstrip("/") == "manifest.json":
-            writing.lost(Loss(trajectory.attempt, "finished.artifacts", f"{path} leads outside of the trial"))
+            writing.report_loss(Loss(trajectory.attempt, "finished.artifacts", f"{path} leads outside of the trial"))
             continue
         try:
-            content = writing.content(digest)
+            content = writing.read_blob(digest)
         except StoreError as exc:
-            writing.lost(Loss(trajectory.attempt, "finished.artifacts", str(exc)))
+            writing.report_loss(Loss(trajectory.attempt, "finished.artifacts", str(exc)))
             continue
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
         except OSError as exc:
-            writing.lost(Loss(trajectory.attempt, "finished.artifacts", f"{path}: {exc.strerror}"))
+            writing.report_loss(Loss(trajectory.attempt, "finished.artifacts", f"{path}: {exc.strerror}"))
     if manifest is None and artifacts:
         entries = [
             {"source": p, "destination": p.lstrip("/"), "type": "file", "status": "ok"} for p in sorted(artifacts)
@@ -222,7 +224,7 @@ def _write_artifacts(trajectory: Trajectory, folder: Path, manifest: Any, writin
         _write(folder / "artifacts" / "manifest.json", manifest)
 
 
-def _inside(folder: Path, name: str) -> Path | None:
+def _resolve_inside(folder: Path, name: str) -> Path | None:
     """A path below a folder, for a name out of a record; None where it leads outside."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts or "\x00" in name or len(name) > 1000:

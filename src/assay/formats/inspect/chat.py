@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.formats.shared.building import text_and_rest, tool_call
-from assay.formats.shared.mirror import laid_over, rest_of
-from assay.formats.shared.mirrored import objects_of
+from assay.formats.shared.builder import split_text_parts, tool_call
+from assay.formats.shared.round_trip import diff_json, patch_json
+from assay.formats.shared.round_trip_builder import objects_in
 from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
 
 __all__ = [
     "REST",
-    "folded",
-    "fresh_part",
     "from_chat",
     "from_chat_tool",
+    "index_tool_calls",
     "observation_of",
     "reasoning_of",
+    "render_message",
     "to_chat",
     "to_chat_tool",
     "tool_calls_of",
-    "unfolded",
+    "unindex_tool_calls",
 ]
 
 REST = "inspect"
@@ -31,7 +31,7 @@ REST = "inspect"
 _ACTORS = {"agent": "assistant", "user": "user", "environment": "user", "other_agent": "user"}
 
 
-def folded(message: Any) -> Any:
+def index_tool_calls(message: Any) -> Any:
     """A message whose tool calls stand by number, so that each is compared with its own."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(calls, list) or not calls:
@@ -39,8 +39,8 @@ def folded(message: Any) -> Any:
     return {**message, "tool_calls": {str(number): call for number, call in enumerate(calls)}}
 
 
-def unfolded(message: Any) -> Any:
-    """The inverse of `folded`."""
+def unindex_tool_calls(message: Any) -> Any:
+    """The inverse of `index_tool_calls`."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(calls, dict) or list(calls) != [str(number) for number in range(len(calls))]:
         return message
@@ -61,14 +61,14 @@ def _tool_call(call: dict[str, Any]) -> ToolCall:
 
 def reasoning_of(message: dict[str, Any]) -> str | None:
     """What the model thought, as far as the message shows it."""
-    parts = objects_of(message.get("content"))
+    parts = objects_in(message.get("content"))
     texts = [str(p["reasoning"]) for p in parts if p.get("type") == "reasoning" and p.get("reasoning")]
     return "\n".join(texts) or None
 
 
 def observation_of(message: dict[str, Any]) -> Observation:
     """What a tool message brings back; the error's words where it has no others."""
-    text, _ = text_and_rest(message.get("content"))
+    text, _ = split_text_parts(message.get("content"))
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None
     said = str(error.get("message") or "") if isinstance(error, dict) else ""
@@ -76,7 +76,7 @@ def observation_of(message: dict[str, Any]) -> Observation:
     return Observation(text or said, str(call) if call else None, error=bool(error), timed_out=kind == "timeout")
 
 
-def fresh_part(step: Step, part: str, _call: ModelCall | None = None) -> Any:
+def render_message(step: Step, part: str, _call: ModelCall | None = None) -> Any:
     """The message that a part of a step is: the turn's own (`message`), or a tool's result (`result 0`)."""
     if part.startswith("result "):
         seen = step.observations[int(part.removeprefix("result "))]
@@ -109,13 +109,13 @@ def to_chat(message: dict[str, Any]) -> dict[str, Any]:
     ]
     chat |= {"tool_calls": calls} if calls else {}
     chat |= {"tool_call_id": message["tool_call_id"]} if isinstance(message.get("tool_call_id"), str) else {}
-    rest = rest_of(folded(message), _fresh_message(chat))
+    rest = diff_json(index_tool_calls(message), _fresh_message(chat))
     return chat | ({REST: rest} if rest is not None else {})
 
 
 def from_chat(chat: dict[str, Any]) -> dict[str, Any]:
     """A message in the shape of Chat Completions as one of Inspect's."""
-    made: dict[str, Any] = unfolded(laid_over(_fresh_message(chat), chat.get(REST)))
+    made: dict[str, Any] = unindex_tool_calls(patch_json(_fresh_message(chat), chat.get(REST)))
     return (
         made
         if REST in chat or made.get("role") in ("system", "user", "assistant", "tool")

@@ -17,14 +17,14 @@ from typing import Any, BinaryIO, ClassVar
 import msgspec
 
 from assay.errors import AssayError
-from assay.formats.inspect.reader import LogFacts, imported
-from assay.formats.inspect.samples import is_inspect_log, opened
-from assay.formats.inspect.writer import FORMAT, iso, sample_of, summary_of
-from assay.formats.interface import Imported, Loss, Provenance, Reading, Writing
-from assay.formats.shared.building import Origin
-from assay.formats.shared.mirrored import fields_of, own
-from assay.formats.shared.reading import at_place, digest_file, loads
-from assay.formats.shared.writing import new_file
+from assay.formats.inspect.reader import LogFacts, read_sample
+from assay.formats.inspect.samples import is_inspect_log, open_log
+from assay.formats.inspect.writer import FORMAT, iso, render_sample, render_summary
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss, Provenance
+from assay.formats.shared.builder import Origin
+from assay.formats.shared.json_stream import digest_file, loads, warn_in
+from assay.formats.shared.output_files import new_file
+from assay.formats.shared.round_trip_builder import is_imported_from, source_fields
 from assay.records import Trajectory, canonical_bytes
 
 __all__ = ["InspectFormat"]
@@ -43,20 +43,20 @@ class InspectFormat:
     def recognises(self, path: Path) -> bool:
         return is_inspect_log(path)
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         """See `Format.read`: one trajectory a sample and epoch."""
-        with opened(path, reading) as log:
+        with open_log(path, reading) as log:
             header = canonical_bytes(log.header)
             origin = Origin(FORMAT, path.name, digest_file(path), str(log.header.get("version", "")))
-            facts = LogFacts(log.header, reading.keep(header), origin)
+            facts = LogFacts(log.header, reading.store_blob(header), origin)
             archived = zipfile.is_zipfile(path)
             for sample in log.samples:
                 file = f"{path.name}!{sample.place}" if archived else path.name
-                told = at_place(reading, file)
-                bad = told if archived else _within(sample.place, told)
-                yield imported(sample, facts, reading, bad)
+                told = warn_in(reading, file)
+                bad = told if archived else _prefix_place(sample.place, told)
+                yield read_sample(sample, facts, reading, bad)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """See `Format.write`: an archive, or a JSON log where the target's name ends in `.json`."""
         log = _Log(writing)
         with new_file(target) as out:
@@ -66,18 +66,18 @@ class InspectFormat:
                 _write_archive(log, trajectories, out)
 
 
-def _within(place: str, told: Callable[[str, str], None]) -> Callable[[str, str], None]:
+def _prefix_place(place: str, told: Callable[[str, str], None]) -> Callable[[str, str], None]:
     return lambda field, problem: told(f"{place}.{field}" if field else place, problem)
 
 
 class _Log:
     """What is known of a log while its samples are written."""
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: ExportContext) -> None:
         self.header: dict[str, Any] | None = None
         self._digest: str | None = None
         self._ids: dict[str, Any] = {}
-        self._taken: set[tuple[str, int]] = set()
+        self._used: set[tuple[str, int]] = set()
         self._invalidated = False
         self._writing = writing
 
@@ -85,47 +85,47 @@ class _Log:
         """The samples, each with an id and epoch of its own."""
         for trajectory in trajectories:
             self._head(trajectory)
-            sample = sample_of(trajectory, self._writing)
-            self._place(sample, trajectory)
+            sample = render_sample(trajectory, self._writing)
+            self._assign_epoch(sample, trajectory)
             self._invalidated = self._invalidated or bool(sample.get("invalidation"))
             yield sample
 
     def _head(self, trajectory: Trajectory) -> None:
         """A log has one header: the first trajectory's."""
-        digest = fields_of(trajectory).get("header") if own(trajectory, FORMAT) else None
+        digest = source_fields(trajectory).get("header") if is_imported_from(trajectory, FORMAT) else None
         if self.header is None:
             self._digest = digest if isinstance(digest, str) else None
-            self.header = self._kept(self._digest, trajectory) or _fresh_header(trajectory)
+            self.header = self._load_header(self._digest, trajectory) or _fresh_header(trajectory)
         elif digest != self._digest:
             why = "a log describes one evaluation, and this attempt is of another"
-            self._writing.lost(Loss(trajectory.attempt, "config.imported.fields.header", why))
+            self._writing.report_loss(Loss(trajectory.attempt, "config.imported.fields.header", why))
 
-    def _kept(self, digest: str | None, trajectory: Trajectory) -> dict[str, Any] | None:
+    def _load_header(self, digest: str | None, trajectory: Trajectory) -> dict[str, Any] | None:
         if digest is None:
             return None
         try:
-            header = loads(self._writing.content(digest))
+            header = loads(self._writing.read_blob(digest))
         except (AssayError, KeyError, OSError, ValueError):
             why = "the header of its log is no longer stored"
-            self._writing.lost(Loss(trajectory.attempt, "config.imported.fields.header", why))
+            self._writing.report_loss(Loss(trajectory.attempt, "config.imported.fields.header", why))
             return None
         return header if isinstance(header, dict) and isinstance(header.get("eval"), dict) else None
 
-    def _place(self, sample: dict[str, Any], trajectory: Trajectory) -> None:
+    def _assign_epoch(self, sample: dict[str, Any], trajectory: Trajectory) -> None:
         if not isinstance(sample.get("id"), str | int):
             sample["id"] = str(sample.get("id"))
         if not isinstance(sample.get("epoch"), int):
             sample["epoch"] = 1
-        wanted = sample["epoch"]
-        while (str(sample["id"]), sample["epoch"]) in self._taken:
+        requested = sample["epoch"]
+        while (str(sample["id"]), sample["epoch"]) in self._used:
             sample["epoch"] += 1
-        if sample["epoch"] != wanted:
-            why = f"epoch {wanted} of sample {sample['id']} is there already: written as {sample['epoch']}"
-            self._writing.lost(Loss(trajectory.attempt, "number", why))
-        self._taken.add((str(sample["id"]), sample["epoch"]))
+        if sample["epoch"] != requested:
+            why = f"epoch {requested} of sample {sample['id']} is there already: written as {sample['epoch']}"
+            self._writing.report_loss(Loss(trajectory.attempt, "number", why))
+        self._used.add((str(sample["id"]), sample["epoch"]))
         self._ids.setdefault(str(sample["id"]), sample["id"])
 
-    def finished(self) -> dict[str, Any]:
+    def finish_header(self) -> dict[str, Any]:
         """The header once all samples are known."""
         header = dict(self.header or _fresh_header(None))
         header["version"] = _VERSION
@@ -165,8 +165,8 @@ def _write_archive(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO)
             names.add(name)
             with archive.open(name, "w", force_zip64=True) as member:
                 member.write(msgspec.json.encode(sample))
-            summaries.append(summary_of(sample))
-        header = log.finished()
+            summaries.append(render_summary(sample))
+        header = log.finish_header()
         reductions = header.pop("reductions", None)
         start = {"version": _VERSION, "eval": header["eval"], "plan": header.get("plan") or {"steps": []}}
         archive.writestr("_journal/start.json", msgspec.json.encode(start))
@@ -193,7 +193,7 @@ def _write_json(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO) ->
         for number, sample in enumerate(log.samples(trajectories)):
             waiting.write(b",\n" if number else b"")
             waiting.write(msgspec.json.encode(sample))
-        header = log.finished()
+        header = log.finish_header()
         reductions = header.pop("reductions", None)
         out.write(msgspec.json.encode(header)[:-1] + b',"samples":[')
         waiting.seek(0)

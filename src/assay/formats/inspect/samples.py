@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Reading, Unreadable
-from assay.formats.shared.archives import Member, archive, archive_kind
-from assay.formats.shared.reading import Bad, document, head, json_fields, json_items, loads
+from assay.formats.interface import ImportContext, ReadProblem
+from assay.formats.shared.archives import Member, archive_kind, open_archive
+from assay.formats.shared.json_stream import WarnFunction, json_fields, json_items, load_document, loads, read_head
 from assay.formats.shared.sniffing import sniff
 
-__all__ = ["SEQUENCES", "Attachments", "Log", "Sample", "is_inspect_log", "opened", "pairs", "ranges"]
+__all__ = ["SEQUENCES", "Attachments", "Log", "Sample", "is_inspect_log", "open_log", "pairs", "ranges"]
 
 WHOLE = 96 << 20
 """Bytes of a sample that are decoded at once."""
@@ -64,18 +64,18 @@ class Sample(NamedTuple):
 class Attachments:
     """Content that stands once in a sample and is named where it belongs."""
 
-    def __init__(self, texts: dict[str, str], bad: Bad) -> None:
+    def __init__(self, texts: dict[str, str], bad: WarnFunction) -> None:
         self._texts = texts
         self._bad = bad
         self._left = MOST_EXPANDED
 
-    def placed(self, value: Any) -> Any:
+    def resolve(self, value: Any) -> Any:
         """JSON with the content in place of each reference; what is not there stays a reference."""
         if isinstance(value, str):
             return self._text(value) if value.startswith(_REFERENCE) else value
         if isinstance(value, dict):
-            return {key: self.placed(item) for key, item in value.items()}
-        return [self.placed(item) for item in value] if isinstance(value, list) else value
+            return {key: self.resolve(item) for key, item in value.items()}
+        return [self.resolve(item) for item in value] if isinstance(value, list) else value
 
     def _text(self, reference: str) -> str:
         text = self._texts.get(reference.removeprefix(_REFERENCE))
@@ -89,13 +89,13 @@ class Attachments:
         self._left -= len(text)
         return text
 
-    def decoded(self, item: Any) -> Any:
+    def decode(self, item: Any) -> Any:
         """An item of a sequence, decoded where it is still bytes, with references put in place."""
         if isinstance(item, msgspec.Raw):
             raw = bytes(item)
             value = loads(raw)
-            return self.placed(value) if b"attachment:" in raw else value
-        return self.placed(item)
+            return self.resolve(value) if b"attachment:" in raw else value
+        return self.resolve(item)
 
 
 class _Pool(Sequence[Any]):
@@ -109,14 +109,14 @@ class _Pool(Sequence[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         if index not in self._done:
-            self._items[index] = self._attachments.decoded(self._items[index])
+            self._items[index] = self._attachments.decode(self._items[index])
             self._done.add(index)
         return self._items[index]
 
 
 def is_inspect_log(path: Path) -> bool:
     """Whether a file is a log of Inspect's, or a list of its events, by its content."""
-    start = head(path, 4096)
+    start = read_head(path, 4096)
     if archive_kind(start) == "zip":
         return any(name in start or name in _tail(path) for name in _NAMES)
     seen = sniff(path)
@@ -137,25 +137,25 @@ def _tail(path: Path) -> bytes:
 
 
 @contextmanager
-def opened(path: Path, reading: Reading) -> Iterator[Log]:
+def open_log(path: Path, reading: ImportContext) -> Iterator[Log]:
     """A log while the block lasts. Raises `UserError` where it is none, or its archive is refused."""
-    if archive_kind(head(path, 4096)) == "zip":
-        with archive(path) as members:
-            yield _archived(path, members, reading)
+    if archive_kind(read_head(path, 4096)) == "zip":
+        with open_archive(path) as members:
+            yield _open_archive_log(path, members, reading)
         return
 
     def bad(place: str, problem: str) -> None:
-        reading.unreadable(Unreadable(path.name, place, problem))
+        reading.report_problem(ReadProblem(path.name, place, problem))
 
     header = json_fields(path, ("samples",), bad, largest=LARGEST_ITEM)
     if not isinstance(header.get("eval"), dict):
         what = "events and nothing else: no evaluation, sample, message or score" if "events" in header else "no log"
         raise UserError(f"{path.name} holds {what}")
     items = json_items(path, ("samples",), bad, largest=LARGEST_ITEM)
-    yield Log(header, _listed(items, bad))
+    yield Log(header, _iter_samples(items, bad))
 
 
-def _listed(items: Iterable[tuple[int | str, Any]], bad: Bad) -> Iterator[Sample]:
+def _iter_samples(items: Iterable[tuple[int | str, Any]], bad: WarnFunction) -> Iterator[Sample]:
     for position, value in items:
         place = f"samples[{position}]"
         if isinstance(value, dict):
@@ -164,17 +164,17 @@ def _listed(items: Iterable[tuple[int | str, Any]], bad: Bad) -> Iterator[Sample
             bad(place, f"expected a sample, found {type(value).__name__}")
 
 
-def _archived(path: Path, members: Sequence[Member], reading: Reading) -> Log:
+def _open_archive_log(path: Path, members: Sequence[Member], reading: ImportContext) -> Log:
     by_name = {member.name: member for member in members}
 
-    def bad_in(name: str) -> Bad:
-        return lambda place, problem: reading.unreadable(Unreadable(f"{path.name}!{name}", place, problem))
+    def bad_in(name: str) -> WarnFunction:
+        return lambda place, problem: reading.report_problem(ReadProblem(f"{path.name}!{name}", place, problem))
 
     return Log(_header(path, by_name), _members(by_name, bad_in))
 
 
 def _document(member: Member) -> Any:
-    return document(member, largest=min(LARGEST_ITEM, member.size))  # as much memory is set aside as may be read
+    return load_document(member, largest=min(LARGEST_ITEM, member.size))  # as much memory is set aside as may be read
 
 
 def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
@@ -193,20 +193,20 @@ def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
     return header
 
 
-def _members(members: dict[str, Member], bad_in: Callable[[str], Bad]) -> Iterator[Sample]:
+def _members(members: dict[str, Member], bad_in: Callable[[str], WarnFunction]) -> Iterator[Sample]:
     for name, member in members.items():
         folder = name.removesuffix("/sample.json")
         try:
             if _SAMPLE.fullmatch(name):
                 bad = bad_in(name)
-                yield _streamed(member, bad) if member.size > WHOLE else _decoded(member, bad)
+                yield _stream_member(member, bad) if member.size > WHOLE else _decode_member(member, bad)
             elif folder != name and folder.startswith("samples/"):
-                yield _chunked(folder, members, bad_in(name))
+                yield _read_chunks(folder, members, bad_in(name))
         except (UserError, msgspec.MsgspecError, ValueError) as exc:
             bad_in(name)("", str(exc))
 
 
-def _decoded(member: Member, bad: Bad) -> Sample:
+def _decode_member(member: Member, bad: WarnFunction) -> Sample:
     with member.open() as stream:
         raw = stream.read()
     try:
@@ -219,7 +219,7 @@ def _decoded(member: Member, bad: Bad) -> Sample:
     return _in_memory(member.name, parts, bad)
 
 
-def _in_memory(place: str, parts: dict[str, Any], bad: Bad) -> Sample:
+def _in_memory(place: str, parts: dict[str, Any], bad: WarnFunction) -> Sample:
     """A sample whose parts are values, or bytes of values."""
     older = _plain(parts.get("transcript"))
     older = older if isinstance(older, dict) else {}
@@ -232,10 +232,10 @@ def _in_memory(place: str, parts: dict[str, Any], bad: Bad) -> Sample:
     fields = {key: _plain(value) for key, value in parts.items() if key not in SEQUENCES}
     return Sample(
         place,
-        attachments.placed(fields),
+        attachments.resolve(fields),
         attachments,
-        lambda: map(attachments.decoded, messages),
-        lambda: map(attachments.decoded, events),
+        lambda: map(attachments.decode, messages),
+        lambda: map(attachments.decode, events),
         _Pool(pool, attachments),
         _Pool(requests, attachments),
     )
@@ -269,7 +269,7 @@ def _texts(items: Iterable[tuple[Any, Any]]) -> dict[str, str]:
     return {str(name): text for name, text in items if isinstance(text, str)}
 
 
-def _streamed(member: Member, bad: Bad) -> Sample:
+def _stream_member(member: Member, bad: WarnFunction) -> Sample:
     """A sample of any size: its arrays are gone through one item at a time."""
     fields = json_fields(member, SEQUENCES, bad)
     attachments = Attachments(_texts(json_items(member, ("attachments",), bad)), bad)
@@ -278,16 +278,16 @@ def _streamed(member: Member, bad: Bad) -> Sample:
     requests = [v for _, v in json_items(member, ("events_data", "calls"), bad)]
     return Sample(
         member.name,
-        attachments.placed(fields),
+        attachments.resolve(fields),
         attachments,
-        lambda: (attachments.placed(v) for _, v in json_items(member, ("messages",), bad)),
-        lambda: (attachments.placed(v) for _, v in json_items(member, ("events",), bad)),
+        lambda: (attachments.resolve(v) for _, v in json_items(member, ("messages",), bad)),
+        lambda: (attachments.resolve(v) for _, v in json_items(member, ("events",), bad)),
         _Pool(pool, attachments),
         _Pool(requests, attachments),
     )
 
 
-def _chunked(folder: str, members: dict[str, Member], bad: Bad) -> Sample:
+def _read_chunks(folder: str, members: dict[str, Member], bad: WarnFunction) -> Sample:
     """A sample in chunks: a shell, and sequences whose members are named by the index of their first item."""
     shell = _document(members[f"{folder}/sample.json"])
     if not isinstance(shell, dict):
@@ -308,10 +308,10 @@ def _chunked(folder: str, members: dict[str, Member], bad: Bad) -> Sample:
     said = ranges(shell.pop("message_refs", None), len(pool))
     return Sample(
         folder,
-        attachments.placed(shell),
+        attachments.resolve(shell),
         attachments,
         lambda: (pool[i] for i in said),
-        lambda: (attachments.placed(v) for v in sequence("events")),
+        lambda: (attachments.resolve(v) for v in sequence("events")),
         pool,
         _Pool(list(sequence("calls")), attachments),
     )

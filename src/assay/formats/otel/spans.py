@@ -15,11 +15,21 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.shared.mirrored import list_of, objects_of, text_or_none
-from assay.formats.shared.reading import Bad, document, json_items, loads, seconds
+from assay.formats.shared.json_stream import WarnFunction, json_items, load_document, loads, parse_time
+from assay.formats.shared.round_trip_builder import list_or_empty, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
 
-__all__ = ["Form", "Span", "encoded", "is_genai", "lines_of", "otlp_span", "plain_value", "traces", "with_attributes"]
+__all__ = [
+    "Form",
+    "Span",
+    "encode_lines",
+    "encode_value",
+    "is_genai_trace",
+    "otlp_span",
+    "plain_value",
+    "traces",
+    "with_attributes",
+]
 
 Form = Literal["otlp", "flat"]
 LARGEST = 512 << 20
@@ -41,7 +51,7 @@ class Span(NamedTuple):
     form: Form
 
 
-def is_genai(path: Path) -> bool:
+def is_genai_trace(path: Path) -> bool:
     """Whether a file begins with spans in which a generative model has a part."""
     seen = sniff(path)
     otlp = "resourceSpans" in seen.paths
@@ -52,21 +62,21 @@ def is_genai(path: Path) -> bool:
         return b"gen_ai." in stream.read(8 << 20)
 
 
-def traces(path: Path, bad: Bad) -> Iterator[list[Span]]:
+def traces(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
     """The spans of one trace after the other, traces in the order in which they first occur, spans in the file's."""
     seen = sniff(path)
     if seen.shape == "array":
-        yield from _grouped(_flat(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
+        yield from _group_by_trace(_read_flat_span(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
     elif seen.shape == "object" and not _one_line(path) and (held := _document(path)) is not None:
-        yield from _grouped([_spans(held, "", bad)])
+        yield from _group_by_trace([_spans(held, "", bad)])
     else:
-        yield from _by_place(path, bad)
+        yield from _read_by_place(path, bad)
 
 
 def _document(path: Path) -> Any:
     """A document of several lines; None where the file is none."""
     try:
-        return document(path, largest=min(LARGEST, path.stat().st_size))
+        return load_document(path, largest=min(LARGEST, path.stat().st_size))
     except UserError:
         return None
 
@@ -81,7 +91,7 @@ def _one_line(path: Path) -> bool:
         return False
 
 
-def _grouped(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
+def _group_by_trace(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
     found: dict[str, list[Span]] = {}
     for spans in some:
         for span in spans:
@@ -89,7 +99,7 @@ def _grouped(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
     yield from found.values()
 
 
-def _by_place(path: Path, bad: Bad) -> Iterator[list[Span]]:
+def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
     places: dict[str, list[tuple[int, int, int]]] = {}
     with path.open("rb") as stream:
         number, start = 0, 0
@@ -110,7 +120,7 @@ def _by_place(path: Path, bad: Bad) -> Iterator[list[Span]]:
             yield found
 
 
-def _line(line: bytes, number: int, bad: Bad) -> list[Span]:
+def _line(line: bytes, number: int, bad: WarnFunction) -> list[Span]:
     if not line.strip():
         return []
     try:
@@ -121,10 +131,10 @@ def _line(line: bytes, number: int, bad: Bad) -> list[Span]:
     return _spans(value, f"line {number}", bad)
 
 
-def _spans(value: Any, where: str, bad: Bad) -> list[Span]:
+def _spans(value: Any, where: str, bad: WarnFunction) -> list[Span]:
     batches = value.get("resourceSpans") if isinstance(value, dict) else None
     if not isinstance(batches, list):
-        return _flat(value, where, bad)
+        return _read_flat_span(value, where, bad)
     found: list[Span] = []
     for b, batch in enumerate(batches):
         scopes = batch.get("scopeSpans") if isinstance(batch, dict) else None
@@ -147,13 +157,13 @@ def otlp_span(raw: Any, about: dict[str, Any]) -> Span | None:
     """A span of OTLP; None where it is none."""
     if not isinstance(raw, dict) or not isinstance(raw.get("traceId"), str) or not isinstance(raw.get("spanId"), str):
         return None
-    attributes = {a["key"]: plain_value(a.get("value")) for a in list_of(raw.get("attributes")) if _is_pair(a)}
+    attributes = {a["key"]: plain_value(a.get("value")) for a in list_or_empty(raw.get("attributes")) if _is_pair(a)}
     parent = text_or_none(raw.get("parentSpanId")) or None
     times = [_nanoseconds(raw.get(key)) for key in ("startTimeUnixNano", "endTimeUnixNano")]
     return Span(raw["traceId"], raw["spanId"], parent, times[0], times[1], attributes, raw, about, "otlp")
 
 
-def _flat(raw: Any, where: str, bad: Bad) -> list[Span]:
+def _read_flat_span(raw: Any, where: str, bad: WarnFunction) -> list[Span]:
     context = raw.get("context") if isinstance(raw, dict) else None
     ids = [context.get(key) for key in ("trace_id", "span_id")] if isinstance(context, dict) else []
     if len(ids) != 2 or not all(isinstance(i, str) for i in ids):
@@ -161,7 +171,7 @@ def _flat(raw: Any, where: str, bad: Bad) -> list[Span]:
         return []
     attributes = raw.get("attributes")
     held = attributes if isinstance(attributes, dict) else {}
-    times = [seconds(raw.get(key)) for key in ("start_time", "end_time")]
+    times = [parse_time(raw.get(key)) for key in ("start_time", "end_time")]
     return [
         Span(str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], held, raw, {}, "flat")
     ]
@@ -181,9 +191,9 @@ def plain_value(value: Any) -> Any:
         return None
     kind, held = next(iter(value.items()))
     if kind == "arrayValue":
-        return [plain_value(v) for v in list_of(held.get("values"))] if isinstance(held, dict) else []
+        return [plain_value(v) for v in list_or_empty(held.get("values"))] if isinstance(held, dict) else []
     if kind == "kvlistValue":
-        pairs = objects_of(held.get("values")) if isinstance(held, dict) else []
+        pairs = objects_in(held.get("values")) if isinstance(held, dict) else []
         return {str(p.get("key")): plain_value(p.get("value")) for p in pairs}
     if kind == "intValue":
         try:
@@ -197,7 +207,7 @@ def _is_pair(attribute: Any) -> bool:
     return isinstance(attribute, dict) and isinstance(attribute.get("key"), str)
 
 
-def encoded(value: Any) -> dict[str, Any]:
+def encode_value(value: Any) -> dict[str, Any]:
     """Plain JSON as a value of OTLP; what is no scalar becomes JSON text."""
     if isinstance(value, bool):
         return {"boolValue": value}
@@ -206,7 +216,7 @@ def encoded(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"doubleValue": value}
     if isinstance(value, list) and all(isinstance(v, str | bool | int | float) for v in value):
-        return {"arrayValue": {"values": [encoded(v) for v in value]}}
+        return {"arrayValue": {"values": [encode_value(v) for v in value]}}
     return {"stringValue": value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))}
 
 
@@ -216,12 +226,12 @@ def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> d
         held = raw.get("attributes")
         kept = {k: v for k, v in (held if isinstance(held, dict) else {}).items() if k not in added}
         return {**raw, "attributes": {**kept, **{k: v for k, v in added.items() if v is not None}}}
-    pairs = [a for a in list_of(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
-    pairs += [{"key": k, "value": encoded(v)} for k, v in added.items() if v is not None]
+    pairs = [a for a in list_or_empty(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
+    pairs += [{"key": k, "value": encode_value(v)} for k, v in added.items() if v is not None]
     return {**raw, "attributes": pairs}
 
 
-def lines_of(spans: Iterable[tuple[dict[str, Any], dict[str, Any], Form]]) -> Iterator[bytes]:
+def encode_lines(spans: Iterable[tuple[dict[str, Any], dict[str, Any], Form]]) -> Iterator[bytes]:
     """Lines of a file: a flat span each, or a batch of OTLP spans that share resource and scope.
 
     Args:

@@ -1,7 +1,7 @@
 """What the calls of a trajectory share: finds it while reading, and puts it together again for writing.
 
 Sources give every call its whole conversation, so that a record of them would grow with the square of its turns.
-Invariant: what `Lines` takes apart, `conversations` puts together again, message by message.
+Invariant: what `MessageTree` takes apart, `message_numbers` puts together again, message by message.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from assay.errors import UserError
 from assay.records import BranchCause, ModelCall
 
-__all__ = ["Lines", "Shared", "answer_message", "conversations"]
+__all__ = ["MessageTree", "SharedPrefix", "answer_message", "message_numbers"]
 
 _TIPS = 8
 
 
-class Shared(NamedTuple):
+class SharedPrefix(NamedTuple):
     """Where a call stands among those before it."""
 
     parent: str | None
@@ -45,32 +45,32 @@ class _Tip(NamedTuple):
     """How many of the keys are the request's."""
 
 
-class Lines:
+class MessageTree:
     """The calls met so far, as a tree of their messages. A message is a number, the same for the same message."""
 
     def __init__(self) -> None:
         self._below: dict[tuple[int, int], int] = {}
         self._owner: list[str] = [""]
-        self._asked: dict[str, int] = {}
+        self._request_lengths: dict[str, int] = {}
         self._tips: OrderedDict[str, _Tip] = OrderedDict()
         self._extended: set[str] = set()
         self._branches: dict[str, str] = {}
 
-    def add(self, call: str, keys: Sequence[int], answer: int | None) -> Shared:
+    def add(self, call: str, keys: Sequence[int], answer: int | None) -> SharedPrefix:
         """Where a call stands that sent `keys` and was answered `answer` (None: not at all)."""
         whole = list(keys)
         node, depth = self._start(whole)
         while depth < len(whole) and (below := self._below.get((node, whole[depth]))) is not None:
             node, depth = below, depth + 1
         parent = self._owner[node] if depth else None
-        shared = self._placed(call, parent, depth, len(whole))
+        shared = self._classify(call, parent, depth, len(whole))
         if answer is not None:
             whole.append(answer)
         for key in whole[depth:]:
             node = self._below.setdefault((node, key), len(self._owner))
             if node == len(self._owner):
                 self._owner.append(call)
-        self._asked[call] = len(keys)
+        self._request_lengths[call] = len(keys)
         self._branches[call] = shared.branch
         self._tips[call] = _Tip(call, whole, node, shared.branch, len(keys))
         while len(self._tips) > _TIPS:
@@ -84,15 +84,15 @@ class Lines:
                 return tip.node, len(tip.keys)
         return 0, 0
 
-    def _placed(self, call: str, parent: str | None, depth: int, length: int) -> Shared:
+    def _classify(self, call: str, parent: str | None, depth: int, length: int) -> SharedPrefix:
         if not parent:
-            return Shared(None, 0, f"b-{call}", "root", None)
-        asked = self._asked[parent]
+            return SharedPrefix(None, 0, f"b-{call}", "root", None)
+        asked = self._request_lengths[parent]
         if depth == asked + 1 and parent not in self._extended:
             self._extended.add(parent)
-            return Shared(parent, depth, self._branches[parent], None, None)
+            return SharedPrefix(parent, depth, self._branches[parent], None, None)
         cause: BranchCause = "resample" if depth == asked == length else "rewritten"
-        return Shared(parent, depth, f"b-{call}", cause, None if cause == "resample" else depth)
+        return SharedPrefix(parent, depth, f"b-{call}", cause, None if cause == "resample" else depth)
 
 
 def answer_message(call: ModelCall) -> dict[str, Any] | None:
@@ -103,7 +103,7 @@ def answer_message(call: ModelCall) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-def conversations(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]], int]) -> dict[str, list[int]]:
+def message_numbers(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]], int]) -> dict[str, list[int]]:
     """Of each call, all of its messages as `number` numbers them.
 
     Raises:
@@ -123,11 +123,11 @@ def conversations(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]],
             line.append(parent)
         for one in reversed(line):
             if one.id not in found:
-                found[one.id] = _joined(one, by_id, found, number)
+                found[one.id] = _join_messages(one, by_id, found, number)
     return found
 
 
-def _joined(
+def _join_messages(
     call: ModelCall, by_id: dict[str, ModelCall], found: dict[str, list[int]], number: Callable[[dict[str, Any]], int]
 ) -> list[int]:
     shared: list[int] = []

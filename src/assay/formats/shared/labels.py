@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.formats.shared.building import Building
+from assay.formats.shared.builder import TrajectoryBuilder
 
 __all__ = ["add_label"]
 
 
-def add_label(built: Building, source: str, data: dict[str, Any]) -> str:
+def add_label(builder: TrajectoryBuilder, source: str, data: dict[str, Any]) -> str:
     """Adds a label. `data` is in the source's words; `steps`, where it is there, are positions in our steps."""
-    return built.evidence("label", {"source": source, **data}, channel="audit")
+    return builder.add_evidence("label", {"source": source, **data}, channel="audit")

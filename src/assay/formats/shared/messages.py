@@ -10,12 +10,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from assay.formats.shared.building import tool_call
-from assay.formats.shared.mirrored import Mirrored, text_or_none
-from assay.formats.shared.reading import Bad, seconds
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import WarnFunction, parse_time
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall
 
-__all__ = ["actor_of", "chat_calls", "chat_item", "chat_plan", "content_text", "iso_time", "read_message", "said_by"]
+__all__ = [
+    "actor_of",
+    "chat_calls",
+    "content_text",
+    "iso_time",
+    "plan_chat_messages",
+    "read_message",
+    "render_chat_message",
+    "role_of",
+]
 
 _ACTORS: dict[str, Actor] = {"assistant": "agent", "user": "user", "tool": "environment", "function": "environment"}
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -26,7 +35,7 @@ def actor_of(role: str) -> Actor:
     return _ACTORS.get(role, "environment")
 
 
-def said_by(step: Step, place: str) -> str:
+def role_of(step: Step, place: str) -> str:
     """The role that a step speaks in. `place`: that of the environment, where nothing says it."""
     if step.actor in {"agent", "other_agent"}:
         return "assistant"
@@ -62,7 +71,9 @@ def chat_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
     return tuple(found)
 
 
-def read_message(built: Mirrored, message: Any, bad: Bad, where: str, place: str = "", **named: Any) -> Step | None:
+def read_message(
+    builder: RoundTripBuilder, message: Any, bad: WarnFunction, where: str, place: str = "", **named: Any
+) -> Step | None:
     """Adds a message to a trajectory; None where it is none, which is said. `named` are fields of the step."""
     if not isinstance(message, dict):
         bad(where, f"expected a message, found {type(message).__name__}")
@@ -74,29 +85,29 @@ def read_message(built: Mirrored, message: Any, bad: Bad, where: str, place: str
     text = content_text(message.get("content"))
     if role in {"tool", "function"}:
         call_id = text_or_none(message.get("tool_call_id"))
-        return built.answer(Observation(text or "", call_id, error=message.get("error") is True), message, place)
+        return builder.add_answer(Observation(text or "", call_id, error=message.get("error") is True), message, place)
     extra = {} if role in {"user", "assistant"} else {"role": role}
-    step = built.step(
+    step = builder.add_step(
         actor_of(role),
         text,
         reasoning=text_or_none(message.get("reasoning_content")),
         tool_calls=chat_calls(message) if role == "assistant" else (),
-        started=seconds(message.get("timestamp")),
+        started=parse_time(message.get("timestamp")),
         extra={**extra, **named.pop("extra", {})},
         **named,
     )
-    built.item(message, "message", step, place)
+    builder.keep_item(message, "message", step, place)
     return step
 
 
-def chat_plan(step: Step) -> Iterator[str]:
+def plan_chat_messages(step: Step) -> Iterator[str]:
     """The messages of a step: its own, where it has one, and one of each result."""
     if step.actor != "environment" or step.message is not None or not step.observations:
         yield "message"
     yield from (f"result {i}" for i in range(len(step.observations)))
 
 
-def chat_item(step: Step, part: str, _call: ModelCall | None = None) -> dict[str, Any]:
+def render_chat_message(step: Step, part: str, _call: ModelCall | None = None) -> dict[str, Any]:
     """A message of a step."""
     kind, _, position = part.partition(" ")
     if kind == "result":
@@ -109,7 +120,7 @@ def chat_item(step: Step, part: str, _call: ModelCall | None = None) -> dict[str
         made = {"role": "assistant", "content": step.message}
         made |= {"reasoning_content": step.reasoning} if step.reasoning is not None else {}
         return made | ({"tool_calls": [_call_item(call) for call in step.tool_calls]} if step.tool_calls else {})
-    return {"role": said_by(step, "system"), "content": step.message}
+    return {"role": role_of(step, "system"), "content": step.message}
 
 
 def _call_item(call: ToolCall) -> dict[str, Any]:

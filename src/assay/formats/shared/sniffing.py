@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from assay.formats.shared.archives import archive_kind
-from assay.formats.shared.reading import head, loads
+from assay.formats.shared.json_stream import loads, read_head
 
-__all__ = ["Sniffed", "sniff", "sniff_bytes"]
+__all__ = ["SniffResult", "sniff", "sniff_bytes"]
 
 Shape = Literal["object", "array", "lines", "zip", "tar", "folder", "other"]
 _HEAD = 256 << 10
@@ -25,7 +25,7 @@ _DEPTH = 6
 _LONG = 200
 
 
-class Sniffed(NamedTuple):
+class SniffResult(NamedTuple):
     """What was seen."""
 
     shape: Shape
@@ -42,41 +42,41 @@ class Sniffed(NamedTuple):
         return self.paths.issuperset(paths)
 
 
-_NOTHING = Sniffed("other", frozenset(), {})
+_NOTHING = SniffResult("other", frozenset(), {})
 
 
-def sniff(path: Path) -> Sniffed:
+def sniff(path: Path) -> SniffResult:
     """Looks at a file's first bytes, or says that it is a folder."""
     try:
         found = path.stat()
-        return _sniffed(path, found.st_mtime_ns, found.st_size)
+        return _sniff_cached(path, found.st_mtime_ns, found.st_size)
     except (OSError, ValueError):
         return _NOTHING
 
 
 @lru_cache(maxsize=16)
-def _sniffed(path: Path, _changed: int, _size: int) -> Sniffed:
+def _sniff_cached(path: Path, _changed: int, _size: int) -> SniffResult:
     """Each of many formats asks about the same file."""
-    return Sniffed("folder", frozenset(), {}) if path.is_dir() else sniff_bytes(head(path, _HEAD))
+    return SniffResult("folder", frozenset(), {}) if path.is_dir() else sniff_bytes(read_head(path, _HEAD))
 
 
-def sniff_bytes(start: bytes) -> Sniffed:
+def sniff_bytes(start: bytes) -> SniffResult:
     """As `sniff`, of bytes that a file begins with."""
     kind = archive_kind(start)
     if kind is not None:
-        return Sniffed("zip" if kind == "zip" else "tar", frozenset(), {})
+        return SniffResult("zip" if kind == "zip" else "tar", frozenset(), {})
     data = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not data.startswith((b"{", b"[")):
         return _NOTHING
     line, newline, after = data.partition(b"\n")
-    first = _first(line) if newline and data[:1] == b"{" else None
+    first = _parse_first_line(line) if newline and data[:1] == b"{" else None
     lines = first is not None and (not after.strip() or after.lstrip().startswith(b"{"))
     paths, values = _outline(line if lines else data)
     shape: Shape = "lines" if lines else ("object" if data[:1] == b"{" else "array")
-    return Sniffed(shape, frozenset(paths), values, first if lines else None)
+    return SniffResult(shape, frozenset(paths), values, first if lines else None)
 
 
-def _first(line: bytes) -> Any:
+def _parse_first_line(line: bytes) -> Any:
     try:
         found = loads(line)
     except ValueError:
@@ -100,7 +100,7 @@ def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
             stack.pop()
             key = None
         elif mark in (b"{", b"["):
-            place = _place(stack, key)
+            place = _join_path(stack, key)
             paths.add(place)
             stack.append((place, mark == b"["))
             key = None
@@ -110,19 +110,19 @@ def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
             if string is not None and not stack[-1][1] and key is None:
                 key = _scalar(string)
             else:
-                _note(_place(stack, key), string or scalar, paths, values)
+                _record_value(_join_path(stack, key), string or scalar, paths, values)
     paths.discard("")
     return paths, values
 
 
-def _place(stack: list[tuple[str, bool]], key: str | None) -> str:
+def _join_path(stack: list[tuple[str, bool]], key: str | None) -> str:
     if not stack or len(stack) > _DEPTH:
         return ""
     parent, array = stack[-1]
     return f"{parent}[]" if array else (f"{parent}.{key}" if parent else str(key))
 
 
-def _note(place: str, raw: bytes, paths: set[str], values: dict[str, Any]) -> None:
+def _record_value(place: str, raw: bytes, paths: set[str], values: dict[str, Any]) -> None:
     if place:
         paths.add(place)
         if len(raw) <= _LONG and place not in values:

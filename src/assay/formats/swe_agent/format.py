@@ -16,25 +16,25 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.json_stream import WarnFunction, load_document, loads, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
     WHOLE,
-    Mirrored,
+    RoundTripBuilder,
     attempt_name,
-    fields_of,
+    file_origin,
+    is_imported_from,
     is_object,
     number,
-    one_each,
-    origin_of,
-    own,
+    source_fields,
     text_or_none,
+    write_one_per_file,
 )
-from assay.formats.shared.reading import Bad, at_place, document, loads
 from assay.formats.shared.sniffing import sniff
 from assay.formats.swe_agent.report import OUTPUT, REPORT, judge, report_beside
-from assay.formats.swe_agent.steps import Fresh, Reader, history_plan, trajectory_plan
+from assay.formats.swe_agent.steps import EntryRenderer, TrajReader, history_plan, trajectory_plan
 from assay.records import AttemptEnded, Trajectory
 
 __all__ = ["SweAgentFormat"]
@@ -58,44 +58,44 @@ class SweAgentFormat:
         both = seen.has("trajectory") and (seen.has("trajectory[].action") or seen.has("history"))
         return both or seen.has("history[].role", "history[].agent")
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
-        found = document(path, largest=WHOLE)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
+        found = load_document(path, largest=WHOLE)
         if not isinstance(found, dict):
             bad("", f"expected an object, found {type(found).__name__}")
             return
         info = found.get("info") if isinstance(found.get("info"), dict) else {}
         version = text_or_none(info.get("swe_agent_version")) if isinstance(info, dict) else None
-        built = Mirrored(origin_of(self.name, path, version or ""), reading, Fresh())
-        Reader(built, bad).read(_list(found, "trajectory", bad), _list(found, "history", bad))
-        built.fields = {k: v for k, v in found.items() if k not in {"trajectory", "history", "instance_id"}}
-        yield _finished(built, found, path, info or {})
+        builder = RoundTripBuilder(file_origin(self.name, path, version or ""), reading, EntryRenderer())
+        TrajReader(builder, bad).read(_list(found, "trajectory", bad), _list(found, "history", bad))
+        builder.fields = {k: v for k, v in found.items() if k not in {"trajectory", "history", "instance_id"}}
+        yield _finish(builder, found, path, info or {})
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """See `Format.write`: one file, or for several a folder of them, with reports beside."""
-        one_each(trajectories, target, ".traj", lambda one, path: self._write(one, path, writing))
+        write_one_per_file(trajectories, target, ".traj", lambda one, path: self._write(one, path, writing))
 
-    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
-        mine, fresh = own(trajectory, self.name), Fresh()
-        entries = items_of(trajectory, fresh, trajectory_plan, writing, own=mine, place="trajectory")
-        history = items_of(trajectory, fresh, history_plan, writing, own=mine, place="history")
-        fields = dict(fields_of(trajectory)) if mine else _fresh_fields(trajectory)
+    def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
+        mine, fresh = is_imported_from(trajectory, self.name), EntryRenderer()
+        entries = restore_items(trajectory, fresh, trajectory_plan, writing, own=mine, place="trajectory")
+        history = restore_items(trajectory, fresh, history_plan, writing, own=mine, place="history")
+        fields = dict(source_fields(trajectory)) if mine else _fresh_fields(trajectory)
         report = fields.pop("report", None)
         lists = fields.pop("lists", ["trajectory", "history"])
         made = {"trajectory": list(entries), "history": list(history)}
         found = {**{key: made[key] for key in ("trajectory", "history") if key in lists}, **fields}
         path.write_bytes(msgspec.json.encode({**found, "instance_id": trajectory.task}))
-        again = None if mine else next(self.read(path, THROWAWAY))
-        tell_losses(trajectory, again, writing, self.name)
+        read_back = None if mine else next(self.read(path, THROWAWAY))
+        report_losses(trajectory, read_back, writing, self.name)
         if report is not None:
             path.with_suffix(f".{REPORT}").write_bytes(msgspec.json.encode(report))
         output = next((e for e in trajectory.evidence if e.kind == "test_output"), None)
         if mine and report is not None and output is not None:
-            whole = writing.content(output.blobs[0]) if output.blobs else str(output.data["text"]).encode()
+            whole = writing.read_blob(output.blobs[0]) if output.blobs else str(output.data["text"]).encode()
             path.with_suffix(f".{OUTPUT}").write_bytes(whole)
 
 
-def _list(found: dict[str, Any], key: str, bad: Bad) -> list[Any] | None:
+def _list(found: dict[str, Any], key: str, bad: WarnFunction) -> list[Any] | None:
     value = found.get(key)
     if value is not None and not isinstance(value, list):
         bad(key, f"expected a list, found {type(value).__name__}")
@@ -121,16 +121,16 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _finished(built: Mirrored, found: dict[str, Any], path: Path, info: dict[str, Any]) -> Imported:
+def _finish(builder: RoundTripBuilder, found: dict[str, Any], path: Path, info: dict[str, Any]) -> ImportedTrajectory:
     task = _task(found, path)
     present = [key for key in ("trajectory", "history") if isinstance(found.get(key), list)]
-    built.fields |= {"lists": present} if len(present) == 1 else {}
+    builder.fields |= {"lists": present} if len(present) == 1 else {}
     if submission := text_or_none(info.get("submission")):
-        built.text_evidence("submission", submission)
+        builder.add_text_evidence("submission", submission)
     report, output = report_beside(path, task)
     if report is not None:
-        built.fields["report"] = report
-        judge(built, report, output)
+        builder.fields["report"] = report
+        judge(builder, report, output)
     status = text_or_none(info.get("exit_status")) or ""
     stopped = next((limit for name, limit in _STOPPED.items() if name in status), None)
     ended = AttemptEnded(
@@ -139,7 +139,7 @@ def _finished(built: Mirrored, found: dict[str, Any], path: Path, info: dict[str
         error=status if status and not status.startswith("submitted") and stopped is None else None,
         metrics=_metrics(info.get("model_stats")),
     )
-    return built.done(task, ended=ended, task=task, agent="swe-agent", model=_model(found.get("replay_config")))
+    return builder.finish(task, ended=ended, task=task, agent="swe-agent", model=_model(found.get("replay_config")))
 
 
 def _task(found: dict[str, Any], path: Path) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from assay.formats.shared.building import tool_call
-from assay.formats.shared.messages import chat_calls, chat_item, content_text, read_message
-from assay.formats.shared.mirrored import Mirrored, number, text_or_none, whole_number
-from assay.formats.shared.reading import Bad, seconds
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import WarnFunction, parse_time
+from assay.formats.shared.messages import chat_calls, content_text, read_message, render_chat_message
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, count_or_none, number, text_or_none
 from assay.records import ModelCall, Observation, Step, ToolCall, Usage
 
-__all__ = ["Messages", "fresh"]
+__all__ = ["Messages", "render_message"]
 
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
 _RETURNED = re.compile(r"<returncode>(-?[0-9]{1,9})</returncode>")
@@ -25,9 +25,9 @@ _TOKENS = (
 class Messages:
     """Reads the messages of a document into a trajectory."""
 
-    def __init__(self, built: Mirrored, bad: Bad, model: str) -> None:
-        self._built, self._bad, self._model = built, bad, model
-        self._open: list[str] = []
+    def __init__(self, builder: RoundTripBuilder, bad: WarnFunction, model: str) -> None:
+        self._builder, self._bad, self._model = builder, bad, model
+        self._unanswered: list[str] = []
         """Ids of commands in the text whose results are still to come, which name none."""
 
     def read(self, messages: list[Any]) -> None:
@@ -46,43 +46,43 @@ class Messages:
             elif message.get("role") == "assistant":
                 self._answer(message)
             elif message.get("role") == "exit":
-                self._built.item(message)
-            elif self._open and _is_result(message):
-                self._result(message, self._open.pop(0), content_text(message.get("content")))
+                self._builder.keep_item(message)
+            elif self._unanswered and _is_result(message):
+                self._result(message, self._unanswered.pop(0), content_text(message.get("content")))
             else:
-                self._said(message, where)
+                self._add_message(message, where)
 
-    def _said(self, message: dict[str, Any], where: str) -> None:
+    def _add_message(self, message: dict[str, Any], where: str) -> None:
         extra = _extra(message)
         dropped = extra.get("interrupt_type")
         if isinstance(dropped, str) and isinstance(extra.get("response"), dict):
             self._exchange(extra, f"the turn was dropped: {dropped}")
-        self._open = []
+        self._unanswered = []
         if isinstance(dropped, str):
-            step = self._built.step("environment", content_text(message.get("content")), extra={"role": "user"})
-            self._built.item(message, "message", step)
+            step = self._builder.add_step("environment", content_text(message.get("content")), extra={"role": "user"})
+            self._builder.keep_item(message, "message", step)
             return
-        read_message(self._built, message, self._bad, where)
+        read_message(self._builder, message, self._bad, where)
 
     def _answer(self, message: dict[str, Any]) -> None:
         calls = chat_calls(message)
         if not calls:
             commands = _commands(message)
             calls = tuple(
-                tool_call(f"action-{len(self._built.steps)}-{i}", "bash", {"command": c})
+                tool_call(f"action-{len(self._builder.steps)}-{i}", "bash", {"command": c})
                 for i, c in enumerate(commands)
             )
-            self._open = [call.id for call in calls]
+            self._unanswered = [call.id for call in calls]
         extra = _extra(message)
-        step = self._built.step(
+        step = self._builder.add_step(
             "agent",
             content_text(message.get("content")),
             reasoning=text_or_none(message.get("reasoning_content")),
             tool_calls=calls,
             call=self._exchange(extra),
-            started=seconds(extra.get("timestamp", message.get("timestamp"))),
+            started=parse_time(extra.get("timestamp", message.get("timestamp"))),
         )
-        self._built.item(message, "message", step)
+        self._builder.keep_item(message, "message", step)
 
     def _response(self, message: dict[str, Any]) -> None:
         """An answer of the Responses API."""
@@ -91,15 +91,15 @@ class Messages:
         thoughts = [_summary(item) for item in items if item.get("type") == "reasoning"]
         calls = [_flat_call(item) for item in items if item.get("type") == "function_call"]
         extra = {**_extra(message), "response": {k: v for k, v in message.items() if k not in {"extra", "output"}}}
-        step = self._built.step(
+        step = self._builder.add_step(
             "agent",
             "\n".join(t for t in texts if t) or None,
             reasoning="\n".join(t for t in thoughts if t) or None,
             tool_calls=tuple(calls),
             call=self._exchange(extra),
-            started=seconds(extra.get("timestamp")),
+            started=parse_time(extra.get("timestamp")),
         )
-        self._built.item(message, "message", step)
+        self._builder.keep_item(message, "message", step)
 
     def _result(self, message: dict[str, Any], call_id: str | None, content: str | None) -> None:
         extra = _extra(message)
@@ -109,7 +109,7 @@ class Messages:
         executed = problem != _NOT_EXECUTED
         known = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 1 << 31
         seen = Observation(content or "", call_id, exit_code=code if executed and known else None, error=bool(problem))
-        self._built.answer(seen, message)
+        self._builder.add_answer(seen, message)
 
     def _exchange(self, extra: dict[str, Any], problem: str | None = None) -> str | None:
         """The model call of an answer, where it was kept or cost something."""
@@ -119,11 +119,11 @@ class Messages:
         response = response if isinstance(response, dict) else {}
         usage = response.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        counts = [next((c for k in keys if (c := whole_number(usage.get(k))) is not None), None) for keys in _TOKENS]
+        counts = [next((c for k in keys if (c := count_or_none(usage.get(k))) is not None), None) for keys in _TOKENS]
         named = text_or_none(response.get("id"))
-        taken = {call.id for call in self._built.calls[-1:]}
+        taken = {call.id for call in self._builder.calls[-1:]}
         made = ModelCall(
-            named if named and named not in taken else f"call-{len(self._built.calls)}",
+            named if named and named not in taken else f"call-{len(self._builder.calls)}",
             "openai-chat" if "choices" in response else "openai-responses" if response else "unknown",
             text_or_none(response.get("model")) or self._model,
             {},
@@ -132,7 +132,7 @@ class Messages:
             cost_usd=cost,
             error=problem,
         )
-        return self._built.call(made)
+        return self._builder.add_call(made)
 
 
 def _extra(message: dict[str, Any]) -> dict[str, Any]:
@@ -169,9 +169,9 @@ def _flat_call(item: dict[str, Any]) -> ToolCall:
     return tool_call(call_id, text_or_none(item.get("name")) or "", item.get("arguments"))
 
 
-def fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
+def render_message(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
     """A message of a step."""
-    made = chat_item(step, part)
+    made = render_chat_message(step, part)
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]

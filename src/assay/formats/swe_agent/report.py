@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from assay.formats.shared.building import Building
-from assay.formats.shared.mirrored import sibling, sibling_document
+from assay.formats.shared.builder import TrajectoryBuilder
+from assay.formats.shared.round_trip_builder import find_file, load_optional_document
 from assay.records import VerdictStatus
 
 __all__ = ["OUTPUT", "REPORT", "is_report", "judge", "report_beside", "report_of"]
@@ -44,27 +44,27 @@ def report_beside(path: Path, instance: str) -> tuple[dict[str, Any] | None, Pat
     plain = "/" not in instance and instance not in {"", ".", ".."}
     folders = (path.parent, smith) if plain else (path.parent,)
     reports = [path.with_suffix(f".{REPORT}"), *(folder / REPORT for folder in folders)]
-    found = report_of(sibling_document(*reports))
+    found = report_of(load_optional_document(*reports))
     if found is None or found[0] not in {None, instance}:
         return None, None
-    return found[1], sibling(path.with_suffix(f".{OUTPUT}"), *(folder / OUTPUT for folder in folders))
+    return found[1], find_file(path.with_suffix(f".{OUTPUT}"), *(folder / OUTPUT for folder in folders))
 
 
-def judge(built: Building, report: dict[str, Any], output: Path | None) -> None:
+def judge(builder: TrajectoryBuilder, report: dict[str, Any], output: Path | None) -> None:
     """Adds the report's facts and its verdict."""
     said = {name: report[key] for name, key in _PATCH.items() if isinstance(report.get(key), bool)}
-    evidence = [built.evidence("patch", said, channel="audit")]
+    evidence = [builder.add_evidence("patch", said, channel="audit")]
     tests = list(_tests(report.get("tests_status")))
     if isinstance(report.get("tests_status"), dict):
         counts = {status: sum(t["status"] == status for t in tests) for status in ("passed", "failed")}
         data = {"source": "report", "counts": counts, "total": len(tests), "tests": tests}
-        evidence.append(built.evidence("test_report", data, channel="audit"))
+        evidence.append(builder.add_evidence("test_report", data, channel="audit"))
     if output is not None:
         text = output.read_bytes().decode("utf-8", "replace")
-        evidence.append(built.text_evidence("test_output", text, file=OUTPUT))
+        evidence.append(builder.add_text_evidence("test_output", text, file=OUTPUT))
     resolved = report["resolved"]
     status: VerdictStatus = "pass" if resolved else "fail"
-    built.verdict(status, float(resolved), "as recorded by the evaluation's report.json", tuple(evidence))
+    builder.add_verdict(status, float(resolved), "as recorded by the evaluation's report.json", tuple(evidence))
 
 
 def _tests(status: Any) -> Iterable[dict[str, Any]]:

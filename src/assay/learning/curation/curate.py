@@ -17,7 +17,7 @@ import msgspec
 
 from assay import __version__, plugins
 from assay.errors import UserError
-from assay.formats.shared.writing import new_file, new_folder, refuse_existing
+from assay.formats.shared.output_files import new_file, new_folder, refuse_existing
 from assay.learning.conversation import Opening, conversations
 from assay.learning.reading import Reader, RowsConfig
 from assay.learning.row_files import write_rows

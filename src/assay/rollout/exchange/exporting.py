@@ -14,9 +14,9 @@ from typing import BinaryIO
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Format, Loss, Writing
-from assay.formats.registry import formats, named
-from assay.formats.shared.writing import new_file, refuse_existing
+from assay.formats.interface import ExportContext, Format, Loss
+from assay.formats.registry import load_format, load_formats
+from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictGiven, VerdictStatus
 from assay.settings import Settings
 from assay.store import RunStore, later_events
@@ -109,7 +109,7 @@ def export_run(
         exporting = _Export(store, settings.store, config, progress)
         with new_file(sidecar_of(out)) as stream:
             losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
-            format.write(exporting.trajectories(losses.lost), out, Writing(store.blobs.get, losses.lost))
+            format.write(exporting.trajectories(losses.lost), out, ExportContext(store.blobs.get, losses.lost))
             losses.close(exporting.stands)
     passes = [stands for stands in exporting.stands if stands.outcome == "pass"]
     return ExportReport(
@@ -125,9 +125,9 @@ def export_run(
 
 
 def _writer(name: str) -> Format:
-    found = named(name)
+    found = load_format(name)
     if not found.writes:
-        able = ", ".join(f.name for f in formats() if f.writes)
+        able = ", ".join(f.name for f in load_formats() if f.writes)
         raise UserError(f"{found.name} is read, not written; these are written: {able}")
     return found
 

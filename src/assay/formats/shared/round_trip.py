@@ -5,7 +5,7 @@ and a step (with the part's name) can be made into an item again: the *fresh* on
 one has not is its *rest*. The rests stand in `Step.extra["items"]`, in the order of the source, and writing lays each
 over a fresh item, which gives the source's item back exactly.
 
-Invariant: `laid_over(fresh, rest_of(item, fresh)) == item` for all JSON values.
+Invariant: `patch_json(fresh, rest_of(item, fresh)) == item` for all JSON values.
 """
 
 from __future__ import annotations
@@ -16,15 +16,26 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import StoreError
-from assay.formats.interface import Reading, Writing
-from assay.formats.shared.reading import shown
+from assay.formats.interface import ExportContext, ImportContext
+from assay.formats.shared.json_stream import truncate_text
 from assay.records import ModelCall, Noted, Observation, Step, Trajectory, Truncation
 
-__all__ = ["ITEMS", "Fresh", "Item", "items_of", "laid_over", "left", "made_again", "rest_of", "shortened", "whole"]
+__all__ = [
+    "ITEMS",
+    "Item",
+    "ItemRenderer",
+    "diff_items",
+    "diff_json",
+    "patch_json",
+    "restore_items",
+    "restore_observations",
+    "source_note",
+    "truncate_observations",
+]
 
 ITEMS = "items"
 _DROPPED, _WHOLE = "-", "="
-Fresh = Callable[[Step, str, ModelCall | None], Any]
+ItemRenderer = Callable[[Step, str, ModelCall | None], Any]
 """A step, the name of one of its parts, and the step's model call where it has one, to an item."""
 
 
@@ -40,9 +51,9 @@ class Item(NamedTuple):
     """Which list of the source it stands in, where that has several."""
 
 
-def rest_of(item: Any, fresh: Any) -> Any:
+def diff_json(item: Any, fresh: Any) -> Any:
     """What must be laid over `fresh` to have `item`; None where they are equal."""
-    if _same(item, fresh):
+    if _is_equal(item, fresh):
         return None
     if not isinstance(item, dict) or not isinstance(fresh, dict) or _DROPPED in item or _WHOLE in item:
         return {_WHOLE: item}
@@ -50,14 +61,14 @@ def rest_of(item: Any, fresh: Any) -> Any:
     for key, value in item.items():
         if key not in fresh:
             rest[key] = value
-        elif not _same(value, fresh[key]):
+        elif not _is_equal(value, fresh[key]):
             nested = isinstance(value, dict) and isinstance(fresh[key], dict)
-            rest[key] = rest_of(value, fresh[key]) if nested else value
+            rest[key] = diff_json(value, fresh[key]) if nested else value
     dropped = sorted(key for key in fresh if key not in item)
     return {**rest, _DROPPED: dropped} if dropped else rest
 
 
-def laid_over(fresh: Any, rest: Any) -> Any:
+def patch_json(fresh: Any, rest: Any) -> Any:
     """The item that `rest` was taken from."""
     if rest is None:
         return fresh
@@ -70,43 +81,43 @@ def laid_over(fresh: Any, rest: Any) -> Any:
     for key, value in rest.items():
         if key != _DROPPED:
             nested = isinstance(value, dict) and isinstance(found.get(key), dict)
-            found[key] = laid_over(found[key], value) if nested else value
+            found[key] = patch_json(found[key], value) if nested else value
     return found
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     """Equal as JSON: 1, 1.0 and true are three values."""
     if one is other:
         return True
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(_is_equal(value, other[key]) for key, value in one.items())
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_is_equal, one, other))
     return bool(one == other)
 
 
-def made_again(items: Iterable[Item], step: Step, call: ModelCall | None, fresh: Fresh) -> list[dict[str, Any]]:
+def diff_items(items: Iterable[Item], step: Step, call: ModelCall | None, fresh: ItemRenderer) -> list[dict[str, Any]]:
     """The items of a step as its `extra` keeps them."""
-    kept: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for item in items:
         entry: dict[str, Any] = {"at": item.at, "as": item.part}
         if item.place:
             entry["in"] = item.place
         made = None if item.part == "other" else fresh(step, item.part, call)
-        rest = rest_of(item.value, made)
+        rest = diff_json(item.value, made)
         if rest is not None:
             entry["rest"] = rest
-        kept.append(entry)
-    return kept
+        entries.append(entry)
+    return entries
 
 
-def items_of(
+def restore_items(
     trajectory: Trajectory,
-    fresh: Fresh,
+    fresh: ItemRenderer,
     plan: Callable[[Step], Iterable[str]],
-    writing: Writing,
+    writing: ExportContext,
     *,
     own: bool,
     place: str = "",
@@ -124,26 +135,29 @@ def items_of(
     calls = {call.id: call for call in trajectory.calls}
     found: list[tuple[int, int, Any]] = []
     for number, step in enumerate(trajectory.steps):
-        full, call = whole(step, writing), calls.get(step.call or "")
-        kept = _kept(step, place) if own else [(0, part, None) for part in plan(step)]
-        for at, part, rest in kept:
+        full, call = restore_observations(step, writing), calls.get(step.call or "")
+        entries = _stored_items(step, place) if own else [(0, part, None) for part in plan(step)]
+        for at, part, rest in entries:
             made = None if part == "other" else fresh(full, part, call)
-            found.append((at if own else number, len(found), laid_over(made, rest)))
+            found.append((at if own else number, len(found), patch_json(made, rest)))
     if own:
-        found += [(at, len(found) + i, laid_over(None, rest)) for i, (at, rest) in enumerate(_left(trajectory, place))]
+        found += [
+            (at, len(found) + i, patch_json(None, rest))
+            for i, (at, rest) in enumerate(_unattached_items(trajectory, place))
+        ]
     return (item for _, _, item in sorted(found, key=lambda one: one[:2]))
 
 
-def _kept(step: Step, place: str) -> list[tuple[int, str, Any]]:
-    kept = step.extra.get(ITEMS)
+def _stored_items(step: Step, place: str) -> list[tuple[int, str, Any]]:
+    entries = step.extra.get(ITEMS)
     return [
         (int(entry["at"]), str(entry["as"]), entry.get("rest"))
-        for entry in (kept if isinstance(kept, list) else ())
+        for entry in (entries if isinstance(entries, list) else ())
         if entry.get("in", "") == place
     ]
 
 
-def _left(trajectory: Trajectory, place: str) -> list[tuple[int, Any]]:
+def _unattached_items(trajectory: Trajectory, place: str) -> list[tuple[int, Any]]:
     return [
         (int(note.data["at"]), note.data.get("rest"))
         for note in trajectory.notes
@@ -151,44 +165,48 @@ def _left(trajectory: Trajectory, place: str) -> list[tuple[int, Any]]:
     ]
 
 
-def left(item: Item) -> Noted:
+def source_note(item: Item) -> Noted:
     """An item of a source that has no step at all."""
-    data: dict[str, Any] = {"at": item.at, "rest": rest_of(item.value, None)}
+    data: dict[str, Any] = {"at": item.at, "rest": diff_json(item.value, None)}
     return Noted("source", {**data, "in": item.place} if item.place else data)
 
 
-def shortened(step: Step, reading: Reading) -> Step:
+def truncate_observations(step: Step, reading: ImportContext) -> Step:
     """A step whose observations hold no more than a record should."""
     if all(len(seen.content) * 4 <= 1 << 16 and len(seen.stderr) * 4 <= 1 << 16 for seen in step.observations):
         return step
-    return msgspec.structs.replace(step, observations=tuple(_cut(seen, reading) for seen in step.observations))
+    return msgspec.structs.replace(
+        step, observations=tuple(_truncate_observation(seen, reading) for seen in step.observations)
+    )
 
 
-def _cut(seen: Observation, reading: Reading) -> Observation:
-    content, truncated = shown(seen.content, reading)
-    stderr, stderr_truncated = shown(seen.stderr, reading)
+def _truncate_observation(seen: Observation, reading: ImportContext) -> Observation:
+    content, truncated = truncate_text(seen.content, reading)
+    stderr, stderr_truncated = truncate_text(seen.stderr, reading)
     return msgspec.structs.replace(
         seen, content=content, truncated=truncated, stderr=stderr, stderr_truncated=stderr_truncated
     )
 
 
-def whole(step: Step, writing: Writing) -> Step:
+def restore_observations(step: Step, writing: ExportContext) -> Step:
     """A step whose observations are whole again, where what was cut is kept."""
     if not any(seen.truncated or seen.stderr_truncated for seen in step.observations):
         return step
-    return msgspec.structs.replace(step, observations=tuple(_grown(seen, writing) for seen in step.observations))
+    return msgspec.structs.replace(
+        step, observations=tuple(_restore_observation(seen, writing) for seen in step.observations)
+    )
 
 
-def _grown(seen: Observation, writing: Writing) -> Observation:
-    content = _uncut(seen.content, seen.truncated, writing)
-    stderr = _uncut(seen.stderr, seen.stderr_truncated, writing)
+def _restore_observation(seen: Observation, writing: ExportContext) -> Observation:
+    content = _restore_text(seen.content, seen.truncated, writing)
+    stderr = _restore_text(seen.stderr, seen.stderr_truncated, writing)
     return msgspec.structs.replace(seen, content=content, stderr=stderr, truncated=None, stderr_truncated=None)
 
 
-def _uncut(text: str, cut: Truncation | None, writing: Writing) -> str:
+def _restore_text(text: str, cut: Truncation | None, writing: ExportContext) -> str:
     if cut is None:
         return text
     try:
-        return writing.content(cut.digest).decode("utf-8", "replace")
+        return writing.read_blob(cut.digest).decode("utf-8", "replace")
     except StoreError:
         return text

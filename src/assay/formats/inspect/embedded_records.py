@@ -1,8 +1,8 @@
-"""Records of ours inside a log of Inspect's, and out of it again.
+"""Assay's own records inside an Inspect log, and back.
 
-A turn is written as the messages that show it, a call as a model event, anything else as an `info` event. What Inspect
-has no field for stands under `assay`: in a message's and an event's metadata, and in an info event's data. Reading such
-a log gives the records back; everything in it is a claim of the log like any other.
+A turn is written as the messages that show it, a call as a model event, anything else as an info event. Fields that
+Inspect lacks are stored under `assay`: in the metadata of messages and events, and in an info event's data. Reading
+such a log restores the records; like all of a log, they are claims.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from assay.errors import AssayError
-from assay.formats.inspect.chat import fresh_part, observation_of, reasoning_of, tool_calls_of, unfolded
-from assay.formats.interface import Loss, Reading, Unreadable, Writing
-from assay.formats.shared.building import text_and_rest
-from assay.formats.shared.mirror import laid_over, rest_of, shortened
-from assay.formats.shared.reading import Bad
+from assay.formats.inspect.chat import observation_of, reasoning_of, render_message, tool_calls_of, unindex_tool_calls
+from assay.formats.interface import ExportContext, ImportContext, Loss, ReadProblem
+from assay.formats.shared.builder import split_text_parts
+from assay.formats.shared.json_stream import WarnFunction
+from assay.formats.shared.round_trip import diff_json, patch_json, truncate_observations
 from assay.records import (
     Body,
     Evidence,
@@ -34,7 +34,17 @@ from assay.records import (
 )
 from assay.verdicts import IMPORTED, is_imported
 
-__all__ = ["ASSAY", "call_of", "info", "own_call", "parts_of", "record_of", "shown_step", "step_of", "turn_fields"]
+__all__ = [
+    "ASSAY",
+    "call_metadata",
+    "info_event",
+    "read_own_call",
+    "read_record",
+    "restore_step",
+    "step_from_messages",
+    "step_messages",
+    "turn_fields",
+]
 
 ASSAY = "assay"
 """The key under which a log that Assay wrote holds what Inspect has no field for."""
@@ -50,14 +60,14 @@ def turn_fields(message: dict[str, Any]) -> dict[str, Any]:
     role = message.get("role")
     return {
         "actor": _ACTORS.get(str(role), "environment"),
-        "message": text_and_rest(message.get("content"))[0],
+        "message": split_text_parts(message.get("content"))[0],
         "reasoning": reasoning_of(message),
         "tool_calls": tool_calls_of(message),
         "extra": {} if role in _ACTORS else {"role": role},
     }
 
 
-def shown_step(parts: list[dict[str, Any]], index: int) -> Step:
+def step_from_messages(parts: list[dict[str, Any]], index: int) -> Step:
     """The turn that a few messages show."""
     told = [m for m in parts if m.get("role") != "tool"]
     seen = tuple(observation_of(m) for m in parts if m.get("role") == "tool")
@@ -65,39 +75,41 @@ def shown_step(parts: list[dict[str, Any]], index: int) -> Step:
     return Step(index, observations=seen, **fields)
 
 
-def parts_of(step: Step, index: int, writing: Writing, attempt: str) -> list[dict[str, Any]]:
+def step_messages(step: Step, index: int, writing: ExportContext, attempt: str) -> list[dict[str, Any]]:
     """The messages that show a turn, the first with what they do not show."""
-    full = msgspec.structs.replace(step, observations=tuple(_whole(o, writing, attempt) for o in step.observations))
-    kept = tuple(_told(o, f) for o, f in zip(step.observations, full.observations, strict=True))
-    step = msgspec.structs.replace(step, observations=kept)
+    full = msgspec.structs.replace(
+        step, observations=tuple(_restore_texts(o, writing, attempt) for o in step.observations)
+    )
+    observations = tuple(_drop_missing_whole(o, f) for o, f in zip(step.observations, full.observations, strict=True))
+    step = msgspec.structs.replace(step, observations=observations)
     names = [f"result {number}" for number in range(len(step.observations))]
     if step.actor != "environment" or step.message is not None or not names:
         names.insert(0, "message")
-    parts = [dict(unfolded(fresh_part(full, name))) for name in names]
-    base = shortened(shown_step(parts, index), Reading(digest_bytes, _nothing))
-    rest = rest_of(_folded(step), _folded(base))
+    parts = [dict(unindex_tool_calls(render_message(full, name))) for name in names]
+    base = truncate_observations(step_from_messages(parts, index), ImportContext(digest_bytes, _ignore))
+    rest = diff_json(_index_lists(step), _index_lists(base))
     parts[0]["metadata"] = {ASSAY: {"parts": len(parts), **({"step": rest} if rest is not None else {})}}
     return parts
 
 
-def _nothing(_what: Unreadable) -> None:
+def _ignore(_what: ReadProblem) -> None:
     return None
 
 
-def _whole(seen: Observation, writing: Writing, attempt: str) -> Observation:
+def _restore_texts(seen: Observation, writing: ExportContext, attempt: str) -> Observation:
     """An observation with all of its text; with what it shows of it where the rest is gone, which is said."""
     texts = {"content": (seen.content, seen.truncated), "stderr": (seen.stderr, seen.stderr_truncated)}
     found: dict[str, Any] = {}
     for name, (text, cut) in texts.items():
         try:
-            found[name] = text if cut is None else writing.content(cut.digest).decode("utf-8", "replace")
+            found[name] = text if cut is None else writing.read_blob(cut.digest).decode("utf-8", "replace")
         except (AssayError, KeyError, OSError):
-            writing.lost(Loss(attempt, f"steps[].observations[].{name}", "the whole text is no longer stored"))
+            writing.report_loss(Loss(attempt, f"steps[].observations[].{name}", "the whole text is no longer stored"))
             found[name] = text
     return msgspec.structs.replace(seen, **found)
 
 
-def _told(seen: Observation, full: Observation) -> Observation:
+def _drop_missing_whole(seen: Observation, full: Observation) -> Observation:
     """An observation that names no whole that nobody has."""
     if seen.truncated is not None and full.content == seen.content:
         seen = msgspec.structs.replace(seen, truncated=None)
@@ -106,7 +118,7 @@ def _told(seen: Observation, full: Observation) -> Observation:
     return seen
 
 
-def _folded(step: Step) -> dict[str, Any]:
+def _index_lists(step: Step) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(step)
     for name in _LISTS:
         if name in plain:
@@ -114,12 +126,12 @@ def _folded(step: Step) -> dict[str, Any]:
     return plain
 
 
-def step_of(parts: list[dict[str, Any]], index: int, reading: Reading, bad: Bad) -> Step | None:
+def restore_step(parts: list[dict[str, Any]], index: int, reading: ImportContext, bad: WarnFunction) -> Step | None:
     """The turn that messages of ours show, with what the first one says beyond. None where that does not fit."""
     own = (parts[0].get("metadata") or {}).get(ASSAY) or {}
-    base = shortened(shown_step(parts, index), reading)
+    base = truncate_observations(step_from_messages(parts, index), reading)
     try:
-        plain = laid_over(_folded(base), own.get("step"))
+        plain = patch_json(_index_lists(base), own.get("step"))
         for name in _LISTS:
             if name in plain:
                 plain[name] = list(plain[name].values())
@@ -129,7 +141,7 @@ def step_of(parts: list[dict[str, Any]], index: int, reading: Reading, bad: Bad)
         return None
 
 
-def call_of(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
+def read_own_call(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
     """The call that a model event of ours holds; None where it is none, or its id is taken."""
     metadata = event.get("metadata")
     held = metadata.get(ASSAY) if isinstance(metadata, dict) else None
@@ -142,16 +154,18 @@ def call_of(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
     return call if call.dialect != "inspect" and call.id not in taken else None
 
 
-def own_call(call: ModelCall, attempt: str, writing: Writing) -> dict[str, Any]:
+def call_metadata(call: ModelCall, attempt: str, writing: ExportContext) -> dict[str, Any]:
     """A call as a model event holds it."""
     if call.raw_request is not None or call.raw_response is not None:
-        writing.lost(Loss(attempt, "calls[].raw_request, raw_response", "Inspect has no place for exact bytes"))
+        writing.report_loss(Loss(attempt, "calls[].raw_request, raw_response", "Inspect has no place for exact bytes"))
         call = msgspec.structs.replace(call, raw_request=None, raw_response=None)
     plain: dict[str, Any] = msgspec.to_builtins(call)
     return plain
 
 
-def info(kind: str, record: Evidence | Verdict | Noted, at: str, writing: Writing, attempt: str) -> dict[str, Any]:
+def info_event(
+    kind: str, record: Evidence | Verdict | Noted, at: str, writing: ExportContext, attempt: str
+) -> dict[str, Any]:
     """An info event that holds a record; the blobs of evidence are in it up to `MOST_EMBEDDED` bytes each."""
     data: dict[str, Any] = {"record": msgspec.to_builtins(record)}
     if isinstance(record, Evidence) and record.blobs:
@@ -161,20 +175,20 @@ def info(kind: str, record: Evidence | Verdict | Noted, at: str, writing: Writin
     return {"event": "info", "source": f"{ASSAY}.{kind}", "data": data, "timestamp": at, "working_start": 0.0}
 
 
-def _embedded(fact: Evidence, writing: Writing, attempt: str) -> Iterator[tuple[str, str]]:
+def _embedded(fact: Evidence, writing: ExportContext, attempt: str) -> Iterator[tuple[str, str]]:
     for digest in dict.fromkeys(fact.blobs):
         try:
-            content = writing.content(digest)
+            content = writing.read_blob(digest)
         except (AssayError, KeyError, OSError):
-            writing.lost(Loss(attempt, "evidence[].blobs", "it is no longer stored"))
+            writing.report_loss(Loss(attempt, "evidence[].blobs", "it is no longer stored"))
             continue
         if len(content) > MOST_EMBEDDED:
-            writing.lost(Loss(attempt, "evidence[].blobs", f"it has more than {MOST_EMBEDDED:,} bytes"))
+            writing.report_loss(Loss(attempt, "evidence[].blobs", f"it has more than {MOST_EMBEDDED:,} bytes"))
             continue
         yield digest, b64encode(content).decode()
 
 
-def record_of(event: dict[str, Any], reading: Reading) -> Body:
+def read_record(event: dict[str, Any], reading: ImportContext) -> Body:
     """The record that an info event of ours holds.
 
     Raises:
@@ -197,13 +211,13 @@ def record_of(event: dict[str, Any], reading: Reading) -> Body:
     return found
 
 
-def _with_blobs(fact: Evidence, held: Any, reading: Reading) -> Evidence:
+def _with_blobs(fact: Evidence, held: Any, reading: ImportContext) -> Evidence:
     given = held if isinstance(held, dict) else {}
     for digest in fact.blobs:
         try:
             content = b64decode(str(given.get(digest, "")), validate=True)
         except (Base64Error, ValueError):
             content = b""
-        if digest not in given or reading.keep(content) != digest:
+        if digest not in given or reading.store_blob(content) != digest:
             raise ValueError(f"evidence {fact.id} names {digest}, and the log does not hold that content")
     return fact

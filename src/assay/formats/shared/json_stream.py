@@ -18,30 +18,30 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Reading, Unreadable
+from assay.formats.interface import ImportContext, ReadProblem
 from assay.records import DIGEST_PREFIX, Truncation
 
 __all__ = [
+    "INLINE_BYTES",
     "LARGEST",
-    "SHOWN",
-    "Bad",
     "Source",
-    "at_place",
+    "WarnFunction",
     "digest_file",
-    "document",
-    "head",
     "json_fields",
     "json_items",
     "json_lines",
     "json_objects",
+    "load_document",
     "loads",
-    "seconds",
-    "shown",
+    "parse_time",
+    "read_head",
+    "truncate_text",
+    "warn_in",
 ]
 
 LARGEST = 64 << 20
 """Bytes of one item (a line, an element of an array, a field) above which it is told and passed over."""
-SHOWN = 64 << 10
+INLINE_BYTES = 64 << 10
 """Bytes of a text that stay in a record; the whole of a longer one is kept beside it."""
 _CHUNK = 1 << 20
 _LONGEST_KEY = 1 << 20
@@ -59,7 +59,7 @@ _OPEN, _UNENDED = (b"{", b"["), (b'"', b"")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAN = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
 
-Bad = Callable[[str, str], None]
+WarnFunction = Callable[[str, str], None]
 """Told a place (`line 3`, `samples[2]`) and what is wrong with it."""
 
 
@@ -79,11 +79,11 @@ class _Large(NamedTuple):
     size: int
 
 
-def at_place(reading: Reading, file: str) -> Bad:
-    """A `Bad` that says where in `file`."""
+def warn_in(reading: ImportContext, file: str) -> WarnFunction:
+    """A `WarnFunction` that says where in `file`."""
 
     def bad(place: str, problem: str) -> None:
-        reading.unreadable(Unreadable(file, place, problem))
+        reading.report_problem(ReadProblem(file, place, problem))
 
     return bad
 
@@ -102,13 +102,13 @@ def loads(data: bytes | str) -> Any:
     except (msgspec.DecodeError, UnicodeError) as exc:
         if not _NAN.search(raw):
             raise ValueError(str(exc)) from None
-        found = _lenient(raw, str(exc))
+        found = _decode_leniently(raw, str(exc))
     if raw.count(b"[") + raw.count(b"{") > _DEEPEST:
         _require_shallow(found)
     return found
 
 
-def _lenient(raw: bytes, problem: str) -> Any:
+def _decode_leniently(raw: bytes, problem: str) -> Any:
     try:
         return _whole_characters(json.loads(raw, parse_constant=str))
     except RecursionError:
@@ -146,7 +146,7 @@ def _whole_characters(value: Any) -> Any:
     return value
 
 
-def head(path: Path, size: int = 64 << 10) -> bytes:
+def read_head(path: Path, size: int = 64 << 10) -> bytes:
     """The first bytes of a file; none where it cannot be read or is no file."""
     with suppress(OSError, ValueError):
         if path.is_file():
@@ -166,7 +166,7 @@ def digest_file(path: Path) -> str:
     return DIGEST_PREFIX + str(found.hexdigest())
 
 
-def seconds(value: Any) -> float | None:
+def parse_time(value: Any) -> float | None:
     """Seconds since the Unix epoch of an ISO time (UTC where no zone is named) or of such a number; else None."""
     if isinstance(value, bool) or value is None:
         return None
@@ -179,18 +179,18 @@ def seconds(value: Any) -> float | None:
         return None
 
 
-def shown(text: str, reading: Reading) -> tuple[str, Truncation | None]:
-    """A text as a record holds it: whole up to `SHOWN` bytes, else its beginning, with the whole kept."""
-    if len(text) * 4 <= SHOWN:
+def truncate_text(text: str, reading: ImportContext) -> tuple[str, Truncation | None]:
+    """A text as a record holds it: whole up to `INLINE_BYTES` bytes, else its beginning, with the whole kept."""
+    if len(text) * 4 <= INLINE_BYTES:
         return text, None
     raw = text.encode("utf-8", "replace")
-    if len(raw) <= SHOWN:
+    if len(raw) <= INLINE_BYTES:
         return text, None
-    cut = raw[:SHOWN].decode("utf-8", "ignore")
-    return cut, Truncation(len(raw), reading.keep(raw))
+    cut = raw[:INLINE_BYTES].decode("utf-8", "ignore")
+    return cut, Truncation(len(raw), reading.store_blob(raw))
 
 
-def json_lines(source: Source, bad: Bad, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
+def json_lines(source: Source, bad: WarnFunction, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
     """Line number (from 1) and value of each line that is JSON; empty lines are passed over, others told."""
     with source.open("rb") as stream:
         number = 0
@@ -209,7 +209,7 @@ def json_lines(source: Source, bad: Bad, *, largest: int = LARGEST) -> Iterator[
                 bad(f"line {number}", f"no JSON: {exc}")
 
 
-def json_objects(source: Source, bad: Bad) -> Iterator[dict[str, Any]]:
+def json_objects(source: Source, bad: WarnFunction) -> Iterator[dict[str, Any]]:
     """The lines that are JSON objects; others are told."""
     for number, line in json_lines(source, bad):
         if isinstance(line, dict):
@@ -226,7 +226,7 @@ def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
     return size
 
 
-def document(source: Source, *, largest: int = LARGEST) -> Any:
+def load_document(source: Source, *, largest: int = LARGEST) -> Any:
     """The whole of a small document.
 
     Raises:
@@ -243,7 +243,7 @@ def document(source: Source, *, largest: int = LARGEST) -> Any:
 
 
 def json_items(
-    source: Source, prefix: tuple[str, ...], bad: Bad, *, largest: int = LARGEST
+    source: Source, prefix: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST
 ) -> Iterator[tuple[int | str, Any]]:
     """The items of one array (by index) or object (by key) of a document, one at a time.
 
@@ -264,7 +264,7 @@ def json_items(
             bad(place, f"{exc} (byte {scanner.offset:,})")
 
 
-def json_fields(source: Source, leave: tuple[str, ...], bad: Bad, *, largest: int = LARGEST) -> dict[str, Any]:
+def json_fields(source: Source, leave: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST) -> dict[str, Any]:
     """The fields of a document that is an object, but for those in `leave`, which are passed over unread.
 
     A document that ends early, or is none, is told, and what was read before is returned.
@@ -279,13 +279,13 @@ def json_fields(source: Source, leave: tuple[str, ...], bad: Bad, *, largest: in
             for key in scanner.entries():
                 raw = scanner.value(0 if key in leave else largest)
                 if key not in leave:
-                    _decoded(raw, key, bad, fields)
+                    _decode_field(raw, key, bad, fields)
         except _Broken as exc:
             bad("", f"{exc} (byte {scanner.offset:,})")
     return fields
 
 
-def _decoded(raw: bytes | _Large, key: str, bad: Bad, fields: dict[str, Any]) -> None:
+def _decode_field(raw: bytes | _Large, key: str, bad: WarnFunction, fields: dict[str, Any]) -> None:
     if isinstance(raw, _Large):
         bad(key, f"the field has {raw.size:,} bytes, too many to read")
         return
@@ -309,7 +309,7 @@ def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
     return scanner.peek() in (b"{", b"[")
 
 
-def _items(scanner: _Scanner, place: str, bad: Bad, largest: int) -> Iterator[tuple[int | str, Any]]:
+def _items(scanner: _Scanner, place: str, bad: WarnFunction, largest: int) -> Iterator[tuple[int | str, Any]]:
     array = scanner.peek() == b"["
     for position in scanner.elements() if array else scanner.entries():
         raw = scanner.value(largest)
@@ -425,17 +425,17 @@ class _Scanner:
                 scan = found.end()
                 depth += 1 if found[1] in _OPEN else -1
                 if depth == 0:
-                    return self._taken(begin, scan, dropped=dropped or self._before + scan - begin > largest)
+                    return self._finish_value(begin, scan, dropped=dropped or self._before + scan - begin > largest)
             if dropped or self._before + len(self._data) - begin > largest:
                 dropped = True
-                self._let_go(scan)
+                self._discard(scan)
                 scan = self._at
             scan -= self._at
             if not self._more():
                 raise _Broken("the document ends early")
             scan += self._at
 
-    def _let_go(self, scan: int) -> None:
+    def _discard(self, scan: int) -> None:
         """Drops all that no further look is needed at, the inside of an unended string included."""
         found = _NO_BRACKET.match(self._data, scan)
         self._at = found.end() if found else scan
@@ -450,12 +450,12 @@ class _Scanner:
         while not (found := _WHOLE_STRING.match(self._data, self._at)):
             if self._before + len(self._data) - begin > largest:
                 dropped = True
-                self._let_go(self._at)
+                self._discard(self._at)
             if not self._more():
                 raise _Broken("the document ends inside a string")
-        return self._taken(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
+        return self._finish_value(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
 
-    def _taken(self, begin: int, end: int, *, dropped: bool) -> bytes | _Large:
+    def _finish_value(self, begin: int, end: int, *, dropped: bool) -> bytes | _Large:
         start, self._at = self._at, end
         return _Large(self.offset - begin) if dropped else self._data[start:end]
 

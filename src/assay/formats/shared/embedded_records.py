@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from assay.errors import StoreError
-from assay.formats.interface import Loss, Writing
-from assay.formats.shared.building import Building
-from assay.formats.shared.reading import Bad
-from assay.formats.shared.writing import prompt_tokens
+from assay.formats.interface import ExportContext, Loss
+from assay.formats.shared.builder import TrajectoryBuilder
+from assay.formats.shared.json_stream import WarnFunction
+from assay.formats.shared.output_files import prompt_tokens
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -29,7 +29,7 @@ from assay.records import (
 )
 from assay.verdicts import IMPORTED, current_verdicts_of, is_imported, is_reverification
 
-__all__ = ["ASSAY", "OwnCalls", "held_started", "put_back", "slim_call", "started_fields", "told_in_own_words"]
+__all__ = ["ASSAY", "EmbeddedCalls", "embed_records", "read_started", "restore_records", "slim_call", "started_fields"]
 
 ASSAY = "assay"
 WHOLE = 4 << 20
@@ -48,22 +48,24 @@ def slim_call(call: ModelCall) -> dict[str, Any]:
     return found
 
 
-class OwnCalls:
+class EmbeddedCalls:
     """The calls of a trajectory as a foreign document holds them, and what of them it does not."""
 
-    def __init__(self, trajectory: Trajectory, writing: Writing) -> None:
+    def __init__(self, trajectory: Trajectory, writing: ExportContext) -> None:
         self.by_id = {call.id: call for call in trajectory.calls}
         self.prompts = prompt_tokens(trajectory)
         attempt = trajectory.attempt
         exchanged = sum(1 for call in trajectory.calls if call.request or call.response)
         if exchanged:
-            writing.lost(Loss(attempt, "calls.request", "what was sent and what came back has no place", exchanged))
+            writing.report_loss(
+                Loss(attempt, "calls.request", "what was sent and what came back has no place", exchanged)
+            )
         raw = sum(1 for call in trajectory.calls if call.raw_request or call.raw_response)
         if raw:
-            writing.lost(Loss(attempt, "calls.raw_request", "exact bytes have no place", raw))
+            writing.report_loss(Loss(attempt, "calls.raw_request", "exact bytes have no place", raw))
         broken = sum(1 for c in trajectory.calls if c.prompt_token_ids is not None and c.id not in self.prompts)
         if broken:
-            writing.lost(
+            writing.report_loss(
                 Loss(attempt, "calls.prompt_token_ids", "what they share with their parent is not here", broken)
             )
 
@@ -83,7 +85,7 @@ def started_fields(trajectory: Trajectory) -> dict[str, Any]:
     return kept | ({"config": msgspec.to_builtins(config)} if config else {})
 
 
-def told_in_own_words(trajectory: Trajectory, writing: Writing, format_name: str) -> dict[str, Any]:
+def embed_records(trajectory: Trajectory, writing: ExportContext, format_name: str) -> dict[str, Any]:
     """Everything of a trajectory that stands after or beside its turns, as JSON data."""
     words: dict[str, Any] = {"started": started_fields(trajectory)}
     words |= {"evidence": [_without_blobs(item) for item in trajectory.evidence]}
@@ -106,7 +108,7 @@ def _without_blobs(item: Evidence) -> Evidence:
     return msgspec.structs.replace(item, blobs=()) if item.blobs else item
 
 
-def _blobs(trajectory: Trajectory, writing: Writing) -> dict[str, list[str]]:
+def _blobs(trajectory: Trajectory, writing: ExportContext) -> dict[str, list[str]]:
     """Of each fact that names blobs, by its position, their text: a patch, the whole of an output."""
     held: dict[str, list[str]] = {}
     left, gone = WHOLE, 0
@@ -119,30 +121,30 @@ def _blobs(trajectory: Trajectory, writing: Writing) -> dict[str, list[str]]:
             gone += len(item.blobs)
     if gone:
         why = "content that is no text, or large, stays in the store"
-        writing.lost(Loss(trajectory.attempt, "evidence.blobs", why, gone))
+        writing.report_loss(Loss(trajectory.attempt, "evidence.blobs", why, gone))
     return held
 
 
-def _text_of(digest: str, writing: Writing, largest: int) -> str | None:
+def _text_of(digest: str, writing: ExportContext, largest: int) -> str | None:
     try:
-        raw = writing.content(digest)
+        raw = writing.read_blob(digest)
         return raw.decode() if len(raw) <= largest else None
     except (StoreError, UnicodeDecodeError):
         return None
 
 
-def _without_artifacts(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
+def _without_artifacts(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
     finished = trajectory.finished
     assert finished is not None
     if finished.artifacts:
         why = "their content stays in the store"
-        writing.lost(Loss(trajectory.attempt, "finished.artifacts", why, len(finished.artifacts)))
+        writing.report_loss(Loss(trajectory.attempt, "finished.artifacts", why, len(finished.artifacts)))
     found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(finished, artifacts={}))
     return {name: value for name, value in found.items() if name != "type"}
 
 
-def held_started(words: Any, bad: Bad, place: str) -> dict[str, Any]:
-    """Fields of `AttemptStarted` out of a document, for `Building.done`; those that do not fit are told."""
+def read_started(words: Any, bad: WarnFunction, place: str) -> dict[str, Any]:
+    """Fields of `AttemptStarted` out of a document, for `TrajectoryBuilder.finish`; those that do not fit are told."""
     found: dict[str, Any] = {}
     types = _started_types()
     given = words.get("started") if isinstance(words, dict) else None
@@ -160,58 +162,58 @@ def _started_types() -> dict[str, Any]:
     return {field.name: field.type for field in msgspec.structs.fields(AttemptStarted)}
 
 
-def put_back(words: Any, building: Building, bad: Bad, place: str) -> AttemptEnded | None:
+def restore_records(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, place: str) -> AttemptEnded | None:
     """Adds the verdicts, facts and notes of a document to what is read; how the attempt ended, where it says so."""
     if not isinstance(words, dict):
         return None
     if words.get(IMPORTED):
-        building.fields["imported_before"] = words[IMPORTED]
+        builder.fields["imported_before"] = words[IMPORTED]
     for index, item in enumerate(_list(words, "evidence", bad, place)):
-        fact = _fitting(item, Evidence, bad, f"{place}.evidence[{index}]")
+        fact = _convert(item, Evidence, bad, f"{place}.evidence[{index}]")
         if fact is not None:
-            building.add(EvidenceAdded(msgspec.structs.replace(fact, blobs=_kept(words, index, building))))
+            builder.add(EvidenceAdded(msgspec.structs.replace(fact, blobs=_restore_blobs(words, index, builder))))
     for index, item in enumerate(_list(words, "verdicts", bad, place)):
-        verdict = _fitting(item, Verdict, bad, f"{place}.verdicts[{index}]")
+        verdict = _convert(item, Verdict, bad, f"{place}.verdicts[{index}]")
         if verdict is not None:
-            given = VerdictGiven(_claimed(verdict))
+            given = VerdictGiven(_mark_imported(verdict))
             if is_reverification(verdict.check):
-                building.later.append(given)
+                builder.later.append(given)
             else:
-                building.add(given)
+                builder.add(given)
     for index, item in enumerate(_list(words, "notes", bad, place)):
-        note = _fitting(item, Noted, bad, f"{place}.notes[{index}]")
+        note = _convert(item, Noted, bad, f"{place}.notes[{index}]")
         if note is not None:
-            building.add(note)
+            builder.add(note)
     finished = words.get("finished")
-    return _fitting(finished, AttemptEnded, bad, f"{place}.finished") if finished is not None else None
+    return _convert(finished, AttemptEnded, bad, f"{place}.finished") if finished is not None else None
 
 
-def _kept(words: dict[str, Any], index: int, building: Building) -> tuple[str, ...]:
+def _restore_blobs(words: dict[str, Any], index: int, builder: TrajectoryBuilder) -> tuple[str, ...]:
     """The blobs of a fact, kept again."""
     held = words.get("blobs")
     texts = held.get(str(index)) if isinstance(held, dict) else None
-    return tuple(building.keep(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
+    return tuple(builder.keep_text(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
 
 
-def _claimed(verdict: Verdict) -> Verdict:
+def _mark_imported(verdict: Verdict) -> Verdict:
     marks = verdict.marks if is_imported(verdict.marks) else (*verdict.marks, IMPORTED)
     return msgspec.structs.replace(verdict, marks=marks)
 
 
-def call_put_back(words: Any, bad: Bad, place: str) -> ModelCall | None:
+def read_call(words: Any, bad: WarnFunction, place: str) -> ModelCall | None:
     """A call that `slim_call` made."""
-    return _fitting(words, ModelCall, bad, place)
+    return _convert(words, ModelCall, bad, place)
 
 
-def added_calls(words: Any, building: Building, bad: Bad, place: str) -> None:
+def restore_calls(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, place: str) -> None:
     """Adds the calls that belong to no turn."""
     for index, item in enumerate(_list(words, "calls", bad, place) if isinstance(words, dict) else []):
-        call = _fitting(item, ModelCall, bad, f"{place}.calls[{index}]")
+        call = _convert(item, ModelCall, bad, f"{place}.calls[{index}]")
         if call is not None:
-            building.call(call)
+            builder.add_call(call)
 
 
-def _list(words: dict[str, Any], name: str, bad: Bad, place: str) -> list[Any]:
+def _list(words: dict[str, Any], name: str, bad: WarnFunction, place: str) -> list[Any]:
     found = words.get(name, [])
     if isinstance(found, list):
         return found
@@ -219,7 +221,7 @@ def _list(words: dict[str, Any], name: str, bad: Bad, place: str) -> list[Any]:
     return []
 
 
-def _fitting(value: Any, kind: type[T], bad: Bad, place: str) -> T | None:
+def _convert(value: Any, kind: type[T], bad: WarnFunction, place: str) -> T | None:
     try:
         if isinstance(value, dict) and kind in _TAGGED:
             value = {**value, "type": _TAGGED[kind]}

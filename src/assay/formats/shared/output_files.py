@@ -21,7 +21,7 @@ __all__ = [
     "refuse_existing",
 ]
 
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def refuse_existing(target: Path) -> None:
@@ -55,16 +55,16 @@ class FileNames:
     """Names for files of one folder, made of whatever words, each given once."""
 
     def __init__(self) -> None:
-        self._given: set[str] = set()
+        self._used: set[str] = set()
 
     def name(self, words: str, end: str = "") -> str:
         """A name without separators, control characters or a leading dot; of two alike the second gets a number."""
-        stem = _ODD.sub("-", words).strip(".-")[:100] or "attempt"
+        stem = _UNSAFE.sub("-", words).strip(".-")[:100] or "attempt"
         found, number = stem, 1
-        while found.lower() in self._given:
+        while found.lower() in self._used:
             number += 1
             found = f"{stem}-{number}"
-        self._given.add(found.lower())
+        self._used.add(found.lower())
         return found + end
 
 

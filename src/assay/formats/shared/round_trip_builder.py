@@ -16,34 +16,34 @@ from typing import Any
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Imported, Reading, Unreadable
-from assay.formats.shared.building import Building, Origin
-from assay.formats.shared.mirror import ITEMS, Fresh, Item, left, made_again, shortened
-from assay.formats.shared.reading import LARGEST, digest_file, document
-from assay.formats.shared.sniffing import Sniffed
-from assay.formats.shared.writing import FileNames, new_file, new_folder, refuse_existing
+from assay.formats.interface import ImportContext, ImportedTrajectory, ReadProblem
+from assay.formats.shared.builder import Origin, TrajectoryBuilder
+from assay.formats.shared.json_stream import LARGEST, digest_file, load_document
+from assay.formats.shared.output_files import FileNames, new_file, new_folder, refuse_existing
+from assay.formats.shared.round_trip import ITEMS, Item, ItemRenderer, diff_items, source_note, truncate_observations
+from assay.formats.shared.sniffing import SniffResult
 from assay.records import Observation, Step, Trajectory
 from assay.verdicts import IMPORTED, trust_of
 
 __all__ = [
     "MOST",
     "WHOLE",
-    "Mirrored",
+    "RoundTripBuilder",
     "attempt_name",
-    "fields_of",
+    "count_or_none",
+    "file_origin",
+    "find_file",
+    "import_config",
+    "is_imported_from",
     "is_object",
+    "load_optional_document",
+    "named_rewards",
     "number",
-    "one_each",
-    "origin_of",
-    "own",
-    "rewards_of",
-    "sibling",
-    "sibling_document",
+    "source_fields",
+    "text_or_empty",
     "text_or_none",
-    "whole_number",
-    "word",
-    "words_of",
     "write_array",
+    "write_one_per_file",
 ]
 
 
@@ -53,10 +53,10 @@ WHOLE = 256 << 20
 """Bytes of a document that is one trajectory, and is read as a whole, above which it is refused."""
 
 
-class Mirrored(Building):
+class RoundTripBuilder(TrajectoryBuilder):
     """One trajectory of a two-way format while it is read."""
 
-    def __init__(self, origin: Origin, reading: Reading, fresh: Fresh) -> None:
+    def __init__(self, origin: Origin, reading: ImportContext, fresh: ItemRenderer) -> None:
         super().__init__(origin, reading)
         self._fresh = fresh
         self._items: dict[int, list[Item]] = {}
@@ -65,33 +65,33 @@ class Mirrored(Building):
         self._next: dict[str, int] = {}
         """Of each tool call's id, how many of the turns that made such a call were answered or passed over."""
 
-    def step(self, actor: str, message: str | None = None, **named: Any) -> Step:
-        """See `Building.step`. Of more calls than any answer has, the first are read; the item is kept whole."""
+    def add_step(self, actor: str, message: str | None = None, **named: Any) -> Step:
+        """Adds a turn with at most `MOST` tool calls; its item is kept whole."""
         calls = named.get("tool_calls", ())
         if len(calls) > MOST:
             problem = f"{len(calls):,} tool calls in one answer: the first {MOST} are read as calls"
-            self._reading.unreadable(Unreadable(self._origin.file, f"step {len(self.steps)}", problem))
+            self._reading.report_problem(ReadProblem(self._origin.file, f"step {len(self.steps)}", problem))
             named["tool_calls"] = calls[:MOST]
-        return super().step(actor, message, **named)
+        return super().add_step(actor, message, **named)
 
-    def full(self, step: Step) -> bool:
+    def is_full(self, step: Step) -> bool:
         """Whether a turn that grows has grown so much that the next part begins another."""
         return len(step.tool_calls) >= MOST or len(self._items.get(step.index, ())) >= 4 * MOST
 
-    def _answered(self, call_id: str | None) -> Step | None:
-        """As `Building` has it, in a time that does not grow with how often an id was used."""
+    def _find_caller(self, call_id: str | None) -> Step | None:
+        """As `TrajectoryBuilder` has it, in a time that does not grow with how often an id was used."""
         if call_id is None:
-            return super()._answered(None)
-        asked = self._asked.get(call_id, [])
-        while (at := self._next.get(call_id, 0)) < len(asked):
+            return super()._find_caller(None)
+        callers = self._callers.get(call_id, [])
+        while (at := self._next.get(call_id, 0)) < len(callers):
             self._next[call_id] = at + 1
-            step = self.steps[asked[at]]
+            step = self.steps[callers[at]]
             if all(seen.call_id != call_id for seen in step.observations):
                 return step
-        last = self.steps[asked[-1]] if asked else None
+        last = self.steps[callers[-1]] if callers else None
         return last if last is not None and len(last.observations) < 2 * MOST else None
 
-    def item(self, value: Any, part: str = "other", step: Step | None = None, place: str = "") -> None:
+    def keep_item(self, value: Any, part: str = "other", step: Step | None = None, place: str = "") -> None:
         """Keeps an item, in the order of the source; `step` is the one that it became part of."""
         made = Item(self._counts[place], part, value, place)
         self._counts[place] += 1
@@ -105,57 +105,57 @@ class Mirrored(Building):
             self._early = []
         self._items.setdefault(step.index, []).append(made)
 
-    def answer(self, found: Observation, value: Any, place: str = "", **named: Any) -> Step:
+    def add_answer(self, found: Observation, value: Any, place: str = "", **named: Any) -> Step:
         """Adds a tool's result and keeps the item that said it."""
-        step = self.result(found, **named)
-        self.item(value, f"result {len(step.observations) - 1}", step, place)
+        step = self.add_result(found, **named)
+        self.keep_item(value, f"result {len(step.observations) - 1}", step, place)
         return step
 
-    def grow(self, step: Step, **named: Any) -> Step:
+    def extend_step(self, step: Step, **named: Any) -> Step:
         """Replaces fields of the newest turn, new tool calls included."""
-        made = self.change(self.steps[step.index], **named)
+        made = self.change_step(self.steps[step.index], **named)
         for call in made.tool_calls[len(step.tool_calls) :]:
-            self._asked.setdefault(call.id, []).append(made.index)
-            self._last_asked = made.index
+            self._callers.setdefault(call.id, []).append(made.index)
+            self._last_caller = made.index
         return made
 
-    def amend(self, call_id: str, change: Callable[[Observation], Observation]) -> bool:
+    def amend_result(self, call_id: str, change: Callable[[Observation], Observation]) -> bool:
         """Changes the last observation that answers a call; False where there is none yet."""
-        for index in reversed(self._asked.get(call_id, ())):
+        for index in reversed(self._callers.get(call_id, ())):
             step = self.steps[index]
             for at in range(len(step.observations) - 1, -1, -1):
                 if step.observations[at].call_id == call_id:
                     seen = (*step.observations[:at], change(step.observations[at]), *step.observations[at + 1 :])
-                    self.change(step, observations=seen)
+                    self.change_step(step, observations=seen)
                     return True
         return False
 
-    def steps_of(self, place: str = "") -> dict[int, int]:
+    def step_by_position(self, place: str = "") -> dict[int, int]:
         """Of each item of a list, by its position, the step that it became part of."""
         return {item.at: step for step, items in self._items.items() for item in items if item.place == place}
 
-    def done(self, key: str, **started: Any) -> Imported:
+    def finish(self, key: str, **started: Any) -> ImportedTrajectory:
         calls = {call.id: call for call in self.calls}
         for index, step in enumerate(self.steps):
-            kept = made_again(self._items.get(index, ()), step, calls.get(step.call or ""), self._fresh)
+            kept = diff_items(self._items.get(index, ()), step, calls.get(step.call or ""), self._fresh)
             extra = {**step.extra, ITEMS: kept} if kept else step.extra
-            self.steps[index] = shortened(msgspec.structs.replace(step, extra=extra), self._reading)
+            self.steps[index] = truncate_observations(msgspec.structs.replace(step, extra=extra), self._reading)
         for early in self._early:
-            self.add(left(early))
-        return super().done(key, **started)
+            self.add(source_note(early))
+        return super().finish(key, **started)
 
 
-def origin_of(name: str, path: Path, version: str = "") -> Origin:
+def file_origin(name: str, path: Path, version: str = "") -> Origin:
     """Where a file's trajectories come from."""
     return Origin(name, path.name, digest_file(path), version)
 
 
-def is_object(seen: Sniffed) -> bool:
+def is_object(seen: SniffResult) -> bool:
     """Whether a file may be one JSON object; on one line it looks like lines of them."""
     return seen.shape in {"object", "lines"}
 
 
-def sibling(*candidates: Path) -> Path | None:
+def find_file(*candidates: Path) -> Path | None:
     """The first of these that is a file of its own, no link to elsewhere."""
     with suppress(OSError, ValueError):
         for path in candidates:
@@ -164,12 +164,12 @@ def sibling(*candidates: Path) -> Path | None:
     return None
 
 
-def sibling_document(*candidates: Path) -> Any:
+def load_optional_document(*candidates: Path) -> Any:
     """The JSON of the first of these files that is there; None where none is, or where it is no JSON."""
-    found = sibling(*candidates)
+    found = find_file(*candidates)
     if found is not None:
         with suppress(UserError, OSError):
-            return document(found)
+            return load_document(found)
     return None
 
 
@@ -178,19 +178,19 @@ def text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def word(value: Any) -> str:
+def text_or_empty(value: Any) -> str:
     """A text, or an empty one: for what is looked up, which must not be a list or an object."""
     return value if isinstance(value, str) else ""
 
 
-def list_of(value: Any) -> list[Any]:
+def list_or_empty(value: Any) -> list[Any]:
     """A list; an empty one where it is none."""
     return value if isinstance(value, list) else []
 
 
-def objects_of(value: Any) -> list[dict[str, Any]]:
+def objects_in(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; none where it is no list."""
-    return [item for item in list_of(value) if isinstance(item, dict)]
+    return [item for item in list_or_empty(value) if isinstance(item, dict)]
 
 
 def number(value: Any) -> float | None:
@@ -198,29 +198,29 @@ def number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def whole_number(value: Any) -> int | None:
+def count_or_none(value: Any) -> int | None:
     """A count, or None where it is none; no larger than a column holds."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
 
 
-def words_of(trajectory: Trajectory) -> dict[str, Any]:
+def import_config(trajectory: Trajectory) -> dict[str, Any]:
     """What an importer wrote into `config["imported"]`; empty for what was not imported."""
     words = trajectory.started.config.get(IMPORTED)
     return words if isinstance(words, dict) else {}
 
 
-def own(trajectory: Trajectory, name: str) -> bool:
+def is_imported_from(trajectory: Trajectory, name: str) -> bool:
     """Whether it was imported from this format."""
-    return words_of(trajectory).get("format") == name
+    return import_config(trajectory).get("format") == name
 
 
-def fields_of(trajectory: Trajectory) -> dict[str, Any]:
+def source_fields(trajectory: Trajectory) -> dict[str, Any]:
     """What the source said that no record has a place for."""
-    fields = words_of(trajectory).get("fields")
+    fields = import_config(trajectory).get("fields")
     return fields if isinstance(fields, dict) else {}
 
 
-def rewards_of(trajectory: Trajectory) -> dict[str, float]:
+def named_rewards(trajectory: Trajectory) -> dict[str, float]:
     """Named rewards: of evidence, else of the outcome verdicts, else their score.
 
     None of a pass that something speaks against: in a format that has no word for doubt it would be a plain one.
@@ -241,7 +241,7 @@ def attempt_name(trajectory: Trajectory) -> str:
     return f"{trajectory.attempt}.{trajectory.retry}"
 
 
-def one_each(
+def write_one_per_file(
     trajectories: Iterable[Trajectory], target: Path, suffix: str, write: Callable[[Trajectory, Path], None]
 ) -> None:
     """Writes a format whose files hold one trajectory each: one file, or, for several, a folder of them.

@@ -1,4 +1,4 @@
-"""Puts the trajectory of a foreign record together, turn by turn, as `interface.Imported` wants it.
+"""Puts the trajectory of a foreign record together, turn by turn, as `interface.ImportedTrajectory` wants it.
 
 Invariant: nothing is invented. What the source does not say stays None, a verdict of the source is marked as a claim of
 it, and a tool result goes to the call that it answers: by its id, else by order, else it stands as a turn of its own.
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.formats.interface import Imported, Reading
-from assay.formats.shared.reading import loads, shown
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.json_stream import loads, truncate_text
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -34,7 +34,7 @@ from assay.records import (
 )
 from assay.verdicts import IMPORTED
 
-__all__ = ["Building", "Origin", "instruction_id", "text_and_rest", "tool_call"]
+__all__ = ["Origin", "TrajectoryBuilder", "derive_task_id", "split_text_parts", "tool_call"]
 
 """The mark of every imported verdict, the check of one that the source has no name for, and the key of its words in
 `AttemptStarted.config`."""
@@ -70,7 +70,7 @@ def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
     return ToolCall(id_, name, arguments, None, "the arguments are no object")
 
 
-def text_and_rest(content: Any) -> tuple[str, list[Any]]:
+def split_text_parts(content: Any) -> tuple[str, list[Any]]:
     """The text of a message's content, and those of its parts that are no plain text, in their own words."""
     if content is None:
         return "", []
@@ -89,16 +89,16 @@ def text_and_rest(content: Any) -> tuple[str, list[Any]]:
     return "\n".join(texts), rest
 
 
-def instruction_id(steps: list[Step]) -> str:
+def derive_task_id(steps: list[Step]) -> str:
     """A task's id where the source has none: attempts that were asked the same share it."""
     asked = next((s.message for s in steps if s.actor == "user" and s.message), "")
     return "instruction-" + digest_bytes(asked.encode("utf-8", "replace")).partition(":")[2][:12]
 
 
-class Building:
+class TrajectoryBuilder:
     """One trajectory while it is read."""
 
-    def __init__(self, origin: Origin, reading: Reading) -> None:
+    def __init__(self, origin: Origin, reading: ImportContext) -> None:
         self._origin = origin
         self._reading = reading
         self.steps: list[Step] = []
@@ -111,25 +111,25 @@ class Building:
         self._evidence = 0
         self._ids: set[str] = set()
         """Of the facts; one that the source holds as ours has an id of its own."""
-        self._asked: dict[str, list[int]] = {}
+        self._callers: dict[str, list[int]] = {}
         """Of each tool call's id, the turns that made it."""
-        self._passed: dict[str, int] = {}
+        self._answered: dict[str, int] = {}
         """Of each tool call's id, how many of the turns that made such a call are answered."""
         self._open: dict[int, tuple[Step, dict[str, None]]] = {}
         """Of each turn that was looked at, as it was then, the ids of its calls without a result."""
-        self._last_asked: int | None = None
+        self._last_caller: int | None = None
 
-    def step(self, actor: str, message: str | None = None, **named: Any) -> Step:
+    def add_step(self, actor: str, message: str | None = None, **named: Any) -> Step:
         """Adds a turn; `named` are the other fields of `Step`."""
         extra = {k: v for k, v in (named.pop("extra", None) or {}).items() if v is not None}
         made = Step(len(self.steps), actor, message, extra=extra, **named)  # type: ignore[arg-type]
         self.steps.append(made)
         for call in made.tool_calls:
-            self._asked.setdefault(call.id, []).append(made.index)
-            self._last_asked = made.index
+            self._callers.setdefault(call.id, []).append(made.index)
+            self._last_caller = made.index
         return made
 
-    def change(self, step: Step, **named: Any) -> Step:
+    def change_step(self, step: Step, **named: Any) -> Step:
         """Replaces fields of a turn that was added."""
         made = self.steps[step.index] = msgspec.structs.replace(step, **named)
         return made
@@ -137,23 +137,23 @@ class Building:
     def add_calls(self, step: Step, *made: ToolCall) -> Step:
         """Adds tool calls to a turn that was added."""
         for call in made:
-            self._asked.setdefault(call.id, []).append(step.index)
-            self._last_asked = step.index
-        return self.change(step, tool_calls=(*step.tool_calls, *made))
+            self._callers.setdefault(call.id, []).append(step.index)
+            self._last_caller = step.index
+        return self.change_step(step, tool_calls=(*step.tool_calls, *made))
 
-    def observation(self, content: str, call_id: str | None = None, **named: Any) -> Observation:
+    def make_observation(self, content: str, call_id: str | None = None, **named: Any) -> Observation:
         """What was observed; of a long text the beginning, with the whole kept. `named`: fields of `Observation`."""
-        text, truncated = shown(content, self._reading)
+        text, truncated = truncate_text(content, self._reading)
         if named.get("stderr"):
-            named["stderr"], named["stderr_truncated"] = shown(named["stderr"], self._reading)
+            named["stderr"], named["stderr_truncated"] = truncate_text(named["stderr"], self._reading)
         known: Truncation | None = named.pop("truncated", None) or truncated
         return Observation(text, call_id, truncated=known, **named)
 
-    def keep(self, text: str) -> str:
+    def keep_text(self, text: str) -> str:
         """Keeps a text beside the record; its digest."""
-        return self._reading.keep(text.encode("utf-8", "replace"))
+        return self._reading.store_blob(text.encode("utf-8", "replace"))
 
-    def cut(self, found: Observation, words: dict[str, Any]) -> Observation:
+    def restore_truncation(self, found: Observation, words: dict[str, Any]) -> Observation:
         """An observation that was cut before it was written: `whole` is kept, or only how long it was is known."""
         named: dict[str, Any] = {}
         for field, whole, text in (
@@ -162,34 +162,36 @@ class Building:
             length, held = words.get(field), words.get(whole)
             if isinstance(held, str):
                 raw = held.encode("utf-8", "replace")
-                named[field] = Truncation(len(raw), self._reading.keep(raw), words.get("complete") is not False)
+                named[field] = Truncation(len(raw), self._reading.store_blob(raw), words.get("complete") is not False)
             elif isinstance(length, int) and not isinstance(length, bool):
-                named[field] = Truncation(length, self._reading.keep(text.encode("utf-8", "replace")), complete=False)
+                named[field] = Truncation(
+                    length, self._reading.store_blob(text.encode("utf-8", "replace")), complete=False
+                )
         return msgspec.structs.replace(found, **named) if named else found
 
-    def result(self, found: Observation, **named: Any) -> Step:
+    def add_result(self, found: Observation, **named: Any) -> Step:
         """Adds a tool's result to the turn that it answers; else as a turn of the environment with `named`."""
-        step = self._answered(found.call_id)
+        step = self._find_caller(found.call_id)
         if step is None:
-            return self.step("environment", observations=(found,), **named)
+            return self.add_step("environment", observations=(found,), **named)
         waiting = self._unanswered(step)
         if found.call_id is None and waiting:
             found = msgspec.structs.replace(found, call_id=next(iter(waiting)))
         waiting.pop(found.call_id or "", None)
-        changed = self.change(step, observations=(*step.observations, found))
+        changed = self.change_step(step, observations=(*step.observations, found))
         self._open[step.index] = changed, waiting
         return changed
 
-    def _answered(self, call_id: str | None) -> Step | None:
+    def _find_caller(self, call_id: str | None) -> Step | None:
         if call_id is None:
-            last = None if self._last_asked is None else self.steps[self._last_asked]
+            last = None if self._last_caller is None else self.steps[self._last_caller]
             return last if last is not None and self._unanswered(last) else None
-        asked = self._asked.get(call_id, [])
-        for at in range(self._passed.get(call_id, 0), len(asked)):
+        asked = self._callers.get(call_id, [])
+        for at in range(self._answered.get(call_id, 0), len(asked)):
             step = self.steps[asked[at]]
             if call_id in self._unanswered(step):
                 return step
-            self._passed[call_id] = at + 1
+            self._answered[call_id] = at + 1
         named = self.steps[asked[-1]] if asked else None
         return named if named is not None and len(named.observations) < MOST_RESULTS else None
 
@@ -205,12 +207,12 @@ class Building:
             waiting.clear()
         return waiting
 
-    def call(self, made: ModelCall) -> str:
+    def add_call(self, made: ModelCall) -> str:
         """Adds an exchange with a model; its id, for `Step.call`."""
         self.calls.append(made)
         return made.id
 
-    def evidence(
+    def add_evidence(
         self, kind: str, data: dict[str, Any], *, channel: Channel = "state", blobs: tuple[str, ...] = ()
     ) -> str:
         """Adds a fact and returns its id."""
@@ -221,13 +223,13 @@ class Building:
         self._judged.append(EvidenceAdded(found))
         return found.id
 
-    def text_evidence(self, kind: str, text: str, **data: Any) -> str:
+    def add_text_evidence(self, kind: str, text: str, **data: Any) -> str:
         """Adds a text as a fact: whole where it is short, else its beginning, with the whole as its blob."""
-        start, cut = shown(text, self._reading)
+        start, cut = truncate_text(text, self._reading)
         more = {"truncated": {"length": cut.length, "digest": cut.digest}} if cut else {}
-        return self.evidence(kind, {"text": start, **more, **data}, blobs=(cut.digest,) if cut else ())
+        return self.add_evidence(kind, {"text": start, **more, **data}, blobs=(cut.digest,) if cut else ())
 
-    def verdict(
+    def add_verdict(
         self,
         status: VerdictStatus,
         score: float | None,
@@ -249,7 +251,7 @@ class Building:
             self._ids.add(body.evidence.id)
         self._judged.append(body)
 
-    def done(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> Imported:
+    def finish(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> ImportedTrajectory:
         """The trajectory.
 
         Args:
@@ -263,12 +265,14 @@ class Building:
         words |= {"fields": self.fields} if self.fields else {}
         given: dict[str, Any] = {"run": "", "attempt": "", "task": "", "task_digest": "", "agent": "unknown"}
         given |= {"model": None, "seed": 0, "number": 0, **started}
-        given["task"] = given["task"] or instruction_id(self.steps)
+        given["task"] = given["task"] or derive_task_id(self.steps)
         given["config"] = {**given.get("config", {}), IMPORTED: words}
         last = ended if ended is not None else AttemptEnded()
-        return Imported(key, AttemptStarted(**given), (*self._turns(), *self._judged, last, *self.later))
+        return ImportedTrajectory(
+            key, AttemptStarted(**given), (*self._step_events(), *self._judged, last, *self.later)
+        )
 
-    def _turns(self) -> list[Body]:
+    def _step_events(self) -> list[Body]:
         """Each exchange just before the turn that came from it; those of no turn first."""
         by_id = {call.id: call for call in self.calls}
         linked = {step.call for step in self.steps}
