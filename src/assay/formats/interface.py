@@ -17,15 +17,15 @@ from assay.records import AttemptStarted, Body, Trajectory
 __all__ = ["ExportContext", "Format", "ImportContext", "ImportedTrajectory", "Loss", "Provenance", "ReadProblem"]
 
 Provenance = Literal["recorded", "peer", "specification"]
-"""What the reader was tested on: logs that others recorded, files that the peer's own program wrote for the test, or
-nothing but the published description."""
+"""Test data of the reader: recorded logs, files that the peer's own program wrote for the test, or only the published
+description."""
 
 
 class ReadProblem(msgspec.Struct, frozen=True):
-    """Something that could not be read and was left out."""
+    """A part of a file that could not be read and was left out."""
 
     file: str
-    """As named by who imports; for a member of an archive `archive!member`."""
+    """File name; for a member of an archive `archive!member`."""
     place: str
     """A line (`line 12`), a field (`steps[3].arguments`), or both; empty where it is the whole file."""
     problem: str
@@ -34,28 +34,28 @@ class ReadProblem(msgspec.Struct, frozen=True):
 class ImportedTrajectory(msgspec.Struct, frozen=True):
     """One trajectory of a foreign record.
 
-    `started.run`, `.attempt` and `.number` are filled in by who stores it. `started.config["imported"]` holds `format`,
-    `file`, `version` and, under `fields`, whatever no record of ours has a place for, in the source's own words.
+    `started.run`, `.attempt` and `.number` are set when it is stored. `started.config["imported"]` holds `format`,
+    `file`, `version` and, under `fields`, the source's other data unchanged.
     """
 
     key: str
-    """What names it within its file, stable from one reading to the next (`sample 3 epoch 1`, `trial abc`)."""
+    """A name unique in its file and stable between readings (`sample 3 epoch 1`, `trial abc`)."""
     started: AttemptStarted
     bodies: tuple[Body, ...]
     """Everything after the start, in order; an `AttemptEnded` last where the source says that it ended."""
 
 
 class ImportContext(NamedTuple):
-    """What an importer is handed."""
+    """The callbacks of an importer."""
 
     store_blob: Callable[[bytes], str]
-    """Keeps large or binary content and returns its digest."""
+    """Stores large or binary content and returns its digest."""
     report_problem: Callable[[ReadProblem], None]
-    """Says what was left out; the importer goes on."""
+    """Reports a part that was left out; the importer continues."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """What an export could not hold."""
+    """A field that an export could not hold."""
 
     attempt: str
     field: str
@@ -64,12 +64,12 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class ExportContext(NamedTuple):
-    """What an exporter is handed."""
+    """The callbacks of an exporter."""
 
     read_blob: Callable[[str], bytes]
-    """Bytes of a digest that a record names. Raises `StoreError` where they are gone."""
+    """Returns the bytes of a recorded digest. Raises `StoreError` where they are missing."""
     report_loss: Callable[[Loss], None]
-    """Says what the format cannot hold; who exports writes all of it into a sidecar."""
+    """Reports what the format cannot hold; the caller writes all losses into a sidecar."""
 
 
 @runtime_checkable
@@ -82,16 +82,16 @@ class Format(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """The peer's name and what of its files, for people."""
+    """The peer's name and its kind of file, for people."""
     provenance: ClassVar[Provenance]
     writes: ClassVar[bool]
 
     def recognises(self, path: Path) -> bool:
-        """Whether `path` (a file, or a folder that is one record such as a job folder) is of this format."""
+        """Returns whether `path` (a file, or a folder that is one record such as a job folder) is of this format."""
         ...
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """The trajectories in `path`, in its order. Trouble in one of them is said, and the next one is read."""
+        """Yields the trajectories in `path`, in its order; reports problems in one of them and reads the next."""
         ...
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:

@@ -15,7 +15,7 @@ __all__ = ["FormatInfo", "find_format", "list_formats", "load_format", "load_for
 
 
 class FormatInfo(NamedTuple):
-    """A format, for people."""
+    """Description of a format."""
 
     name: str
     title: str
@@ -24,7 +24,8 @@ class FormatInfo(NamedTuple):
 
 
 def load_format(name: str) -> Format:
-    """The format of that name, `module:Class`, or `path/file.py`. Raises `PluginLoadError` with the nearest names."""
+    """Loads the format of that name, `module:Class`, or `path/file.py`. Raises `PluginLoadError` with the nearest
+    names."""
     found = plugins.load("formats", name)()
     if not isinstance(found, Format):
         missing = ", ".join(
@@ -35,26 +36,26 @@ def load_format(name: str) -> Format:
 
 
 def load_formats() -> tuple[Format, ...]:
-    """Every installed format, by name."""
+    """Loads every installed format, by name."""
     return tuple(load_format(name) for name in sorted(plugins.names("formats")))
 
 
 def list_formats() -> tuple[FormatInfo, ...]:
-    """Every installed format, for people."""
+    """Describes every installed format."""
     return tuple(FormatInfo(f.name, f.title, f.provenance, f.writes) for f in load_formats())
 
 
 def matching_formats(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
-    """The formats that take `path` for their own; one that says that it is `generic` where no other does."""
+    """Returns the formats that recognise `path`; those marked `generic` only where no other does."""
     takers = tuple(f for f in (load_formats() if among is None else among) if f.recognises(path))
     return tuple(f for f in takers if not getattr(f, "generic", False)) or takers
 
 
 def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:
-    """The one format that `path` is of.
+    """Returns the one format that recognises `path`.
 
     Raises:
-        UserError: None takes it for its own, or several do; with what was tried, and what the file looks like.
+        UserError: No format recognises it, or several do; names the formats tried and describes the file.
     """
     tried = load_formats() if among is None else among
     found = matching_formats(path, tried)

@@ -55,14 +55,14 @@ def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
     annotate_all(root, run, {chain: bodies})
 
 
-def annotate_all(root: Path, run: str, later_events: Mapping[str, Sequence[Body]]) -> None:
+def annotate_all(root: Path, run: str, bodies_by_chain: Mapping[str, Sequence[Body]]) -> None:
     """Adds events to many chains: in one transaction on a live run, in few segments on a sealed one.
 
     Raises:
         UserError: As `annotate`; nothing was added.
         StoreError: As `annotate`. Of a sealed run some segments may have been added.
     """
-    batch = [(chain, tuple(bodies)) for chain, bodies in later_events.items() if bodies]
+    batch = [(chain, tuple(bodies)) for chain, bodies in bodies_by_chain.items() if bodies]
     if not batch:
         raise UserError(f"nothing to add to run {run!r}")
     for chain, bodies in batch:

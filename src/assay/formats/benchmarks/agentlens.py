@@ -34,8 +34,6 @@ _STATUS: dict[str, VerdictStatus] = {"passed": "pass", "failed": "fail"}
 
 
 class AgentLensFormat:
-    """See the module."""
-
     name: ClassVar[str] = "agentlens"
     title: ClassVar[str] = "AgentLens-Bench states"
     provenance: ClassVar[Provenance] = "recorded"
@@ -74,7 +72,7 @@ class AgentLensFormat:
 
 
 def _order_states(states: dict[str, Any], bad: WarnFunction) -> list[dict[str, Any]]:
-    """The states by step. A step that is missing keeps its place, so that positions stay those of the source."""
+    """Orders the states by step. A missing step keeps its place, so that positions stay those of the source."""
     found: dict[int, dict[str, Any]] = {}
     for name, state in states.items():
         step = state.get("step") if isinstance(state, dict) else None
@@ -166,7 +164,6 @@ def _finish(builder: TrajectoryBuilder, metadata: dict[str, Any], path: Path) ->
 
 
 def _find_annotation(path: Path, name: str) -> dict[str, Any] | None:
-    """The published annotations of a run."""
     place = find_file(path.parent.parent.parent / "annotations" / ANNOTATIONS)
     if place is None:
         return None
@@ -185,7 +182,7 @@ def _load_annotations(place: Path, _changed: int, _size: int) -> dict[str, dict[
 
 
 def _parse_row(row: dict[str, str]) -> dict[str, Any]:
-    """Numbers, truth values and lists of a row as what they are; the rest as text."""
+    """Parses the numbers, booleans and lists in a row; the rest stays text."""
     return {str(key): _parse_value(value) for key, value in row.items()}
 
 

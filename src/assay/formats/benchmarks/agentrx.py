@@ -34,8 +34,6 @@ TRUTH, RUNS = "tau_ground_truth.json", "tau_dataset_failed.json"
 
 
 class AgentRxFormat:
-    """See the module."""
-
     name: ClassVar[str] = "agentrx"
     title: ClassVar[str] = "AgentRx failure labels over tau-bench runs"
     provenance: ClassVar[Provenance] = "recorded"
@@ -69,7 +67,7 @@ class AgentRxFormat:
 def _read_unmatched_labels(
     path: Path, origin: Origin, reading: ImportContext, bad: WarnFunction
 ) -> Iterator[ImportedTrajectory]:
-    """Labels whose runs are not there; where they are, the labels are read with them."""
+    """Reads labels without runs; where the runs exist, the labels are read with them."""
     runs = find_file(path.parent / RUNS)
     if runs is not None:
         bad("", f"labels, read with the runs: import {runs.name}")

@@ -35,8 +35,6 @@ _KINDS = {"execution_result", "reflect_call", "pdi_snapshot", "skill_gen_call", 
 
 
 class SparkFormat:
-    """See the module."""
-
     name: ClassVar[str] = "spark"
     title: ClassVar[str] = "SPARK attempts (trajectory.jsonl, attempts.json)"
     provenance: ClassVar[Provenance] = "recorded"
@@ -77,19 +75,18 @@ class SparkFormat:
 
 
 class _AttemptReader:
-    """What the attempts of one task share."""
+    """Reads the attempts of one task."""
 
     def __init__(self, origin: Origin, reading: ImportContext, task: str) -> None:
         self._origin, self._reading, self._task_name = origin, reading, task
 
     def one(self, attempt: Attempt, bad: WarnFunction, skill: Path | None = None) -> ImportedTrajectory:
-        """The trajectory of an attempt."""
         return attempt.read(self._origin, self._reading, bad, self._task_name, skill)
 
     def lines(
         self, path: Path, known: dict[int, dict[str, Any]], done: set[int], skill: Path | None
     ) -> Iterator[ImportedTrajectory]:
-        """The attempts in `trajectory.jsonl`, each with the lines that follow it."""
+        """Yields the attempts in `trajectory.jsonl`, each with the lines that follow it."""
         bad = warn_in(self._reading, path.name)
         open_: Attempt | None = None
         early: list[dict[str, Any]] = []

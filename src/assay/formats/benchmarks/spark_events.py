@@ -21,7 +21,7 @@ _CTRF = ("passed", "failed", "skipped", "pending", "other")
 
 
 class Attempt:
-    """An attempt while it is put together."""
+    """Builds one attempt."""
 
     def __init__(
         self, attempt: int, line: dict[str, Any] | None, record: dict[str, Any] | None, where: str = "attempts"
@@ -34,7 +34,6 @@ class Attempt:
     def read(
         self, origin: Origin, reading: ImportContext, bad: WarnFunction, task: str, skill: Path | None = None
     ) -> ImportedTrajectory:
-        """The trajectory."""
         builder = TrajectoryBuilder(origin, reading)
         line = self._line if self._line is not None else self._record or {}
         result = line.get("result_json")
@@ -63,7 +62,7 @@ class Attempt:
     def _read_output(
         self, builder: TrajectoryBuilder, line: dict[str, Any], bad: WarnFunction, model: str
     ) -> str | None:
-        """The steps, from what the agent's program printed; its last error. Words between the events are kept."""
+        """Reads the steps from the agent's output, keeping text between the events; returns its last error."""
         printed = text_or_none(line.get("agent_stdout_full"))
         if printed is None:
             return None
@@ -117,7 +116,7 @@ def _get_path(value: Any, *keys: str) -> Any:
 
 
 def _recorded_counts(line: dict[str, Any]) -> dict[str, Any] | None:
-    """The counts that SPARK itself recorded, without any that it did not."""
+    """Returns the counts that SPARK recorded; None where it recorded none."""
     passed, total = count_or_none(line.get("n_passed")), count_or_none(line.get("n_tests"))
     if passed is None and total is None:
         return None
@@ -126,7 +125,7 @@ def _recorded_counts(line: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _parse_ctrf(report: Any) -> dict[str, Any] | None:
-    """A CTRF report's counts and tests; None where there is none."""
+    """Returns a CTRF report's counts and tests; None where there is no report."""
     results = _get_path(report, "results")
     summary, tests = _get_path(results, "summary"), _get_path(results, "tests")
     if not isinstance(summary, dict) and not isinstance(tests, list):

@@ -41,8 +41,6 @@ _BROKE = {"agent_error": "agent", "user_error": "environment", "infrastructure_e
 
 
 class Tau2Format:
-    """See the module."""
-
     name: ClassVar[str] = "tau2"
     title: ClassVar[str] = "tau2-bench results"
     provenance: ClassVar[Provenance] = "specification"
@@ -76,7 +74,7 @@ class Tau2Format:
             yield _finish(builder, run, info, f"simulation {position}")
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`. The first trajectory's `info` is that of the document."""
+        """Writes one document, with the `info` of the first trajectory."""
         tasks: dict[str, Any] = {}
         wrote = False
         with new_file(target) as stream:

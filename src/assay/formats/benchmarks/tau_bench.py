@@ -35,8 +35,6 @@ STOP = "###STOP###"
 
 
 class TauBenchFormat:
-    """See the module."""
-
     name: ClassVar[str] = "tau-bench"
     title: ClassVar[str] = "tau-bench results"
     provenance: ClassVar[Provenance] = "recorded"
@@ -114,7 +112,6 @@ def _judge(builder: RoundTripBuilder, run: dict[str, Any], bad: WarnFunction, wh
 
 
 def finish_run(builder: RoundTripBuilder, run: dict[str, Any], key: str) -> ImportedTrajectory:
-    """The trajectory of a run that was read."""
     trial = count_or_none(run.get("trial"))
     task = run.get("task_id")
     last = builder.steps[-1].message if builder.steps else None

@@ -29,8 +29,6 @@ _PEOPLE = {"human", "user"}
 
 
 class WhoAndWhenFormat:
-    """See the module."""
-
     name: ClassVar[str] = "who-and-when"
     title: ClassVar[str] = "Who&When failure attribution"
     provenance: ClassVar[Provenance] = "recorded"
@@ -67,7 +65,7 @@ class WhoAndWhenFormat:
 
 
 def _add_turn(builder: TrajectoryBuilder, message: Any, bad: WarnFunction, where: str) -> None:
-    """A message; what is none keeps its place, so that positions stay those of the labels."""
+    """Adds a message; an invalid one keeps its place, so that positions stay those of the labels."""
     if not isinstance(message, dict):
         bad(where, f"expected a message, found {type(message).__name__}")
         builder.add_step("environment", extra={"unreadable": True})

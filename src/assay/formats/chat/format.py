@@ -32,39 +32,34 @@ from assay.formats.shared.sniffing import SniffResult, sniff
 from assay.records import Trajectory
 from assay.verdicts import current_verdicts_of, trust_of
 
-__all__ = ["ChatFormat", "has_turns", "message_numbers", "read_metadata", "row_metadata", "write_rows"]
+__all__ = ["ChatFormat", "has_turns", "iter_conversations", "read_metadata", "row_metadata", "write_rows"]
 
 _WRITTEN = Origin("chat", "", "")
 _STATUSES = ("pass", "fail", "unknown", "error")
 
 
 class ChatFormat:
-    """See the module."""
-
     name: ClassVar[str] = "chat"
     title: ClassVar[str] = "Chat JSONL, conversations of OpenAI messages with tools"
     provenance: ClassVar[Provenance] = "recorded"
     writes: ClassVar[bool] = True
     generic: ClassVar[bool] = True
-    """Other formats have messages too: one that knows a file better goes first."""
+    """Other formats have messages too; a more specific one is preferred."""
 
     def recognises(self, path: Path) -> bool:
-        """Objects with an array `messages` of objects with a `role`."""
         return has_turns(sniff(path), "messages", "role")
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """One trajectory for each row, in the order of the file."""
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
-        for place, row, messages in message_numbers(path, "messages", bad):
+        for place, row, messages in iter_conversations(path, "messages", bad):
             yield _conversation(row, messages, place, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """One line for each trajectory."""
         write_rows(trajectories, target, lambda trajectory: _row(trajectory, writing))
 
 
 def has_turns(seen: SniffResult, name: str, *fields: str) -> bool:
-    """Whether a file's objects have an array of objects with these fields; an array that is empty will do."""
+    """Returns whether a file's objects have an array of objects with these fields, or an empty array."""
     start = {"array": f"[].{name}", "lines": name, "object": name}.get(seen.shape)
     if start is None or start not in seen.paths or start in seen.values:
         return False
@@ -72,8 +67,8 @@ def has_turns(seen: SniffResult, name: str, *fields: str) -> bool:
     return seen.has(*(f"{start}[].{field}" for field in fields)) or not inside
 
 
-def message_numbers(path: Path, name: str, bad: WarnFunction) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
-    """Where each row stands, the row, and its array of that name; a row without one is told."""
+def iter_conversations(path: Path, name: str, bad: WarnFunction) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
+    """Yields the place of each row, the row, and its array of that name; warns of rows without one."""
     for place, row in _rows(path, bad):
         turns = row.get(name) if isinstance(row, dict) else None
         if isinstance(turns, list):
@@ -83,7 +78,7 @@ def message_numbers(path: Path, name: str, bad: WarnFunction) -> Iterator[tuple[
 
 
 def _rows(path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
-    """The rows of a file of lines, or of one array."""
+    """Yields the rows of a file of lines, or of one array."""
     if sniff(path).shape == "array":
         for position, row in json_items(path, (), bad):
             yield f"[{position}]", row
@@ -113,7 +108,7 @@ def _conversation(
 
 
 def read_metadata(row: dict[str, Any], builder: RoundTripBuilder) -> dict[str, Any]:
-    """What a row says of the attempt as a whole, for `Building.done`; an outcome that it claims becomes a verdict."""
+    """Returns a row's facts of the attempt, for `TrajectoryBuilder.finish`; a claimed outcome becomes a verdict."""
     words = row.get("metadata")
     words = words if isinstance(words, dict) else {}
     outcome = words.get("outcome")
@@ -126,7 +121,7 @@ def read_metadata(row: dict[str, Any], builder: RoundTripBuilder) -> dict[str, A
 
 
 def row_metadata(trajectory: Trajectory) -> dict[str, Any]:
-    """What a row says of a run of ours, its integrity among it: a pass that lacks it is never a plain pass."""
+    """Returns a trajectory's metadata, with its integrity: a pass that lacks it is never written as a plain pass."""
     verdict = outcome_verdict(trajectory)
     current = current_verdicts_of(trajectory)
     why = trust_of(trajectory).doubt

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.chat.format import has_turns, message_numbers, read_metadata, row_metadata, write_rows
+from assay.formats.chat.format import has_turns, iter_conversations, read_metadata, row_metadata, write_rows
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.json_stream import loads, warn_in
@@ -36,25 +36,20 @@ _RESULT = ("observation", "tool", "function_response", "tool_response")
 
 
 class ShareGptFormat:
-    """See the module."""
-
     name: ClassVar[str] = "sharegpt"
     title: ClassVar[str] = "ShareGPT conversations"
     provenance: ClassVar[Provenance] = "specification"
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """Objects with an array `message_numbers` of objects with `from` and `value`."""
         return has_turns(sniff(path), "conversations", "from", "value")
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """One trajectory for each conversation, in the order of the file."""
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
-        for place, row, turns in message_numbers(path, "conversations", bad):
+        for place, row, turns in iter_conversations(path, "conversations", bad):
             yield _conversation(row, turns, place, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """One line for each trajectory."""
         write_rows(trajectories, target, lambda trajectory: _row(trajectory, writing))
 
 
@@ -78,13 +73,13 @@ def _conversation(
 
 
 class _TurnReader:
-    """Turns, put together to steps."""
+    """Combines turns into steps."""
 
     def __init__(self, builder: RoundTripBuilder) -> None:
         self._builder = builder
         self._calls = 0
         self._open: Step | None = None
-        """The agent's step that a `function_call` may still belong to: nothing was observed since."""
+        """The agent's step that a `function_call` may still belong to; None after an observation."""
 
     def turn(self, turn: dict[str, Any], who: str, value: str) -> None:
         builder = self._builder

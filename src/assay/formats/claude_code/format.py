@@ -27,8 +27,6 @@ __all__ = ["ClaudeCodeFormat"]
 
 
 class ClaudeCodeFormat:
-    """See the module."""
-
     name: ClassVar[str] = "claude-code"
     title: ClassVar[str] = "Claude Code session (.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
@@ -42,7 +40,7 @@ class ClaudeCodeFormat:
         return summary or ("sessionId" in first and isinstance(first.get("type"), str))
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """See `Format.read`. The file is gone through twice: a branch is known to be left only at its end."""
+        """Reads the file twice: abandoned branches are known only at its end."""
         bad = warn_in(reading, path.name)
         tree = find_main_branch(line for _, line in json_lines(path, lambda *_: None))
         session = SessionReader(RoundTripBuilder(file_origin(self.name, path), reading, render_line), tree)
@@ -51,7 +49,6 @@ class ClaudeCodeFormat:
         yield session.finish(path.stem)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
         write_one_per_file(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
 
     def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:

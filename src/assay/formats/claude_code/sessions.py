@@ -1,4 +1,4 @@
-"""How lines of a Claude Code session become steps, and steps become lines."""
+"""Converts lines of a Claude Code session to steps, and steps to lines."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["MainBranch", "SessionReader", "find_main_branch", "plan_lines", "ren
 
 _EXIT = re.compile(r"(?:<[a-z_]+>)?(?:Error: )?Exit code (-?[0-9]{1,9})(?:\n|$)")
 _BROKEN = "__unparsedToolInput"
-"""Under this it keeps arguments that are no JSON."""
+"""The key of arguments that are not valid JSON."""
 _TEXTS = {"text": "text", "thinking": "thinking"}
 
 
 class MainBranch(NamedTuple):
-    """Which lines lead to the end of the session, and whether all of it is a side chain's."""
+    """The lines that lead to the end of the session."""
 
     line_ids: frozenset[str]
-    """Ids of lines, of their messages and of their prompts."""
+    """Ids of these lines and of their messages."""
     is_side_chain: bool
 
 
@@ -60,14 +60,14 @@ def find_main_branch(lines: Iterable[Any]) -> MainBranch:
 
 
 class SessionReader:
-    """A session while its lines are read."""
+    """Reads the lines of a session."""
 
     def __init__(self, builder: RoundTripBuilder, tree: MainBranch) -> None:
         self._builder, self._tree = builder, tree
         self._answer_steps: dict[str, int] = {}
-        """Of each of the model's answers, its step."""
+        """Step of each answer of the model."""
         self._calls: dict[str, int] = {}
-        """And its model call."""
+        """Model call of each answer."""
         self._known: dict[str, Any] = {}
         self._model: str | None = None
         self._first: float | None = None
@@ -76,7 +76,6 @@ class SessionReader:
         self._stop: str | None = None
 
     def line(self, line: dict[str, Any]) -> None:
-        """Reads one."""
         at = parse_time(line.get("timestamp"))
         self._first = at if self._first is None else self._first
         self._last = at if at is not None else self._last
@@ -94,7 +93,7 @@ class SessionReader:
             self._builder.keep_item(line)
 
     def _answer(self, line: dict[str, Any], message: dict[str, Any], at: float | None) -> None:
-        """A part of one of the model's answers."""
+        """Reads a part of an answer of the model."""
         self._model = text_or_none(message.get("model")) or self._model
         self._stop = text_or_none(message.get("stop_reason")) or self._stop
         name = text_or_none(message.get("id"))
@@ -136,7 +135,7 @@ class SessionReader:
         return self._builder.extend_step(step, message=joined), "message" if joined == text else "other"
 
     def _usage(self, step: Step, name: str | None, message: dict[str, Any]) -> Step:
-        """Each line of an answer repeats its usage; the last one is the whole."""
+        """Adds the usage of an answer: each of its lines repeats it, the last one is complete."""
         usage = message.get("usage")
         if not isinstance(usage, dict) or name is None:
             return step
@@ -153,7 +152,7 @@ class SessionReader:
         return self._builder.change_step(step, call=self._builder.add_call(made))
 
     def _user_line(self, line: dict[str, Any], message: dict[str, Any], at: float | None) -> None:
-        """What was said to the model: results of tools, or a message."""
+        """Reads tool results or a message to the model."""
         content = message.get("content")
         blocks = content if isinstance(content, list) else []
         results = [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_result"]
@@ -202,7 +201,6 @@ class SessionReader:
         return {} if not known or not self._tree.line_ids or known & self._tree.line_ids else {"branch": "left"}
 
     def finish(self, name: str) -> ImportedTrajectory:
-        """The trajectory."""
         self._builder.fields = {"session": self._known} if self._known else {}
         ended = {"end_turn": "the model ended its turn", "stop_sequence": "the model ended its turn"}
         metrics = {} if self._cost is None else {"cost_usd": self._cost}
@@ -216,7 +214,7 @@ class SessionReader:
 
 
 def plan_lines(step: Step) -> Iterator[str]:
-    """The lines that a step of ours is written as."""
+    """Yields the parts that a step is written as."""
     if step.actor not in {"agent", "other_agent"}:
         if step.message is not None or not step.observations:
             yield "message"
@@ -230,7 +228,6 @@ def plan_lines(step: Step) -> Iterator[str]:
 
 
 def render_line(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    """A line of a step."""
     kind, _, position = part.partition(" ")
     made: dict[str, Any] = {"isSidechain": step.actor == "other_agent"}
     if (when := iso_time(step.started)) is not None:

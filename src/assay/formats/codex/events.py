@@ -1,4 +1,4 @@
-"""The events that `codex exec --json` prints, as steps: what an agent said, ran and changed, with exit codes.
+"""Converts the events of `codex exec --json` to steps: messages, commands and changes, with exit codes.
 
 An answer of the model is not marked there. A message begins a step; a command that begins when no other runs and the
 step has had one already begins the next, since the model must have answered in between.
@@ -22,7 +22,7 @@ _CALLS = {"command_execution": "shell", "file_change": "apply_patch", "mcp_tool_
 
 
 class _EventReader:
-    """Events while they are read."""
+    """Reads events."""
 
     def __init__(self, builder: TrajectoryBuilder, model: str) -> None:
         self._builder, self._model = builder, model
@@ -34,7 +34,7 @@ class _EventReader:
         self.errors: list[str] = []
 
     def event(self, event: dict[str, Any]) -> bool:
-        """Reads one; False where it is none of a known kind."""
+        """Reads an event; returns False for an unknown kind."""
         kind, item = text_or_empty(event.get("type")), event.get("item")
         if kind == "thread.started":
             self.thread = text_or_none(event.get("thread_id"))
@@ -62,12 +62,12 @@ class _EventReader:
             self._running[str(item.get("id"))] = item
 
     def _start_answer(self) -> None:
-        """Whether the model has answered since the last command."""
+        """Ends the step where the model must have answered since the last command."""
         if self._step is not None and self._step.tool_calls and not self._running:
             self._step = None
 
     def _plan(self, item: dict[str, Any]) -> None:
-        """A list of things to do stands open through a turn: each of its states is a call."""
+        """Reads a todo list, which stays open through a turn: each of its states is a call."""
         if item.get("items") != self._todo_items:
             self._todo_items = item.get("items")
             self._start_answer()
@@ -121,7 +121,7 @@ class _EventReader:
             self._builder.add_call(ModelCall(name, "openai-responses", self._model, {}, {}, usage=told))
 
     def flush(self) -> None:
-        """Commands that never ended: calls without a result."""
+        """Adds commands that never ended, as calls without a result."""
         for item in self._running.values():
             self._read_action({**item, "status": "in_progress"}, str(item["type"]))
 
@@ -129,7 +129,7 @@ class _EventReader:
 def read_events(
     builder: TrajectoryBuilder, events: Iterable[tuple[str, Any]], bad: WarnFunction, model: str
 ) -> _EventReader:
-    """Reads events, each with its place, into `built`. What is none is told."""
+    """Reads events, each with its place, into `builder`; warns of invalid ones."""
     found = _EventReader(builder, model)
     for where, event in events:
         if not isinstance(event, dict) or not found.event(event):

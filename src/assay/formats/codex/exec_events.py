@@ -1,4 +1,4 @@
-"""What `codex exec --json` prints: the events of one run. Its session file says more (`codex`)."""
+"""The output of `codex exec --json`: the events of one run. Its session file says more (`codex`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ __all__ = ["CodexExecFormat"]
 
 
 class CodexExecFormat:
-    """See the module."""
-
     name: ClassVar[str] = "codex-exec"
     title: ClassVar[str] = "Codex events (codex exec --json)"
     provenance: ClassVar[Provenance] = "recorded"

@@ -41,13 +41,11 @@ _BARE = {"message", "reasoning", "function_call", "function_call_output", "local
 _CALLS = {"function_call", "custom_tool_call", "local_shell_call", "web_search_call"}
 _RESULTS = {"function_call_output", "custom_tool_call_output"}
 _INJECTED = ("<environment_context>", "<user_instructions>", "<subagent_notification>", "# AGENTS.md instructions")
-"""How messages begin that the program puts in the user's mouth."""
+"""Beginnings of messages that the program adds in the user's name."""
 _LARGE_META = ("base_instructions", "instructions", "dynamic_tools")
 
 
 class CodexFormat:
-    """See the module."""
-
     name: ClassVar[str] = "codex"
     title: ClassVar[str] = "Codex session (rollout-*.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
@@ -69,7 +67,6 @@ class CodexFormat:
         yield session.finish(path)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
         write_one_per_file(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
 
     def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
@@ -84,12 +81,12 @@ class CodexFormat:
 
 
 class _Session:
-    """A session while its lines are read."""
+    """Reads the lines of a session."""
 
     def __init__(self, builder: RoundTripBuilder) -> None:
         self._builder = builder
         self._step: Step | None = None
-        """The agent's step that still grows."""
+        """The agent's open step."""
         self._ends: dict[str, CommandEnd] = {}
         self._meta: dict[str, Any] = {}
         self._model: str | None = None
@@ -98,7 +95,6 @@ class _Session:
         self._last: float | None = None
 
     def line(self, line: dict[str, Any]) -> None:
-        """Reads one."""
         payload = line.get("payload")
         kind, at = text_or_empty(line.get("type")), parse_time(line.get("timestamp"))
         self._last = at if at is not None else self._last
@@ -118,7 +114,7 @@ class _Session:
         self._builder.keep_item(line, "other", self._step)
 
     def _item(self, item: dict[str, Any], line: dict[str, Any], at: float | None) -> bool:
-        """An item of the conversation; False where it is none that a step holds."""
+        """Reads an item of the conversation; returns False where no step holds it."""
         kind = text_or_empty(item.get("type"))
         if kind == "message":
             self._message(item, line, at)
@@ -181,7 +177,7 @@ class _Session:
             self._stopped = "cancelled" if kind == "turn_aborted" else self._stopped
 
     def _usage(self, response: Any, usage: Any) -> None:
-        """Tokens of the last answer: from a report of their own, else (older) from the running count."""
+        """Adds the tokens of the last answer: from its own report, else (older) from the running count."""
         step = next((s for s in reversed(self._builder.steps) if s.actor == "agent"), None)
         if not isinstance(usage, dict) or step is None or step.call is not None:
             return
@@ -199,7 +195,6 @@ class _Session:
         self._step = None
 
     def finish(self, path: Path) -> ImportedTrajectory:
-        """The trajectory."""
         self._builder.fields = {"meta": self._meta} if self._meta else {}
         key = text_or_none(self._meta.get("id")) or path.stem
         return self._builder.finish(
@@ -222,7 +217,7 @@ def _text(content: Any) -> str | None:
 
 
 def _reasoning(item: dict[str, Any]) -> str | None:
-    """What of the reasoning is in clear: its content, else its summary."""
+    """Returns the readable reasoning: its content, else its summary."""
     return _text(item.get("content")) or _text(item.get("summary"))
 
 
@@ -241,7 +236,7 @@ def _tool_call(item: dict[str, Any], position: int) -> ToolCall:
 
 
 def _plan_lines(step: Step) -> Iterator[str]:
-    """The items that a step of ours is written as."""
+    """Yields the parts that a step is written as."""
     if step.reasoning is not None:
         yield "reasoning"
     if step.message is not None or not (step.tool_calls or step.observations or step.reasoning):

@@ -1,4 +1,4 @@
-"""What Codex says of a command's end, in the texts and events of its several versions."""
+"""Parses how commands ended, from the texts and events of Codex's versions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _OLD_HEADER = re.compile(r"Exit code: (-?[0-9]{1,9})\n(?:Wall time: ([0-9.]{1,20
 
 
 class CommandEnd(NamedTuple):
-    """How a command ended, as far as it is said."""
+    """How a command ended, as far as it was recorded."""
 
     exit_code: int | None = None
     duration_s: float | None = None
 
 
 def command_end(payload: dict[str, Any]) -> tuple[str, CommandEnd] | None:
-    """The call that an event tells the end of; None for other events."""
+    """Returns the call that an event ends, and how it ended; None for other events."""
     kind = payload.get("type")
     item = payload if kind == "exec_command_end" else payload.get("item")
     if not isinstance(item, dict) or (item is not payload and item.get("type") != "CommandExecution"):
@@ -42,7 +42,6 @@ def command_end(payload: dict[str, Any]) -> tuple[str, CommandEnd] | None:
 
 
 def exit_code(value: Any) -> int | None:
-    """An exit code, or None where it is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
 
 
@@ -54,7 +53,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def parse_output(output: Any, call_id: str | None) -> Observation:
-    """What a call brought back, as the model was shown it."""
+    """Parses a call's output, as the model saw it."""
     text, error = content_text(output) or "", False
     if isinstance(output, dict):
         text = content_text(output.get("content", output.get("body"))) or ""
@@ -64,7 +63,7 @@ def parse_output(output: Any, call_id: str | None) -> Observation:
 
 
 def _parse_header(text: str) -> CommandEnd:
-    """The end of a command that the text itself begins with, or that stands beside it in JSON."""
+    """Parses how a command ended from its text's header, or from the JSON around it."""
     if found := _HEADER.match(text):
         return CommandEnd(int(found[2]) if found[2] else None, _float(found[1]))
     if found := _OLD_HEADER.match(text):
@@ -88,7 +87,7 @@ def _float(text: str | None) -> float | None:
 
 
 def apply_end(seen: Observation, ended: CommandEnd | None) -> Observation:
-    """An observation with what an event says of it; the event is the more exact."""
+    """Applies an event's values, which are more exact, to an observation."""
     if ended is None:
         return seen
     return msgspec.structs.replace(

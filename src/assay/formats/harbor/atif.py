@@ -1,8 +1,8 @@
 """ATIF, the Agent Trajectory Interchange Format of Harbor (RFC 0001): versions 1.0 to 1.8 in, 1.8 out.
 
 A document is one trajectory; subagents that are embedded in it are read as trajectories of their own that name their
-parent. What ATIF has no field for (exit codes, verdicts, evidence, malformed arguments) goes into its `extra` under
-`assay`, where a reader that does not know it passes it over, and comes back from there.
+parent. Fields that ATIF lacks (exit codes, verdicts, evidence, malformed arguments) are stored in its `extra` under
+`assay`, which other readers ignore, and restored from there.
 """
 
 from __future__ import annotations
@@ -40,15 +40,12 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 class AtifFormat:
-    """See the module."""
-
     name: ClassVar[str] = "atif"
     title: ClassVar[str] = "ATIF 1.0-1.8, agent trajectories of Harbor"
     provenance: ClassVar[Provenance] = "peer"
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """A JSON object whose `schema_version` begins with ATIF, or with an agent and steps that have a `step_id`."""
         seen = sniff(path)
         if seen.shape not in ("object", "lines"):
             return False
@@ -56,7 +53,6 @@ class AtifFormat:
         return (isinstance(version, str) and version.startswith("ATIF-")) or seen.has("steps[].step_id", "agent.name")
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """The trajectory of a document, then those of its embedded subagents."""
         origin = Origin(self.name, path.name, digest_file(path))
         yield from read_document(path, origin, reading)
 
@@ -66,7 +62,7 @@ class AtifFormat:
 
 
 def read_document(source: Source, origin: Origin, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-    """The trajectories of an ATIF document."""
+    """Yields the trajectories of an ATIF document."""
     bad = warn_in(reading, origin.file)
     fields = json_fields(source, ("steps", "subagent_trajectories"), bad)
     if not isinstance(fields.get("agent"), dict) and "schema_version" not in fields:
@@ -79,18 +75,16 @@ def read_document(source: Source, origin: Origin, reading: ImportContext) -> Ite
 
 
 class DocumentPath:
-    """Where in which document something is read."""
+    """A place in a document, which prefixes warnings."""
 
     def __init__(self, origin: Origin, reading: ImportContext, bad: WarnFunction, prefix: str) -> None:
         self.origin, self.reading, self.prefix = origin, reading, prefix
         self._bad = bad
 
     def bad(self, place: str, problem: str) -> None:
-        """Says what is wrong with a field of it."""
         self._bad(f"{self.prefix}.{place}".strip("."), problem)
 
     def below(self, prefix: str) -> DocumentPath:
-        """A place within it."""
         return DocumentPath(self.origin, self.reading, self._bad, f"{self.prefix}.{prefix}".strip("."))
 
 
@@ -108,13 +102,13 @@ def _read_embedded(held: Any, parent: Any, place: DocumentPath) -> Iterator[Impo
 
 
 class DocumentSummary(NamedTuple):
-    """What a document says of its trajectory as a whole."""
+    """A document's facts about its trajectory as a whole."""
 
     started: dict[str, Any]
     """For `TrajectoryBuilder.finish`."""
     ended: AttemptEnded | None
     unfinished: bool
-    """Whether it says itself that it is of an attempt that was cut."""
+    """The document itself records an interrupted attempt."""
 
 
 def _read_trajectory(
@@ -130,7 +124,7 @@ def _read_trajectory(
 def build_from_document(
     builder: TrajectoryBuilder, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], place: DocumentPath
 ) -> DocumentSummary:
-    """Reads a document into `building`."""
+    """Reads a document into the builder."""
     fields = {k: v for k, v in fields.items() if k != "schema_version"}
     agent = fields.pop("agent", None)
     agent = dict(agent) if isinstance(agent, dict) else {}
@@ -161,7 +155,7 @@ def _drop_end(made: ImportedTrajectory) -> ImportedTrajectory:
 
 
 def _split_extra(extra: Any) -> tuple[Any, Any]:
-    """A free field without our own words, and those."""
+    """Splits a free field into the source's part and Assay's."""
     if not isinstance(extra, dict):
         return extra, None
     return {k: v for k, v in extra.items() if k != ASSAY}, extra.get(ASSAY)
@@ -200,7 +194,7 @@ def _read_step(held: dict[str, Any], builder: TrajectoryBuilder, model: str | No
 
 
 def _read_content(content: Any, place: DocumentPath, name: str) -> tuple[str, list[Any] | None]:
-    """The text of a content, and its parts where any of them is more than text."""
+    """Returns the text of a content, and its parts where any of them is more than text."""
     if content is None or isinstance(content, str):
         return content or "", None
     if not isinstance(content, list):

@@ -1,4 +1,4 @@
-"""Writes ATIF 1.8 so that Harbor's own models take it, and so that reading it gives the same trajectory again."""
+"""Writes ATIF 1.8 that Harbor's own models accept, and that reads back as the same trajectory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["SCHEMA", "UNKNOWN", "render_document", "write_trajectories"]
 
 SCHEMA = "ATIF-v1.8"
 UNKNOWN = "unknown"
-"""The version of an agent, which ATIF requires, where it is not known."""
+"""The required version of an agent, where it is unknown."""
 WHOLE = 16 << 20
-"""Bytes of a text that was cut, up to which the whole of it is written too."""
+"""Truncated texts up to this many bytes are written whole."""
 _SOURCES = {"agent": "agent", "user": "user", "environment": "system", "other_agent": "user"}
 _ROOT = ("session_id", "trajectory_id", "notes", "continued_trajectory_ref")
 
 
 def write_trajectories(trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-    """One document where `target` ends in `.json`, else a folder of them. Raises `UserError` where it exists."""
+    """Writes one document where `target` ends in `.json`, else a folder of them. Raises `UserError` where it exists."""
     if target.suffix == ".json":
         with new_file(target) as stream:
             count = 0
@@ -52,7 +52,7 @@ def _encode_document(trajectory: Trajectory, writing: ExportContext) -> bytes:
 
 
 def render_document(trajectory: Trajectory, writing: ExportContext, format_name: str = "atif") -> dict[str, Any]:
-    """A trajectory as an ATIF document; what one that came from `format_name` said beside goes back to its places."""
+    """Renders an ATIF document; fields read from `format_name` return to their places."""
     before = trajectory.started.config.get(IMPORTED)
     own_before = isinstance(before, dict) and before.get("format") == format_name
     fields = dict(before.get("fields") or {}) if isinstance(before, dict) and own_before else {}
@@ -80,14 +80,14 @@ def render_document(trajectory: Trajectory, writing: ExportContext, format_name:
 
 
 def _is_root(name: str, value: Any) -> bool:
-    """Whether ATIF has a place for it at its root; `imported_before` stands among our own words already."""
+    """Returns whether ATIF has this root field; `imported_before` is stored under `assay`."""
     if name in _ROOT:
         return isinstance(value, str)
     return name == "imported_before" or (name == "final_metrics" and isinstance(value, dict))
 
 
 def _note_doubt(document: dict[str, Any], why: str | None) -> dict[str, Any]:
-    """Says in the document's own notes that a trajectory is not to be taken as it stands."""
+    """Adds a note about a doubted trajectory."""
     said = f"Assay: {why}; what it claims is not to be taken as it stands."
     notes = document.get("notes") or ""
     if why is not None and said not in notes:
@@ -121,14 +121,13 @@ def _final_metrics(trajectory: Trajectory, fields: dict[str, Any], steps: int) -
 
 
 class _Steps:
-    """The turns of one trajectory as ATIF steps."""
+    """Renders the steps of one trajectory."""
 
     def __init__(self, trajectory: Trajectory, calls: EmbeddedCalls, writing: ExportContext) -> None:
         self._trajectory, self._calls, self._writing = trajectory, calls, writing
         self._written: set[str] = set()
 
     def render(self) -> list[dict[str, Any]]:
-        """Every step."""
         return [self._step(number, step) for number, step in enumerate(self._trajectory.steps, start=1)]
 
     def _step(self, number: int, step: Step) -> dict[str, Any]:
@@ -160,7 +159,7 @@ class _Steps:
         return _drop_none({**held, "extra": {**native, **_extra(own)} or None})
 
     def _first_call(self, step: Step, own: dict[str, Any]) -> ModelCall | None:
-        """The step's call, at the first step that came from it."""
+        """Returns the step's call where the step is the first that came from it."""
         call = self._calls.by_id.get(step.call or "")
         if call is None or call.id in self._written:
             own["call"] = step.call
@@ -170,7 +169,7 @@ class _Steps:
 
     @staticmethod
     def _native_fields(rest: dict[str, Any], *, as_agent: bool) -> dict[str, Any]:
-        """What an imported ATIF step said, back in its place, where it is of the type that belongs there."""
+        """Returns an imported step's own fields, where their types are valid."""
         held: dict[str, Any] = {}
         kinds: tuple[tuple[str, Any, bool], ...] = (
             ("reasoning_effort", str | float, True), ("is_copied_context", bool, False), ("model_name", str, True),
@@ -220,7 +219,7 @@ class _Steps:
         )
 
     def _whole(self, seen: Observation, own: dict[str, Any]) -> str:
-        """The content to write: the whole where only a reader's limit had cut it, else as it was shown."""
+        """Returns the whole content where only a reader's limit had truncated it, else the recorded part."""
         assert seen.truncated is not None
         text = self._load_text(seen.truncated.digest, seen.truncated.length, "steps.observations.truncated")
         if text is None or not seen.truncated.complete:
@@ -271,7 +270,7 @@ def _has_valid_indexes(beside: Any, count: int) -> bool:
 
 
 def _restore_native(made: dict[str, Any], beside: dict[str, Any]) -> None:
-    """Puts back what an imported document said of one call or result."""
+    """Restores an imported document's fields of one call or result."""
     if beside.get("extra"):
         made["extra"] = {**beside["extra"], **made.get("extra", {})}
     if beside.get("content_parts") is not None:

@@ -1,4 +1,4 @@
-"""Job and trial folders of Harbor: what an agent did, what the verifier wrote, what was kept of the final state.
+"""Job and trial folders of Harbor: the agent's actions, the verifier's output, artifacts of the final state.
 
 A trial is one trajectory: `result.json`, `agent/trajectory.json` (ATIF; of a trial with steps, one for each), the
 verifier's `reward.json` or `.txt`, `ctrf.json` and `test-stdout.txt`, and the files below `artifacts/`. Native logs of
@@ -41,19 +41,15 @@ _NAMED = 500
 
 
 class HarborFormat:
-    """See the module."""
-
     name: ClassVar[str] = "harbor"
     title: ClassVar[str] = "Harbor job and trial folders"
     provenance: ClassVar[Provenance] = "peer"
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """A folder whose `result.json` is that of a trial, or of a job."""
         return _is_trial(path) or _is_job(path)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """The trials of a job by name, or the one trial."""
         if not path.is_dir():
             raise UserError("it is no folder: name the folder of a job or of a trial")
         if _is_trial(path):
@@ -79,7 +75,7 @@ def _is_job(path: Path) -> bool:
 
 
 def _own_file(folder: Path, name: str) -> Path | None:
-    """A file of a trial, reached through no link."""
+    """Returns a file of a trial; None where a link leads to it."""
     path = folder / name
     try:
         through = [path, *list(path.parents)[: len(Path(name).parts) - 1]]
@@ -124,7 +120,7 @@ def _result(folder: Path, bad: WarnFunction) -> dict[str, Any]:
 
 
 def _digest(folder: Path) -> str:
-    """Of the files that say what happened, so that a trial is known by its content."""
+    """Returns a digest over the files that identify a trial's content."""
     paths = [_own_file(folder, name) for name in ("result.json", "agent/trajectory.json")]
     return digest_bytes("".join(digest_file(path) for path in paths if path is not None).encode())
 
@@ -132,7 +128,7 @@ def _digest(folder: Path) -> str:
 def _read_steps(
     folder: Path, builder: TrajectoryBuilder, result: dict[str, Any], place: DocumentPath
 ) -> DocumentSummary:
-    """Reads what the agent did; of a trial in steps, each step's trajectory after the other."""
+    """Reads the agent's actions; of a trial in steps, one trajectory after the other."""
     whole = _own_file(folder, "agent/trajectory.json")
     if whole is not None:
         return _document(whole, builder, place.below("agent/trajectory.json"))
@@ -171,7 +167,7 @@ def _step_names(folder: Path, result: dict[str, Any]) -> list[str]:
 
 
 def _unread_files(folder: Path) -> dict[str, int]:
-    """Files of a trial that are not read, with their sizes."""
+    """Returns the files of a trial that are not read, with their sizes."""
     found: dict[str, int] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -210,7 +206,7 @@ def _build_end(result: dict[str, Any]) -> AttemptEnded:
 
 
 def _cause(kind: str) -> tuple[str | None, str | None]:
-    """Which limit stopped a trial, or whose boundary failed, by the name of what Harbor caught."""
+    """Returns the limit that stopped a trial, or the boundary that failed, by Harbor's exception name."""
     stops = {"AgentTimeoutError": "wall_s", "CancelledError": "cancelled"}
     stops |= dict.fromkeys(("ContextWindowExceededError", "ContextLengthExceededError"), "tokens")
     stops |= dict.fromkeys(("OutputTokenExceededError", "OutputLengthExceededError"), "tokens")

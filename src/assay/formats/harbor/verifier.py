@@ -1,4 +1,4 @@
-"""What the verifier of a Harbor trial wrote, and the artifacts that were kept, as evidence and a claimed verdict."""
+"""Reads a Harbor trial's verifier output and artifacts, as evidence and a claimed verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILES = 10_000
 def read_verifier(
     folder: Path, result: dict[str, Any], builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
 ) -> list[str]:
-    """Adds evidence and the claimed verdict; the ids of that evidence."""
+    """Adds evidence and the claimed verdict; returns the ids of that evidence."""
     told = result.get("verifier_result")
     rewards = _numeric_values(told.get("rewards")) if isinstance(told, dict) else {}
     ids: list[str] = []
@@ -41,9 +41,9 @@ def read_verifier(
 
 
 def score_rewards(rewards: dict[str, float]) -> tuple[VerdictStatus, float | None]:
-    """Status and score of Harbor's rewards: `reward` where there is one, else the lowest; 1 is a pass.
+    """Returns status and score of Harbor's rewards: `reward` if present, else the lowest; 1 is a pass.
 
-    Rewards that Assay wrote itself say with `integrity` below 1 that a pass is doubted.
+    In rewards that Assay wrote, `integrity` below 1 marks a doubted pass.
     """
     named = {k: v for k, v in rewards.items() if k != "integrity"} or rewards
     score = named.get("reward", min(named.values()))
@@ -108,7 +108,7 @@ def _read_reward(path: Path, place: str, bad: WarnFunction) -> dict[str, float]:
 
 
 def ctrf_report(path: Path, place: str, bad: WarnFunction) -> dict[str, Any] | None:
-    """A CTRF report as evidence of kind `test_report` has it; None where it is none, which is told."""
+    """Returns a CTRF report as evidence of kind `test_report`; None, with a warning, where it is invalid."""
     try:
         found = load_document(path)
     except UserError as exc:
@@ -134,7 +134,7 @@ def ctrf_report(path: Path, place: str, bad: WarnFunction) -> dict[str, Any] | N
 def read_artifacts(
     folder: Path, builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
 ) -> dict[str, str]:
-    """Keeps the files of the final state: their path in the sandbox to their digest."""
+    """Stores the files of the final state; returns sandbox path to digest."""
     root = folder / "artifacts"
     if not root.is_dir() or root.is_symlink():
         return {}
@@ -160,7 +160,7 @@ def read_artifacts(
 
 
 def _read_bytes(path: Path, place: str, bad: WarnFunction, inside: Path | None = None) -> bytes | None:
-    """The bytes of a file of its own; None where there is none. A link is told and not followed."""
+    """Returns the bytes of a regular file; None where there is none. Warns of links and does not follow them."""
     through = [path, *(p for p in path.parents if inside is not None and inside in p.parents)]
     if any(p.is_symlink() for p in through):
         bad(place, "it is a link, which is not followed")

@@ -1,7 +1,7 @@
 """Writes job folders that Harbor's own models and viewer take, and that read back as the same trajectories.
 
-What a trial has no file for stands in its `agent/trajectory.json`, among our own words (see `_own_words`). A pass that
-something speaks against gets the reward `integrity` = 0 beside its own: nobody who sums rewards up takes it for plain.
+Data without a file of its own is embedded in `agent/trajectory.json` (see `embedded_records`). A doubted pass gets the
+reward `integrity` = 0 beside its own, so that a sum of rewards does not count it as a plain pass.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BREAKS = {"verifier": "VerifierError", "provider": "ApiError", "agent": "AgentE
 
 
 def write_job(trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-    """A job folder. Raises `UserError` where `target` exists."""
+    """Writes a job folder. Raises `UserError` where `target` exists."""
     new_folder(target)
     names, results = FileNames(), list[dict[str, Any]]()
     for trajectory in trajectories:
@@ -73,7 +73,7 @@ def _write_trial(trajectory: Trajectory, job: Path, names: FileNames, writing: E
 
 
 def _source_words(trajectory: Trajectory) -> dict[str, Any]:
-    """What a Harbor trial said that this trajectory was read from."""
+    """Returns the source trial's data; empty for other trajectories."""
     imported = trajectory.started.config.get(IMPORTED)
     fields = imported.get("fields") if isinstance(imported, dict) and imported.get("format") == "harbor" else None
     found = fields.get("harbor") if isinstance(fields, dict) else None
@@ -81,7 +81,7 @@ def _source_words(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _without_native(trajectory: Trajectory, native: set[str]) -> Trajectory:
-    """The trajectory without what stands in files of its own, for the document that holds the rest."""
+    """Returns the trajectory without data that has files of its own."""
     claims = [v for v in trajectory.verdicts if not (native and v.check == IMPORTED and v.reason.startswith(REASON))]
     if not native and _source_words(trajectory):  # read from a trial that had no evidence at all
         claims = [v for v in trajectory.verdicts if not (v.check == IMPORTED and v.reason.startswith(REASON))]
@@ -129,7 +129,7 @@ def _fresh_result(trajectory: Trajectory, writing: ExportContext) -> dict[str, A
 
 
 def _rewards(trajectory: Trajectory) -> dict[str, float]:
-    """The rewards of the verdict; only a status that says something becomes a number."""
+    """Returns the rewards of a passed or failed verdict; else none."""
     verdict = outcome_verdict(trajectory)
     if verdict is None or trajectory.outcome not in ("pass", "fail"):
         return {}
@@ -157,7 +157,7 @@ def _exception(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]
 
 
 def _fresh_evidence(trajectory: Trajectory) -> list[Evidence]:
-    """What Harbor's viewer shows of a trial of ours: its rewards and the text of its tests."""
+    """Returns the evidence that Harbor's viewer shows: the rewards and the text of the tests."""
     if _source_words(trajectory):
         return []
     rewards = _rewards(trajectory)
@@ -225,7 +225,7 @@ def _write_artifacts(trajectory: Trajectory, folder: Path, manifest: Any, writin
 
 
 def _resolve_inside(folder: Path, name: str) -> Path | None:
-    """A path below a folder, for a name out of a record; None where it leads outside."""
+    """Returns a path below a folder for a recorded name; None where it leads outside."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts or "\x00" in name or len(name) > 1000:
         return None

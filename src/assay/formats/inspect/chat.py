@@ -1,6 +1,6 @@
 """Inspect's chat messages and tools, as parts of steps and in the shape of Chat Completions, and back.
 
-Each way back is *fresh*: what a record alone says. What the source says beyond is kept as a rest (`_mirror`).
+Each way back renders the record alone; the source's other fields are kept as a diff (`round_trip`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 REST = "inspect"
-"""The key under which a record of ours keeps what Inspect says beyond it."""
+"""Key of the Inspect fields that a record keeps."""
 _ACTORS = {"agent": "assistant", "user": "user", "environment": "user", "other_agent": "user"}
 
 
 def index_tool_calls(message: Any) -> Any:
-    """A message whose tool calls stand by number, so that each is compared with its own."""
+    """Keys a message's tool calls by number, so that each is compared with its own."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(calls, list) or not calls:
         return message
@@ -40,7 +40,6 @@ def index_tool_calls(message: Any) -> Any:
 
 
 def unindex_tool_calls(message: Any) -> Any:
-    """The inverse of `index_tool_calls`."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(calls, dict) or list(calls) != [str(number) for number in range(len(calls))]:
         return message
@@ -48,7 +47,6 @@ def unindex_tool_calls(message: Any) -> Any:
 
 
 def tool_calls_of(message: dict[str, Any]) -> tuple[ToolCall, ...]:
-    """The calls that an assistant's message makes."""
     calls = message.get("tool_calls")
     return tuple(_tool_call(call) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, dict))
 
@@ -60,14 +58,14 @@ def _tool_call(call: dict[str, Any]) -> ToolCall:
 
 
 def reasoning_of(message: dict[str, Any]) -> str | None:
-    """What the model thought, as far as the message shows it."""
+    """Returns the recorded reasoning of a message."""
     parts = objects_in(message.get("content"))
     texts = [str(p["reasoning"]) for p in parts if p.get("type") == "reasoning" and p.get("reasoning")]
     return "\n".join(texts) or None
 
 
 def observation_of(message: dict[str, Any]) -> Observation:
-    """What a tool message brings back; the error's words where it has no others."""
+    """Converts a tool message; an error's message stands in for missing content."""
     text, _ = split_text_parts(message.get("content"))
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None
@@ -77,7 +75,7 @@ def observation_of(message: dict[str, Any]) -> Observation:
 
 
 def render_message(step: Step, part: str, _call: ModelCall | None = None) -> Any:
-    """The message that a part of a step is: the turn's own (`message`), or a tool's result (`result 0`)."""
+    """Renders the message of a step's part: its own (`message`), or a tool's result (`result 0`)."""
     if part.startswith("result "):
         seen = step.observations[int(part.removeprefix("result "))]
         name = next((c.name for c in step.tool_calls if c.id == seen.call_id), None)
@@ -101,7 +99,7 @@ def _fresh_call(call: ToolCall) -> dict[str, Any]:
 
 
 def to_chat(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of Inspect's in the shape of Chat Completions, with what that has no place for under `inspect`."""
+    """Converts an Inspect message to Chat Completions, with other fields under `inspect`."""
     chat: dict[str, Any] = {"role": message.get("role"), "content": message.get("content")}
     calls = [
         {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
@@ -114,7 +112,7 @@ def to_chat(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_chat(chat: dict[str, Any]) -> dict[str, Any]:
-    """A message in the shape of Chat Completions as one of Inspect's."""
+    """Converts a Chat Completions message to an Inspect message."""
     made: dict[str, Any] = unindex_tool_calls(patch_json(_fresh_message(chat), chat.get(REST)))
     return (
         made
@@ -145,7 +143,7 @@ def _fresh_chat_call(call: Any) -> dict[str, Any]:
 
 
 def _content(content: Any) -> Any:
-    """Content that did not come from Inspect, with parts as Inspect has them."""
+    """Converts foreign content to Inspect's parts."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = content if isinstance(content, list) else [content]
@@ -164,12 +162,12 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def to_chat_tool(tool: Any) -> dict[str, Any]:
-    """A tool's description in the shape of Chat Completions."""
+    """Converts a tool's description to Chat Completions."""
     return {"type": "function", "function": tool}
 
 
 def from_chat_tool(tool: Any, *, own: bool) -> Any:
-    """A tool's description as Inspect has it: as it came where it came from there, else name and description."""
+    """Converts a tool's description to Inspect's form; a foreign one keeps name and description."""
     function = tool.get("function") if isinstance(tool, dict) else None
     if own:
         return function

@@ -47,16 +47,16 @@ __all__ = [
 ]
 
 ASSAY = "assay"
-"""The key under which a log that Assay wrote holds what Inspect has no field for."""
+"""Key of Assay's fields in a log."""
 MOST_EMBEDDED = 4 << 20
-"""Bytes of a blob that is written into a log."""
+"""Largest blob that is written into a log, in bytes."""
 _SOURCES: dict[str, type[Any]] = {"evidence": Evidence, "verdict": Verdict, "note": Noted}
 _LISTS = ("tool_calls", "observations")
 _ACTORS = {"assistant": "agent", "user": "user"}
 
 
 def turn_fields(message: dict[str, Any]) -> dict[str, Any]:
-    """What a message that is no tool's result says of a turn, as fields of `Step`."""
+    """Returns the fields of `Step` that a message shows, unless it is a tool's result."""
     role = message.get("role")
     return {
         "actor": _ACTORS.get(str(role), "environment"),
@@ -68,7 +68,7 @@ def turn_fields(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def step_from_messages(parts: list[dict[str, Any]], index: int) -> Step:
-    """The turn that a few messages show."""
+    """Converts the messages of one turn to a step."""
     told = [m for m in parts if m.get("role") != "tool"]
     seen = tuple(observation_of(m) for m in parts if m.get("role") == "tool")
     fields = turn_fields(told[0]) if told else {"actor": "environment"}
@@ -76,7 +76,7 @@ def step_from_messages(parts: list[dict[str, Any]], index: int) -> Step:
 
 
 def step_messages(step: Step, index: int, writing: ExportContext, attempt: str) -> list[dict[str, Any]]:
-    """The messages that show a turn, the first with what they do not show."""
+    """Returns the messages that show a turn; the first one holds its other fields."""
     full = msgspec.structs.replace(
         step, observations=tuple(_restore_texts(o, writing, attempt) for o in step.observations)
     )
@@ -97,7 +97,7 @@ def _ignore(_what: ReadProblem) -> None:
 
 
 def _restore_texts(seen: Observation, writing: ExportContext, attempt: str) -> Observation:
-    """An observation with all of its text; with what it shows of it where the rest is gone, which is said."""
+    """Restores truncated texts; keeps the truncated text, and reports a loss, where the blob is gone."""
     texts = {"content": (seen.content, seen.truncated), "stderr": (seen.stderr, seen.stderr_truncated)}
     found: dict[str, Any] = {}
     for name, (text, cut) in texts.items():
@@ -110,7 +110,7 @@ def _restore_texts(seen: Observation, writing: ExportContext, attempt: str) -> O
 
 
 def _drop_missing_whole(seen: Observation, full: Observation) -> Observation:
-    """An observation that names no whole that nobody has."""
+    """Drops truncations whose whole text is missing."""
     if seen.truncated is not None and full.content == seen.content:
         seen = msgspec.structs.replace(seen, truncated=None)
     if seen.stderr_truncated is not None and full.stderr == seen.stderr:
@@ -127,7 +127,7 @@ def _index_lists(step: Step) -> dict[str, Any]:
 
 
 def restore_step(parts: list[dict[str, Any]], index: int, reading: ImportContext, bad: WarnFunction) -> Step | None:
-    """The turn that messages of ours show, with what the first one says beyond. None where that does not fit."""
+    """Restores a turn from messages that Assay wrote; None where they do not fit."""
     own = (parts[0].get("metadata") or {}).get(ASSAY) or {}
     base = truncate_observations(step_from_messages(parts, index), reading)
     try:
@@ -142,7 +142,7 @@ def restore_step(parts: list[dict[str, Any]], index: int, reading: ImportContext
 
 
 def read_own_call(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
-    """The call that a model event of ours holds; None where it is none, or its id is taken."""
+    """Returns the call in a model event that Assay wrote; None where there is none, or its id is used."""
     metadata = event.get("metadata")
     held = metadata.get(ASSAY) if isinstance(metadata, dict) else None
     if not isinstance(held, dict):
@@ -155,7 +155,7 @@ def read_own_call(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
 
 
 def call_metadata(call: ModelCall, attempt: str, writing: ExportContext) -> dict[str, Any]:
-    """A call as a model event holds it."""
+    """Returns a call as metadata of a model event."""
     if call.raw_request is not None or call.raw_response is not None:
         writing.report_loss(Loss(attempt, "calls[].raw_request, raw_response", "Inspect has no place for exact bytes"))
         call = msgspec.structs.replace(call, raw_request=None, raw_response=None)
@@ -166,7 +166,7 @@ def call_metadata(call: ModelCall, attempt: str, writing: ExportContext) -> dict
 def info_event(
     kind: str, record: Evidence | Verdict | Noted, at: str, writing: ExportContext, attempt: str
 ) -> dict[str, Any]:
-    """An info event that holds a record; the blobs of evidence are in it up to `MOST_EMBEDDED` bytes each."""
+    """Returns an info event that holds a record, and its blobs up to `MOST_EMBEDDED` bytes each."""
     data: dict[str, Any] = {"record": msgspec.to_builtins(record)}
     if isinstance(record, Evidence) and record.blobs:
         held = dict(_embedded(record, writing, attempt))
@@ -189,10 +189,10 @@ def _embedded(fact: Evidence, writing: ExportContext, attempt: str) -> Iterator[
 
 
 def read_record(event: dict[str, Any], reading: ImportContext) -> Body:
-    """The record that an info event of ours holds.
+    """Returns the record in an info event that Assay wrote.
 
     Raises:
-        ValueError: It holds none.
+        ValueError: The event holds no valid record.
     """
     kind = _SOURCES.get(str(event.get("source")).removeprefix(ASSAY + "."))
     data = event.get("data")

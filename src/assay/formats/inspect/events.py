@@ -43,25 +43,25 @@ __all__ = [
 ]
 
 NOTE = "inspect."
-"""What the notes that hold an event are called, before the event's own name."""
+"""Prefix of the names of notes that hold an event."""
 _WIRE_KEYS = ("messages", "contents", "input", "inputs")
 _RECENT = 16
 
 
 class ModelEvent(NamedTuple):
-    """A model event, as far as the turns need it."""
+    """The part of a model event that steps need."""
 
     call: ModelCall
     answer: dict[str, Any] | None
-    """The message that it gave, as Inspect has it."""
+    """The model's message, as Inspect has it."""
     scoring: bool
-    """It judged the agent, and is no turn of it."""
+    """The call graded the agent, and is no turn of it."""
     agent: str | None
-    """The name of the agent that it belongs to, where that is not the one evaluated."""
+    """Name of a nested agent; None for the evaluated one."""
 
 
 class ToolEvent(NamedTuple):
-    """A tool event, as far as the turns need it."""
+    """The part of a tool event that steps need."""
 
     text: str
     error: bool
@@ -69,7 +69,7 @@ class ToolEvent(NamedTuple):
     started: float | None
     ended: float | None
     exits: list[int]
-    """Exit codes of the commands that ran while it did."""
+    """Exit codes of the commands that ran during it."""
 
 
 class SampleEvents:
@@ -92,7 +92,6 @@ class SampleEvents:
         self._facts = 0
 
     def read(self) -> None:
-        """Reads all of them."""
         for at, event in enumerate(self._sample.events()):
             if not isinstance(event, dict) or not isinstance(event.get("event"), str):
                 self._bad(f"events[{at}]", "expected an event, an object whose `event` says which")
@@ -109,7 +108,7 @@ class SampleEvents:
                 self._builder.add(Noted(NOTE + kind, {"at": at, "event": event}, time))
 
     def _restore_own(self, at: int, event: dict[str, Any]) -> bool:
-        """Whether an event is how a record of ours was written, which is then added."""
+        """Adds the record in an event that Assay wrote; returns False for other events."""
         if event["event"] != "info" or not str(event.get("source")).startswith(f"{ASSAY}."):
             return False
         try:
@@ -133,7 +132,7 @@ class SampleEvents:
             self._legacy.pop()
 
     def _enclosing_spans(self, event: dict[str, Any]) -> list[tuple[str, str]]:
-        """Type and name of the spans that an event lies in, the innermost first."""
+        """Returns type and name of the spans around an event, the innermost first."""
         found, at, seen = [], event.get("span_id"), set[str]()
         while isinstance(at, str) and at in self._spans and at not in seen:
             seen.add(at)
@@ -204,7 +203,7 @@ class SampleEvents:
         return found
 
     def _number(self, message: dict[str, Any]) -> int:
-        """The same number for the same message."""
+        """Returns the message's number; equal messages share it."""
         key = _key(message)
         if key not in self._numbers:
             self._numbers[key] = len(self._chats)
@@ -212,7 +211,7 @@ class SampleEvents:
         return self._numbers[key]
 
     def _strip_wire_messages(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        """Takes the messages out of the raw request, and says which they are: ranges over all met, and the new ones."""
+        """Removes the messages from the raw request; returns their ranges over all known ones, and the new ones."""
         call = item.get("call")
         request = call.get("request") if isinstance(call, dict) else None
         if not isinstance(call, dict) or not isinstance(request, dict):
@@ -263,7 +262,7 @@ class SampleEvents:
         return cut
 
     def _track_tool(self, event: dict[str, Any], data: dict[str, Any], time: float | None, ended: float | None) -> None:
-        """Remembers a tool, or gives a command's exit code to the one tool that was running."""
+        """Records a tool, or gives a command's exit code to the one running tool."""
         if event["event"] == "tool":
             error = event.get("error")
             timed_out = isinstance(error, dict) and error.get("type") == "timeout"
@@ -283,7 +282,7 @@ def _key(value: Any) -> bytes:
 
 
 def pack_ranges(numbers: Sequence[int]) -> list[list[int]]:
-    """Numbers as `[start, end)` ranges."""
+    """Packs numbers into `[start, end)` ranges."""
     found: list[list[int]] = []
     for number in numbers:
         if found and found[-1][1] == number:
@@ -317,7 +316,7 @@ def _response(output: Any, answer: dict[str, Any] | None) -> dict[str, Any] | No
 
 
 def _call_fields(output: Any, event: dict[str, Any]) -> dict[str, Any]:
-    """Usage, cost, times and trouble of a call, as fields of its record."""
+    """Returns usage, cost, times and error of a call, as fields of `ModelCall`."""
     given = output.get("usage") if isinstance(output, dict) else None
     usage = given if isinstance(given, dict) else {}
     asked, said = count_or_none(usage.get("input_tokens")), count_or_none(usage.get("output_tokens"))
@@ -383,7 +382,7 @@ def _sandbox_data(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_model_event(call: ModelCall, tools: Sequence[Any]) -> dict[str, Any]:
-    """A model event with the tools that it was offered, but for its input and the messages of its raw request."""
+    """Renders a model event without its input and the messages of its raw request."""
     own = call.dialect == "inspect"
     made = [from_chat_tool(tool, own=own) for tool in tools]
     fresh: dict[str, Any] = {
@@ -434,7 +433,7 @@ def _fresh_usage(call: ModelCall) -> dict[str, Any]:
 
 
 def render_evidence_event(fact: Evidence) -> dict[str, Any]:
-    """The tool or sandbox event that a fact is, from what the record alone says."""
+    """Renders the tool or sandbox event of a piece of evidence."""
     data = fact.data
     if "call_id" in data:
         fresh = {"event": "tool", "type": "function", "id": data["call_id"], "function": data.get("tool")}

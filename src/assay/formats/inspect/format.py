@@ -33,8 +33,6 @@ _VERSION = 2
 
 
 class InspectFormat:
-    """See the module."""
-
     name: ClassVar[str] = FORMAT
     title: ClassVar[str] = "Inspect AI logs (.eval, JSON)"
     provenance: ClassVar[Provenance] = "recorded"
@@ -44,7 +42,7 @@ class InspectFormat:
         return is_inspect_log(path)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """See `Format.read`: one trajectory a sample and epoch."""
+        """Yields one trajectory for each sample and epoch."""
         with open_log(path, reading) as log:
             header = canonical_bytes(log.header)
             origin = Origin(FORMAT, path.name, digest_file(path), str(log.header.get("version", "")))
@@ -57,7 +55,7 @@ class InspectFormat:
                 yield read_sample(sample, facts, reading, bad)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: an archive, or a JSON log where the target's name ends in `.json`."""
+        """Writes an archive, or a JSON log where the target's name ends in `.json`."""
         log = _Log(writing)
         with new_file(target) as out:
             if target.suffix == ".json":
@@ -71,7 +69,7 @@ def _prefix_place(place: str, told: Callable[[str, str], None]) -> Callable[[str
 
 
 class _Log:
-    """What is known of a log while its samples are written."""
+    """The state of a log while its samples are written."""
 
     def __init__(self, writing: ExportContext) -> None:
         self.header: dict[str, Any] | None = None
@@ -82,7 +80,7 @@ class _Log:
         self._writing = writing
 
     def samples(self, trajectories: Iterable[Trajectory]) -> Iterator[dict[str, Any]]:
-        """The samples, each with an id and epoch of its own."""
+        """Yields the samples, each with a unique id and epoch."""
         for trajectory in trajectories:
             self._head(trajectory)
             sample = render_sample(trajectory, self._writing)
@@ -91,7 +89,7 @@ class _Log:
             yield sample
 
     def _head(self, trajectory: Trajectory) -> None:
-        """A log has one header: the first trajectory's."""
+        """Sets the log's one header: the first trajectory's."""
         digest = source_fields(trajectory).get("header") if is_imported_from(trajectory, FORMAT) else None
         if self.header is None:
             self._digest = digest if isinstance(digest, str) else None
@@ -126,7 +124,7 @@ class _Log:
         self._ids.setdefault(str(sample["id"]), sample["id"])
 
     def finish_header(self) -> dict[str, Any]:
-        """The header once all samples are known."""
+        """Returns the header once all samples are known."""
         header = dict(self.header or _fresh_header(None))
         header["version"] = _VERSION
         if self._digest is None:
@@ -136,7 +134,7 @@ class _Log:
 
 
 def _fresh_header(trajectory: Trajectory | None) -> dict[str, Any]:
-    """The header of attempts that did not come from Inspect."""
+    """Returns the header of attempts that did not come from Inspect."""
     started = trajectory.started if trajectory else None
     told = {
         "eval_id": trajectory.run if trajectory else "",
@@ -177,7 +175,7 @@ def _write_archive(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO)
 
 
 def _member_name(sample: dict[str, Any], taken: set[str]) -> str:
-    """`samples/ID_epoch_N.json`, with an id that leads nowhere else."""
+    """Returns `samples/ID_epoch_N.json`, with a safe, unused id."""
     parts = "".join(c if c.isprintable() and c not in "\\:" else "_" for c in str(sample["id"])).split("/")
     safe = "/".join("_" if part in ("", ".", "..") else part for part in parts)[:400].encode().decode("utf-8", "ignore")
     name, number = f"samples/{safe}_epoch_{sample['epoch']}.json", 1
@@ -188,7 +186,7 @@ def _member_name(sample: dict[str, Any], taken: set[str]) -> str:
 
 
 def _write_json(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO) -> None:
-    """The header is known only after the samples, which are longer: they wait in a file of their own."""
+    """Writes a JSON log. The header comes first but is known last, so the samples wait in a temporary file."""
     with tempfile.TemporaryFile() as waiting:
         for number, sample in enumerate(log.samples(trajectories)):
             waiting.write(b",\n" if number else b"")

@@ -1,7 +1,7 @@
-"""A sample of Inspect's as a trajectory.
+"""Reads an Inspect sample as a trajectory.
 
-The conversation at the end gives the turns. What a model said in calls that the conversation does not show (sub-agents,
-what a compaction dropped) becomes turns too, where it happened, marked `beside`; what judged the agent does not.
+The final conversation gives the turns. Answers that it does not show (of sub-agents, or dropped by a compaction) become
+turns too, where they happened, marked `beside`; those of graders do not.
 """
 
 from __future__ import annotations
@@ -41,16 +41,15 @@ _BOUNDARIES = (
 
 
 class LogFacts(NamedTuple):
-    """What all samples of a log share."""
+    """Data that all samples of a log share."""
 
     header: dict[str, Any]
     digest: str
-    """Of the header, which is kept whole."""
+    """Of the header, which is stored whole."""
     origin: Origin
 
 
 def read_sample(sample: Sample, log: LogFacts, reading: ImportContext, bad: WarnFunction) -> ImportedTrajectory:
-    """The trajectory of a sample."""
     builder = RoundTripBuilder(log.origin, reading, render_message)
     events = SampleEvents(builder, sample, reading, bad)
     events.read()
@@ -75,7 +74,7 @@ def read_sample(sample: Sample, log: LogFacts, reading: ImportContext, bad: Warn
 
 
 def _later_scores(scores: Any) -> dict[str, Any]:
-    """Scores of a log that Assay wrote which others gave, or edited, since."""
+    """Returns the scores that others added to, or edited in, a log that Assay wrote."""
     given = scores.items() if isinstance(scores, dict) else ()
     return {
         name: score
@@ -135,7 +134,7 @@ def _build_end(fields: dict[str, Any]) -> AttemptEnded:
 
 
 def _boundary(error: dict[str, Any]) -> str:
-    """Whose code raised, from the innermost frame that names one; the task's own where none does."""
+    """Returns the boundary whose code raised, from the innermost frame that names one; else `task`."""
     lines = (str(error.get("traceback") or "") + "\n" + str(error.get("message") or "")).splitlines()
     for line in reversed([text for text in lines if 'File "' in text] or lines):
         for name, words in _BOUNDARIES:
@@ -145,7 +144,7 @@ def _boundary(error: dict[str, Any]) -> str:
 
 
 class _Turns:
-    """The turns of a sample, from its messages and from the calls that they do not show."""
+    """Builds the turns of a sample from its messages and from calls that they do not show."""
 
     def __init__(
         self, builder: RoundTripBuilder, events: SampleEvents, reading: ImportContext, bad: WarnFunction, *, own: bool
@@ -178,7 +177,7 @@ class _Turns:
             self._add_unshown(self._events.calls[index])
 
     def _matches(self, messages: list[Any]) -> dict[int, int]:
-        """Position of each assistant's message to the call that it came from."""
+        """Returns position of each assistant's message to the index of its call."""
         found, taken = dict[int, int](), set[int]()
         said = [(p, m) for p, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
         for position, message in said:
@@ -195,7 +194,7 @@ class _Turns:
         return found
 
     def _own_turn(self, messages: list[Any], position: int) -> int:
-        """Takes a turn of a log that Assay wrote; the position after its messages, or this one where there is none."""
+        """Reads a turn that Assay wrote; returns the position after its messages, or `position` where there is none."""
         metadata = messages[position].get("metadata")
         held = metadata.get(ASSAY) if self._own and isinstance(metadata, dict) else None
         count = held.get("parts") if isinstance(held, dict) else None
@@ -223,7 +222,7 @@ class _Turns:
         self._results(stripped)
 
     def _results(self, calls: tuple[ToolCall, ...]) -> None:
-        """What the tools brought back that the conversation does not show."""
+        """Adds tool results that the conversation does not show."""
         for asked in calls:
             tool = self._events.tools.get(asked.id)
             if tool is not None:
@@ -257,7 +256,7 @@ class _Turns:
 
 
 def _match_keys(message: dict[str, Any]) -> list[tuple[str, Any]]:
-    """What an answer can be found again by, the surest first."""
+    """Returns the keys to match an answer by, the most reliable first."""
     found: list[tuple[str, Any]] = []
     if message.get("id"):
         found.append(("id", str(message["id"])))
@@ -270,7 +269,7 @@ def _match_keys(message: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _own_facts(sample: Sample) -> dict[str, Any] | None:
-    """Who, what and how it ended, where Assay wrote the log."""
+    """Returns the attempt's start and end in a log that Assay wrote; else None."""
     metadata = sample.fields.get("metadata")
     own = metadata.get(ASSAY) if isinstance(metadata, dict) else None
     return own if isinstance(own, dict) and isinstance(own.get("started"), dict) else None
@@ -279,7 +278,7 @@ def _own_facts(sample: Sample) -> dict[str, Any] | None:
 def _restore_start_and_end(
     made: ImportedTrajectory, own: dict[str, Any], bad: WarnFunction
 ) -> ImportedTrajectory | None:
-    """A trajectory that begins and ends as Assay wrote it; None where what is there does not fit."""
+    """Restores the start and end that Assay wrote; None where they are invalid."""
     try:
         started = msgspec.convert(own["started"], AttemptStarted)
         finished = msgspec.convert(own.get("finished"), AttemptEnded | None)

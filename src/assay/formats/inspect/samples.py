@@ -2,8 +2,8 @@
 
 A sample is read whole where it is small; of a large one each array is streamed. Three shapes are known: one member
 (or array item) a sample; pools of messages and raw requests that events refer to; samples in chunks, one folder each.
-Invariant: content of a sample stands once in memory, however often its events name it (`attachment://`, ranges of a
-pool), and no more than `MOST_EXPANDED` characters are put in place of references.
+Invariant: content is in memory once, however often its events reference it (`attachment://`, ranges of a pool), and no
+more than `MOST_EXPANDED` characters replace references.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from assay.formats.shared.sniffing import sniff
 __all__ = ["SEQUENCES", "Attachments", "Log", "Sample", "is_inspect_log", "open_log", "pairs", "ranges"]
 
 WHOLE = 96 << 20
-"""Bytes of a sample that are decoded at once."""
+"""Samples up to this many bytes are decoded at once."""
 LARGEST_ITEM = 512 << 20
-"""Bytes of one sample of a JSON log, which knows no members to stream."""
+"""Largest sample of a JSON log, in bytes; it cannot be streamed."""
 MOST_EXPANDED = 1 << 30
 SEQUENCES = ("messages", "events", "attachments", "events_data", "message_pool", "call_pool", "transcript")
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
@@ -37,32 +37,32 @@ _REFERENCE = "attachment://"
 
 
 class Log(NamedTuple):
-    """A log: what it says of the evaluation, and its samples."""
+    """A log's header and samples."""
 
     header: dict[str, Any]
     samples: Iterator[Sample]
 
 
 class Sample(NamedTuple):
-    """A sample in parts. What is called may be called again and starts anew."""
+    """A sample in parts. Each call of `messages` and `events` starts anew."""
 
     place: str
-    """Where it stands: a member's name, or `samples[3]`."""
+    """A member's name, or `samples[3]`."""
     fields: dict[str, Any]
     """All but the sequences."""
     attachments: Attachments
     messages: Callable[[], Iterable[Any]]
-    """The conversation at the end, references put in place."""
+    """The final conversation, references resolved."""
     events: Callable[[], Iterable[Any]]
-    """The events as they stand, references put in place but for those to pools."""
+    """The events, references resolved but for those to pools."""
     pool: Sequence[Any]
-    """Messages that events name by range (`input_refs`)."""
+    """Messages that events reference by range (`input_refs`)."""
     requests: Sequence[Any]
-    """Messages of raw requests that events name by range (`call_refs`)."""
+    """Messages of raw requests that events reference by range (`call_refs`)."""
 
 
 class Attachments:
-    """Content that stands once in a sample and is named where it belongs."""
+    """Shared content of a sample, which replaces references to it."""
 
     def __init__(self, texts: dict[str, str], bad: WarnFunction) -> None:
         self._texts = texts
@@ -70,7 +70,7 @@ class Attachments:
         self._left = MOST_EXPANDED
 
     def resolve(self, value: Any) -> Any:
-        """JSON with the content in place of each reference; what is not there stays a reference."""
+        """Returns JSON with references replaced by content; unknown references stay."""
         if isinstance(value, str):
             return self._text(value) if value.startswith(_REFERENCE) else value
         if isinstance(value, dict):
@@ -90,7 +90,7 @@ class Attachments:
         return text
 
     def decode(self, item: Any) -> Any:
-        """An item of a sequence, decoded where it is still bytes, with references put in place."""
+        """Returns an item, decoded if needed, with references resolved."""
         if isinstance(item, msgspec.Raw):
             raw = bytes(item)
             value = loads(raw)
@@ -99,7 +99,7 @@ class Attachments:
 
 
 class _Pool(Sequence[Any]):
-    """A sequence whose items are decoded when they are first named."""
+    """A sequence that decodes its items on first access."""
 
     def __init__(self, items: list[Any], attachments: Attachments) -> None:
         self._items, self._attachments, self._done = items, attachments, set[int]()
@@ -115,7 +115,7 @@ class _Pool(Sequence[Any]):
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Whether a file is a log of Inspect's, or a list of its events, by its content."""
+    """Returns whether a file's content is an Inspect log, or a list of its events."""
     start = read_head(path, 4096)
     if archive_kind(start) == "zip":
         return any(name in start or name in _tail(path) for name in _NAMES)
@@ -138,7 +138,7 @@ def _tail(path: Path) -> bytes:
 
 @contextmanager
 def open_log(path: Path, reading: ImportContext) -> Iterator[Log]:
-    """A log while the block lasts. Raises `UserError` where it is none, or its archive is refused."""
+    """Opens a log. Raises `UserError` where it is invalid, or its archive is refused."""
     if archive_kind(read_head(path, 4096)) == "zip":
         with open_archive(path) as members:
             yield _open_archive_log(path, members, reading)
@@ -178,7 +178,7 @@ def _document(member: Member) -> Any:
 
 
 def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
-    """`header.json`; of a run that never ended, what its journal says."""
+    """Returns `header.json`; of an unfinished run, the start of its journal."""
     if "header.json" in members:
         header = _document(members["header.json"])
         if "reductions.json" in members and isinstance(header, dict):
@@ -220,7 +220,7 @@ def _decode_member(member: Member, bad: WarnFunction) -> Sample:
 
 
 def _in_memory(place: str, parts: dict[str, Any], bad: WarnFunction) -> Sample:
-    """A sample whose parts are values, or bytes of values."""
+    """Returns a sample whose parts are values, or bytes of values."""
     older = _plain(parts.get("transcript"))
     older = older if isinstance(older, dict) else {}
     given = _plain(parts.get("attachments", older.get("content")))
@@ -246,7 +246,7 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_dict(value: Any) -> dict[str, Any]:
-    """The entries of an object, each still in bytes where the object is."""
+    """Returns the entries of an object, undecoded where the object is."""
     if isinstance(value, msgspec.Raw):
         try:
             return dict(msgspec.json.decode(value, type=dict[str, msgspec.Raw]))
@@ -256,7 +256,7 @@ def _plain_dict(value: Any) -> dict[str, Any]:
 
 
 def _items(value: Any) -> list[Any]:
-    """The items of an array, each still in bytes where the array is; none where it is no array."""
+    """Returns the items of an array, undecoded where the array is; empty for other values."""
     if isinstance(value, msgspec.Raw):
         try:
             return list(msgspec.json.decode(value, type=list[msgspec.Raw]))
@@ -270,7 +270,7 @@ def _texts(items: Iterable[tuple[Any, Any]]) -> dict[str, str]:
 
 
 def _stream_member(member: Member, bad: WarnFunction) -> Sample:
-    """A sample of any size: its arrays are gone through one item at a time."""
+    """Returns a sample of any size, whose arrays are streamed."""
     fields = json_fields(member, SEQUENCES, bad)
     attachments = Attachments(_texts(json_items(member, ("attachments",), bad)), bad)
     pool = [v for _, v in json_items(member, ("events_data", "messages"), bad)]
@@ -288,7 +288,7 @@ def _stream_member(member: Member, bad: WarnFunction) -> Sample:
 
 
 def _read_chunks(folder: str, members: dict[str, Member], bad: WarnFunction) -> Sample:
-    """A sample in chunks: a shell, and sequences whose members are named by the index of their first item."""
+    """Returns a sample in chunks: a shell, and sequences whose members are named by their first index."""
     shell = _document(members[f"{folder}/sample.json"])
     if not isinstance(shell, dict):
         raise UserError("expected a sample in sample.json")
@@ -318,12 +318,12 @@ def _read_chunks(folder: str, members: dict[str, Member], bad: WarnFunction) -> 
 
 
 def pairs(refs: Any, length: int) -> Iterator[tuple[int, int]]:
-    """The `[start, end)` pairs of a list, none beyond `length`."""
+    """Yields the valid `[start, end)` pairs of a list, limited to `length`."""
     for pair in refs if isinstance(refs, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(n, int) and n >= 0 for n in pair):
             yield min(pair[0], length), min(pair[1], length)
 
 
 def ranges(refs: Any, length: int) -> list[int]:
-    """The positions that a list of `[start, end)` pairs names, those beyond `length` left out."""
+    """Returns the positions that `[start, end)` pairs cover, limited to `length`."""
     return [n for start, end in pairs(refs, length) for n in range(start, end)]

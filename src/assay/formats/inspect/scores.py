@@ -1,4 +1,4 @@
-"""Inspect's scores as verdicts: claims of the log, each resting on the score as it stands there, edits included."""
+"""Converts Inspect's scores to verdicts: claims of the log, each with the score as evidence, edits included."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no":
 
 
 def as_number(value: Any) -> float | None:
-    """A score's value on Inspect's own scale (correct 1, partial 0.5, incorrect and no answer 0); None where none."""
+    """Returns a score on Inspect's own scale (correct 1, partial 0.5, incorrect and no answer 0); else None."""
     if isinstance(value, str):
         try:
             found = _WORDS.get(value, _WORDS.get(value.lower()))
@@ -38,10 +38,9 @@ def as_number(value: Any) -> float | None:
 
 
 def judge_scores(builder: RoundTripBuilder, scores: Any) -> None:
-    """Evidence for each score, and a verdict for each that passes or fails on the scale from 0 to 1.
+    """Adds evidence for each score, and a verdict for each that is in [0, 1].
 
-    A score that is no number, or another kind of number, is a fact without a verdict; where no score gives one, the
-    outcome is unknown.
+    Other scores are evidence without a verdict; where no score gives one, the outcome is unknown.
     """
     is_judged = False
     unclear: list[Verdict] = []
@@ -85,7 +84,7 @@ def _reason(name: str, score: dict[str, Any]) -> str:
 
 
 def judge_invalidation(builder: RoundTripBuilder, invalidation: Any) -> None:
-    """An invalidated sample is one whose integrity its own keepers deny."""
+    """Adds a failed integrity verdict for an invalidated sample."""
     if isinstance(invalidation, dict):
         who, why = invalidation.get("author"), invalidation.get("reason")
         reason = f"invalidated by {who}" + (f": {why}" if why else "")
@@ -93,7 +92,7 @@ def judge_invalidation(builder: RoundTripBuilder, invalidation: Any) -> None:
 
 
 def is_own_verdict(trajectory: Trajectory, verdict: Verdict) -> bool:
-    """Whether a verdict is what a log's own scores, or their absence, or its invalidation say."""
+    """Returns whether a verdict follows from a log's scores, their absence, or its invalidation."""
     if {INVALIDATED, UNSCORED} & set(verdict.marks):
         return True
     scores = {e.id for e in trajectory.evidence if REST in e.data and "scorer" in e.data}
@@ -101,7 +100,7 @@ def is_own_verdict(trajectory: Trajectory, verdict: Verdict) -> bool:
 
 
 def visible_value(verdict: Verdict) -> str | float | None:
-    """A verdict as the value of a score; None where it is neither pass nor fail."""
+    """Returns a verdict as a score's value; None where it is neither pass nor fail."""
     if verdict.status not in ("pass", "fail"):
         return None
     if verdict.score is not None and 0 < verdict.score < 1:

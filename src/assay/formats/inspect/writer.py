@@ -1,6 +1,6 @@
-"""A trajectory as a sample of Inspect's: as it was where it came from there, else as the sample that shows it best.
+"""Renders a trajectory as an Inspect sample: restored if it came from Inspect, else newly made.
 
-What Inspect repeats with every call stands once, in the pools that its events name by range (`events_data`).
+Messages that Inspect repeats with every call are stored once, in pools that events reference by range (`events_data`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LIMITS = {
 
 
 def iso(at: float | None) -> str:
-    """A time as Inspect writes it; the beginning of the Unix epoch where none is known."""
+    """Formats a time as Inspect does; the Unix epoch where it is unknown."""
     try:
         return datetime.fromtimestamp(at or 0.0, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
@@ -48,7 +48,7 @@ def iso(at: float | None) -> str:
 
 
 def render_sample(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
-    """The sample, ready to be encoded, its `id` and `epoch` included."""
+    """Returns the sample, ready to be encoded, with its `id` and `epoch`."""
     ours = is_imported_from(trajectory, FORMAT)
     held = source_fields(trajectory).get("sample") if ours else None
     fields = dict(held) if isinstance(held, dict) else _new_sample_fields(trajectory)
@@ -70,7 +70,7 @@ def _denies(trajectory: Trajectory, verdict: Verdict) -> bool:
 
 
 class _Pool:
-    """Messages, each once."""
+    """Unique messages."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ class _Pool:
 
 
 def _new_sample_fields(trajectory: Trajectory) -> dict[str, Any]:
-    """The fields of a sample that did not come from Inspect."""
+    """Returns the fields of a sample that did not come from Inspect."""
     started, finished = trajectory.started, trajectory.finished
     asked = next((s.message for s in trajectory.steps if s.actor == "user" and s.message), "")
     last = next((s for s in reversed(trajectory.steps) if s.actor == "agent"), None)
@@ -161,7 +161,7 @@ def _restore_step(step: Step, writing: ExportContext, attempt: str) -> Step:
 
 
 def _events(trajectory: Trajectory, pool: _Pool, writing: ExportContext) -> tuple[list[Any], list[Any]]:
-    """The events, and what raw requests name by range."""
+    """Returns the events, and the messages that raw requests reference by range."""
     kept: list[tuple[int, Any]] = []
     requests: list[Any] = []
     made = _ModelEvents(trajectory, pool, writing)
@@ -189,7 +189,7 @@ def _event_position(call: ModelCall) -> int | None:
 
 
 def _info_events(trajectory: Trajectory, writing: ExportContext) -> Iterator[dict[str, Any]]:
-    """What no event of the source is: facts, notes and verdicts of ours."""
+    """Yields events for Assay's evidence, notes and verdicts."""
     at, attempt = iso(trajectory.started.at), trajectory.attempt
     for fact in trajectory.evidence:
         if REST not in fact.data:
@@ -225,7 +225,7 @@ class _ModelEvents:
         self._started = trajectory.started.at
 
     def restore_event(self, call: ModelCall, requests: list[Any]) -> dict[str, Any]:
-        """The event that a call came from."""
+        """Restores the event of a call that came from Inspect."""
         held = call.request[REST]
         event: dict[str, Any] = patch_json(render_model_event(call, self._tools(call)), held.get("rest"))
         event["input"], event["input_refs"] = [], pack_ranges(self._keys[call.id])
@@ -237,7 +237,7 @@ class _ModelEvents:
         return event
 
     def render_event(self, call: ModelCall) -> dict[str, Any]:
-        """The event that shows a call best, with the call in its metadata."""
+        """Renders an event for another call, with the call in its metadata."""
         event = render_model_event(call, self._tools(call))
         event["input"], event["input_refs"] = [], pack_ranges(self._keys[call.id])
         event["timestamp"] = iso(call.started if call.started is not None else self._started)
@@ -247,7 +247,7 @@ class _ModelEvents:
         return event
 
     def _tools(self, call: ModelCall) -> list[Any]:
-        """What a call was offered, where need be by the call that it shares its tools with."""
+        """Returns the tools that a call was offered, inherited from its parents if shared."""
         seen: set[str] = set()
         found: ModelCall | None = call
         while found is not None and "tools" in found.shared_fields and found.id not in seen:
@@ -279,7 +279,7 @@ def _scores(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _with_nan(score: Any) -> Any:
-    """A score whose value was no number again (JSON has no word for it, and Inspect writes one)."""
+    """Restores NaN, which JSON lacks and Inspect writes, as a score's value."""
     if isinstance(score, dict) and score.get("value") == "NaN":
         return {**score, "value": _NAN}
     return score
@@ -293,7 +293,7 @@ def _free_name(name: str, taken: dict[str, Any]) -> str:
 
 
 def render_summary(sample: dict[str, Any]) -> dict[str, Any]:
-    """What a list of samples shows of one."""
+    """Returns a sample's entry in the list of samples."""
     copied = ("id", "epoch", "target", "choices", "model_usage", "role_usage", "started_at", "completed_at", "uuid")
     found = {key: sample[key] for key in (*copied, "total_time", "working_time") if sample.get(key) is not None}
     found["input"] = _shorten(sample["input"]) if isinstance(sample.get("input"), str) else ""

@@ -1,4 +1,4 @@
-"""How OpenHands' events become steps, and steps events. `old` are the events of the program before the SDK."""
+"""Converts OpenHands' events to steps, and steps to events. `old` are the events of the program before the SDK."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class EventReader:
     def __init__(self, builder: RoundTripBuilder, bad: WarnFunction, usages: dict[str, Usage], model: str) -> None:
         self._builder, self._bad, self._usages, self._model = builder, bad, usages, model
         self._answer: tuple[str, int] | None = None
-        """The id of the model's answer whose calls are still read, and its step."""
+        """The id of the model's answer whose calls are being read, and its step."""
         self._calls: dict[Any, str] = {}
-        """Of each old action's id, its call."""
+        """Call of each old action, by the action's id."""
         self.finished = False
         self.first: float | None = None
         self.last: float | None = None
 
     def read(self, events: list[Any]) -> None:
-        """Reads them all. Of old, an action stood with its observation in a pair."""
+        """Reads all events. Old files pair an action with its observation."""
         for position, event in enumerate(events):
             for one in event if isinstance(event, list) else [event]:
                 if isinstance(one, dict):
@@ -102,7 +102,7 @@ class EventReader:
         self._builder.keep_item(event, f"action {len(step.tool_calls) - 1}", step)
 
     def _step(self, answer: Any, thought: str | None, reasoning: str | None, at: float | None) -> Step:
-        """The step of an answer of the model: the one that is read, or a new one."""
+        """Returns the step of an answer of the model: the open one, or a new one."""
         if self._answer is not None and self._answer[0] == answer and thought is None and reasoning is None:
             step = self._builder.steps[self._answer[1]]
             if not self._builder.is_full(step):
@@ -183,7 +183,7 @@ def _code(value: Any) -> int | None:
 
 
 def _original_arguments(metadata: dict[str, Any], call_id: str, arguments: dict[str, Any]) -> Any:
-    """The arguments as the model wrote them, where its answer was kept; else as they were carried out."""
+    """Returns the arguments as the model wrote them, where recorded; else as they were executed."""
     choices = _get_path(metadata, "model_response", "choices")
     for choice in choices if isinstance(choices, list) else ():
         calls = _get_path(choice, "message", "tool_calls")
@@ -194,7 +194,7 @@ def _original_arguments(metadata: dict[str, Any], call_id: str, arguments: dict[
 
 
 def plan_events(step: Step) -> Iterator[str]:
-    """The events that a step of ours is written as."""
+    """Yields the parts that a step is written as."""
     if step.actor == "environment" and step.message is not None:
         yield "system"
     elif step.actor != "environment" and not step.tool_calls:
@@ -204,7 +204,6 @@ def plan_events(step: Step) -> Iterator[str]:
 
 
 def render_event(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    """An event of a step."""
     kind, _, position = part.partition(" ")
     if kind.startswith("old"):
         return _old(step, kind, position)

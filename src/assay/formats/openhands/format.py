@@ -44,8 +44,6 @@ _STOPPED = {"stuck": "stuck", "paused": "cancelled"}
 
 
 class OpenHandsFormat:
-    """See the module."""
-
     name: ClassVar[str] = "openhands"
     title: ClassVar[str] = "OpenHands events (output.jsonl, event lists, conversation folders)"
     provenance: ClassVar[Provenance] = "peer"
@@ -121,7 +119,6 @@ class OpenHandsFormat:
         )
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: a line each."""
         with new_file(target) as stream:
             for trajectory in trajectories:
                 stream.write(msgspec.json.encode(self._line(trajectory, writing)) + b"\n")
@@ -148,7 +145,7 @@ def _is_conversation(path: Path) -> bool:
 
 
 def _document(path: Path, bad: WarnFunction) -> Any:
-    """A file of a conversation; None, and told, where it is none."""
+    """Returns a file of a conversation; None, with a warning, where it is invalid."""
     if find_file(path) is None:
         if path.exists():
             bad(path.name, "it is no file of its own, or too large to read")
@@ -172,7 +169,7 @@ def _model(line: dict[str, Any]) -> str | None:
 
 
 def _usages(line: dict[str, Any]) -> dict[str, Usage]:
-    """Tokens of each answer of the model, by its id."""
+    """Returns the tokens of each answer of the model, by its id."""
     found: dict[str, Usage] = {}
     by_use = _get_path(line, "base_state", "stats", "usage_to_metrics")
     told = [_get_path(line, "metrics"), *(by_use.values() if isinstance(by_use, dict) else ())]

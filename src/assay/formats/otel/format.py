@@ -1,8 +1,8 @@
 """OpenTelemetry traces with the conventions for generative AI (`gen_ai.*`), read and written.
 
-A trace is a trajectory: spans of models are calls, what each adds to the conversation turns, spans of tools what was
-executed, `gen_ai.evaluation.result` events verdicts. Spans hold content only where their program was told to write it;
-without it the turns are there and what was said is not. Not covered: older conventions that put messages into events.
+A trace is a trajectory: model spans are calls, the messages that each adds are turns, tool spans are executions,
+`gen_ai.evaluation.result` events are verdicts. Spans hold content only where the program was configured to record it;
+else the turns have no text. Not covered: older conventions that put messages into events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
-from assay.formats.otel.messages import REST, list_formats, text_of, to_chat
+from assay.formats.otel.messages import REST, parse_objects, text_of, to_chat
 from assay.formats.otel.spans import Form, Span, encode_lines, is_genai_trace, otlp_span, traces, with_attributes
 from assay.formats.otel.writer import INPUT, OUTPUT, render_spans, restore_spans
 from assay.formats.shared.builder import Origin, tool_call
@@ -53,8 +53,6 @@ _PASS, _FAIL = ("pass", "passed", "correct", "true", "yes"), ("fail", "failed", 
 
 
 class OtelGenAiFormat:
-    """See the module."""
-
     name: ClassVar[str] = "otel-genai"
     title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON, flat JSON)"
     provenance: ClassVar[Provenance] = "peer"
@@ -64,14 +62,14 @@ class OtelGenAiFormat:
         return is_genai_trace(path)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """See `Format.read`: one trajectory a trace."""
+        """Yields one trajectory for each trace."""
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for spans in traces(path, bad):
             if any(str(key).startswith("gen_ai.") for span in spans for key in span.attributes):
                 yield _Trace(spans, origin, reading, bad).read()
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: a line of OTLP JSON for each batch, or flat spans where they were read so."""
+        """Writes a line of OTLP JSON for each batch; spans that were read flat are written flat."""
         with new_file(target) as out:
             for trajectory in trajectories:
                 if is_imported_from(trajectory, self.name):
@@ -102,7 +100,6 @@ class _Trace:
         self._broke = 0
 
     def read(self) -> ImportedTrajectory:
-        """The trajectory."""
         order = sorted(range(len(self._spans)), key=lambda n: (self._spans[n].start or 0.0, n))
         for at in order:
             span = self._spans[at]
@@ -117,7 +114,7 @@ class _Trace:
         return self._finish()
 
     def _source_span(self, at: int, span: Span, *without: str) -> dict[str, Any]:
-        """A span's own words but for attributes that a record holds, with its place among the trace's spans."""
+        """Returns a span without attributes that a record holds, with its position in the trace."""
         if span.about not in self._about:
             self._about.append(span.about)
         raw = with_attributes(span.raw, span.form, dict.fromkeys(without)) if without else span.raw
@@ -129,12 +126,12 @@ class _Trace:
 
     def _model(self, at: int, span: Span) -> None:
         attributes = span.attributes
-        asked = [chat for message in list_formats(attributes.get(INPUT)) for chat in to_chat(message)]
-        system = list_formats(attributes.get(_SYSTEM))
+        asked = [chat for message in parse_objects(attributes.get(INPUT)) for chat in to_chat(message)]
+        system = parse_objects(attributes.get(_SYSTEM))
         if system and not any(c.get("role") == "system" for c in asked):
             text = "\n".join(str(part.get("content") or "") for part in system)
             asked.insert(0, {"role": "system", "content": text, REST: {"with_previous": True}})
-        outputs = list_formats(attributes.get(OUTPUT))
+        outputs = parse_objects(attributes.get(OUTPUT))
         answer = _answer(outputs[0]) if outputs else None
         call = self._call(at, span, asked, answer, outputs)
         self._builder.add_call(call)
@@ -163,7 +160,7 @@ class _Trace:
         held = [name for name in (INPUT, OUTPUT) if isinstance(attributes.get(name), str)]
         request: dict[str, Any] = {"messages": asked[shared.messages :], REST: self._source_span(at, span, *held)}
         request[REST]["text"] = held
-        tools = list_formats(attributes.get(_TOOLS))
+        tools = parse_objects(attributes.get(_TOOLS))
         request |= {"tools": tools} if tools else {}
         choices = [
             {
@@ -283,7 +280,7 @@ class _Trace:
 
 
 def _answer(message: dict[str, Any]) -> dict[str, Any]:
-    """An output as it is said again in the next input: without the reason why it ended."""
+    """Converts an output to the form that the next input repeats, without its finish reason."""
     return to_chat({key: value for key, value in message.items() if key != "finish_reason"})[0]
 
 
@@ -293,7 +290,7 @@ def _choice(index: int, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _status(span: Span) -> str | None:
-    """What went wrong, where a span says that something did."""
+    """Returns a span's error message; None where it has no error."""
     status = span.raw.get("status")
     held = status if isinstance(status, dict) else {}
     code = held.get("code", held.get("status_code"))

@@ -1,4 +1,4 @@
-"""Messages of OpenTelemetry's conventions (`role` and `parts`) in the shape of Chat Completions, and back."""
+"""Converts messages of OpenTelemetry's conventions (`role` and `parts`) to Chat Completions, and back."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from assay.formats.shared.round_trip import diff_json, patch_json
 from assay.formats.shared.round_trip_builder import objects_in, text_or_none
 from assay.records import canonical_bytes
 
-__all__ = ["REST", "from_chat_messages", "list_formats", "text_of", "to_chat"]
+__all__ = ["REST", "from_chat_messages", "parse_objects", "text_of", "to_chat"]
 
 REST = "otel"
-"""The key under which a record of ours keeps what a span says beyond it."""
+"""Key of the span fields that a record keeps."""
 
 
 def to_chat(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """A message of the conventions in the shape of Chat Completions; several where it answers several calls."""
+    """Converts a message to Chat Completions; to several where it answers several calls."""
     held = objects_in(message.get("parts"))
     texts = [str(p.get("content") or "") for p in held if p.get("type") == "text"]
     chat: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts) if texts else None}
@@ -43,7 +43,7 @@ def to_chat(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def text_of(value: Any) -> str:
-    """A value as text: JSON where it is none, nothing where there is none."""
+    """Returns a value as text: other values as JSON, None as an empty text."""
     return value if isinstance(value, str) else "" if value is None else canonical_bytes(value).decode()
 
 
@@ -71,7 +71,7 @@ def _from_chat(chat: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_chat_messages(chats: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages of the conventions, as they were where they were read."""
+    """Converts Chat Completions messages back to those of the conventions."""
     found = []
     for chat in chats:
         rest = chat.get(REST)
@@ -80,8 +80,8 @@ def from_chat_messages(chats: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def list_formats(value: Any) -> list[dict[str, Any]]:
-    """An attribute that holds a list of objects, as such or as JSON text."""
+def parse_objects(value: Any) -> list[dict[str, Any]]:
+    """Returns the objects of a list attribute, which may be JSON text."""
     if isinstance(value, str):
         try:
             value = loads(value)

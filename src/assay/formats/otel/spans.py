@@ -1,8 +1,8 @@
 """Spans of OpenTelemetry out of files and into them: OTLP JSON (a document, or a batch a line) and flat JSON as the SDK
 prints it, one span a line or in an array.
 
-A trace's spans may lie anywhere in a file, so its lines are listed first and each trace is then read by place. A span
-keeps its own words (`raw`), with its attributes as plain values beside.
+A trace's spans may be anywhere in a file, so its lines are indexed first and each trace is then read by position. A
+span keeps its source (`raw`) beside its attributes as plain values.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _ABOUT = ("resource", "scope")
 
 
 class Span(NamedTuple):
-    """A span."""
-
     trace: str
     id: str
     parent: str | None
@@ -52,7 +50,7 @@ class Span(NamedTuple):
 
 
 def is_genai_trace(path: Path) -> bool:
-    """Whether a file begins with spans in which a generative model has a part."""
+    """Returns whether a file begins with spans of a generative model."""
     seen = sniff(path)
     otlp = "resourceSpans" in seen.paths
     flat = bool({"context.trace_id", "[].context.trace_id"} & seen.paths)
@@ -63,7 +61,7 @@ def is_genai_trace(path: Path) -> bool:
 
 
 def traces(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
-    """The spans of one trace after the other, traces in the order in which they first occur, spans in the file's."""
+    """Yields the spans of each trace, traces in the order of first occurrence, spans in the file's order."""
     seen = sniff(path)
     if seen.shape == "array":
         yield from _group_by_trace(_read_flat_span(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
@@ -74,7 +72,7 @@ def traces(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
 
 
 def _document(path: Path) -> Any:
-    """A document of several lines; None where the file is none."""
+    """Returns a document of several lines; None where the file is invalid."""
     try:
         return load_document(path, largest=min(LARGEST, path.stat().st_size))
     except UserError:
@@ -82,7 +80,7 @@ def _document(path: Path) -> Any:
 
 
 def _one_line(path: Path) -> bool:
-    """Whether the first line is a whole document, so that the file is one of lines."""
+    """Returns whether the first line is a whole document, so that the file is one of lines."""
     with path.open("rb") as stream:
         line = stream.readline(LARGEST)
     try:
@@ -154,7 +152,7 @@ def _spans(value: Any, where: str, bad: WarnFunction) -> list[Span]:
 
 
 def otlp_span(raw: Any, about: dict[str, Any]) -> Span | None:
-    """A span of OTLP; None where it is none."""
+    """Parses a span of OTLP; None where it is invalid."""
     if not isinstance(raw, dict) or not isinstance(raw.get("traceId"), str) or not isinstance(raw.get("spanId"), str):
         return None
     attributes = {a["key"]: plain_value(a.get("value")) for a in list_or_empty(raw.get("attributes")) if _is_pair(a)}
@@ -186,7 +184,7 @@ def _nanoseconds(value: Any) -> float | None:
 
 
 def plain_value(value: Any) -> Any:
-    """A value of OTLP (`{"stringValue": ...}`) as plain JSON."""
+    """Converts a value of OTLP (`{"stringValue": ...}`) to plain JSON."""
     if not isinstance(value, dict) or len(value) != 1:
         return None
     kind, held = next(iter(value.items()))
@@ -208,7 +206,7 @@ def _is_pair(attribute: Any) -> bool:
 
 
 def encode_value(value: Any) -> dict[str, Any]:
-    """Plain JSON as a value of OTLP; what is no scalar becomes JSON text."""
+    """Converts plain JSON to a value of OTLP; objects become JSON text."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -221,7 +219,7 @@ def encode_value(value: Any) -> dict[str, Any]:
 
 
 def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> dict[str, Any]:
-    """A span with more attributes, in its own form. `None` as a value leaves the attribute out."""
+    """Returns a span with more attributes, in its own form. The value None removes an attribute."""
     if form == "flat":
         held = raw.get("attributes")
         kept = {k: v for k, v in (held if isinstance(held, dict) else {}).items() if k not in added}
@@ -232,10 +230,10 @@ def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> d
 
 
 def encode_lines(spans: Iterable[tuple[dict[str, Any], dict[str, Any], Form]]) -> Iterator[bytes]:
-    """Lines of a file: a flat span each, or a batch of OTLP spans that share resource and scope.
+    """Yields lines: one for each flat span, or for each batch of OTLP spans that share resource and scope.
 
     Args:
-        spans: Of each its own words, what it is about, and its form, in order.
+        spans: Source, resource and scope, and form of each, in order.
     """
     batch: list[dict[str, Any]] = []
     shared: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Trajectories as spans: as they were where they came from some, else as a trace that shows an attempt."""
+"""Renders trajectories as spans: restored if they came from a trace, else newly made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 
 
 def restore_spans(trajectory: Trajectory) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
-    """The spans of a trace, as they were."""
+    """Restores the spans of a trace."""
     about = source_fields(trajectory).get("about") or [{}]
     chats: list[dict[str, Any]] = []
     numbers: dict[bytes, int] = {}
@@ -65,7 +65,7 @@ def _choice_messages(choice: dict[str, Any]) -> list[dict[str, Any]]:
 def render_spans(
     trajectory: Trajectory, writing: ExportContext
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
-    """A trace that shows an attempt: one span for it, one for each turn of the agent, one for each result of a tool."""
+    """Renders a trace: one span for the attempt, one for each turn of the agent, one for each tool result."""
 
     trace = blake2b((trajectory.chain + trajectory.attempt).encode(), digest_size=16).hexdigest()
     about = {"resource": {"resource": {"attributes": []}}, "scope": {"scope": {"name": "assay"}}}
@@ -129,7 +129,7 @@ def _root(trajectory: Trajectory, trace: str, id_: str, start: float) -> dict[st
 
 
 def _evaluation(at: str, verdict: Verdict, why: str | None) -> dict[str, Any]:
-    """A verdict; `why` a pass is doubted, which is then no result."""
+    """Renders a verdict as an evaluation event; a doubted pass (`why`) is written as unknown."""
     event = {"timeUnixNano": at, "name": "gen_ai.evaluation.result", "attributes": []}
     given: dict[str, Any] = {"name": verdict.check, "score.label": verdict.status, "score.value": verdict.score}
     given["explanation"] = verdict.reason

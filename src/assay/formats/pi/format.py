@@ -37,8 +37,6 @@ _ENDED = {"stop": "the model ended its turn"}
 
 
 class PiFormat:
-    """See the module."""
-
     name: ClassVar[str] = "pi"
     title: ClassVar[str] = "pi session (.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
@@ -49,7 +47,7 @@ class PiFormat:
         return isinstance(first, dict) and first.get("type") == "session" and {"version", "id", "cwd"} <= set(first)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """See `Format.read`. The file is gone through twice: a branch is known to be left only at its end."""
+        """Reads the file twice: abandoned branches are known only at its end."""
         bad = warn_in(reading, path.name)
         kept = _main_branch_ids(line for _, line in json_lines(path, lambda *_: None))
         session = _Session(RoundTripBuilder(file_origin(self.name, path), reading, _render_entry), kept)
@@ -58,7 +56,6 @@ class PiFormat:
         yield session.finish(path.stem)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
         write_one_per_file(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
 
     def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
@@ -82,7 +79,7 @@ def _head(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _main_branch_ids(lines: Iterable[Any]) -> frozenset[str]:
-    """Ids of the entries that lead to the last one."""
+    """Returns the ids of the entries that lead to the last one."""
     parents: dict[str, Any] = {}
     last: Any = None
     for line in lines:
@@ -97,7 +94,7 @@ def _main_branch_ids(lines: Iterable[Any]) -> frozenset[str]:
 
 
 class _Session:
-    """A session while its lines are read."""
+    """Reads the lines of a session."""
 
     def __init__(self, builder: RoundTripBuilder, kept: frozenset[str]) -> None:
         self._builder, self._main_branch_ids = builder, kept
@@ -107,7 +104,6 @@ class _Session:
         self._last: float | None = None
 
     def line(self, line: dict[str, Any]) -> None:
-        """Reads one."""
         at = parse_time(line.get("timestamp"))
         self._last = at if at is not None else self._last
         message = line.get("message")
@@ -177,7 +173,6 @@ class _Session:
         return self._builder.add_call(made)
 
     def finish(self, name: str) -> ImportedTrajectory:
-        """The trajectory."""
         self._builder.fields = {"session": self._head} if self._head else {}
         stopped = "cancelled" if self._stop == "aborted" else None
         return self._builder.finish(
@@ -195,14 +190,13 @@ def _join_blocks(blocks: list[dict[str, Any]], kind: str) -> str | None:
 
 
 def _plan_entries(step: Step) -> Iterator[str]:
-    """The entries that a step of ours is written as."""
+    """Yields the parts that a step is written as."""
     if step.actor != "environment" or step.message is not None or not step.observations:
         yield "message"
     yield from (f"result {i}" for i in range(len(step.observations)))
 
 
 def _render_entry(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    """An entry of a step."""
     made = {"type": "message", "timestamp": iso_time(step.started)}
     kind, _, position = part.partition(" ")
     if kind == "result":

@@ -1,4 +1,4 @@
-"""Opens archives that somebody else made: nothing is unpacked before the whole list of members has been found harmless.
+"""Opens untrusted archives: nothing is unpacked before the whole list of members was checked.
 
 Covered: names that lead outside (absolute, `..`, drives, backslashes, control characters), names given twice, symbolic
 and hard links, devices, encryption, too many members, members or archives that unpack to too much or at an absurd
@@ -38,7 +38,7 @@ _DAMAGED = (
 
 
 class ArchiveLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an archive may hold."""
+    """Limits of an archive."""
 
     members: int = 400_000
     listing_mib: int = 128
@@ -48,7 +48,7 @@ class ArchiveLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ratio: float = 400.0
     """Unpacked to packed bytes, of a member and of the whole; logs that repeat themselves reach 100."""
     free_mib: float = 16.0
-    """Unpacked size up to which the ratio is not looked at."""
+    """The ratio is not checked up to this unpacked size."""
 
 
 class Member(NamedTuple):
@@ -56,16 +56,16 @@ class Member(NamedTuple):
 
     name: str
     size: int
-    """Unpacked, as the archive says; `open` gives no more than this."""
+    """Unpacked, as declared; `open` gives no more than this."""
     start: Callable[[], BinaryIO]
 
     def open(self, mode: Any = "rb") -> BinaryIO:
-        """Its bytes as a stream. Reading raises `UserError` where they are damaged."""
+        """Opens its bytes as a stream. Reading raises `UserError` where they are damaged."""
         return self.start()
 
 
 def archive_kind(start: bytes) -> str | None:
-    """`zip` or `tar` (packed or not) where bytes begin like one, else None."""
+    """Returns `zip` or `tar` (packed or not) by the first bytes, else None."""
     if start.startswith((b"PK\x03\x04", _END)):
         return "zip"
     packed = start.startswith((b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00"))
@@ -74,10 +74,10 @@ def archive_kind(start: bytes) -> str | None:
 
 @contextmanager
 def open_archive(path: Path, bounds: ArchiveLimits | None = None) -> Iterator[Sequence[Member]]:
-    """The files of a zip or tar archive, in its order, while the block lasts.
+    """Opens a zip or tar archive; gives its files in order.
 
     Raises:
-        UserError: It is none, is damaged, or something in it is refused.
+        UserError: It is not an archive, is damaged, or has a member that is refused.
     """
     bounds = bounds or ArchiveLimits()
     with path.open("rb") as stream:
@@ -110,7 +110,7 @@ def _refusal(path: Path, member: str, why: str) -> UserError:
 
 
 class _MemberChecks:
-    """What the members of one archive come to, and the first thing that is wrong with any of them."""
+    """Checks the names and the total size of an archive's members."""
 
     def __init__(self, path: Path, bounds: ArchiveLimits) -> None:
         self.path, self.bounds = path, bounds
@@ -168,7 +168,7 @@ def _require_plain(path: Path, info: zipfile.ZipInfo) -> None:
 
 
 def _require_apart(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
-    """Members that share bytes are how a small archive comes to unpack to almost any size."""
+    """Refuses overlapping members, by which a small archive unpacks to almost any size."""
     end, before = -1, ""
     for info in sorted(infos, key=lambda i: i.header_offset):
         if info.header_offset < end:
@@ -177,7 +177,7 @@ def _require_apart(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
 
 
 def _require_short_listing(path: Path, bounds: ArchiveLimits) -> None:
-    """A zip archive's list is read whole by `zipfile`, so its size is looked at first."""
+    """Checks the size of a zip archive's list, which `zipfile` reads whole."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         stream.seek(max(0, size - (1 << 16) - 128))
@@ -208,7 +208,7 @@ def _zip_opener(path: Path, opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> C
 
 
 def _zstandard(path: Path, info: zipfile.ZipInfo) -> Any:
-    """The standard library knows no zstandard before 3.14; PyArrow does."""
+    """Opens a zstandard stream with PyArrow; the standard library lacks it before 3.14."""
     import pyarrow
 
     with path.open("rb") as stream:
@@ -220,7 +220,7 @@ def _zstandard(path: Path, info: zipfile.ZipInfo) -> Any:
 
 
 class _Window(io.RawIOBase):
-    """A stretch of a file as a stream of its own."""
+    """A range of a file as a stream."""
 
     def __init__(self, path: Path, start: int, size: int) -> None:
         self._stream = path.open("rb")
@@ -241,7 +241,7 @@ class _Window(io.RawIOBase):
 
 
 class _BoundedStream(io.RawIOBase):
-    """A member's bytes, no more than it said, and damage told by the member's name."""
+    """A member's bytes, limited to its declared size; errors name the member."""
 
     def __init__(self, stream: Any, path: Path, name: str, size: int) -> None:
         self._stream, self._path, self._name, self._left = stream, path, name, size

@@ -1,7 +1,7 @@
-"""Puts the trajectory of a foreign record together, turn by turn, as `interface.ImportedTrajectory` wants it.
+"""Builds the trajectory of a foreign record, turn by turn.
 
-Invariant: nothing is invented. What the source does not say stays None, a verdict of the source is marked as a claim of
-it, and a tool result goes to the call that it answers: by its id, else by order, else it stands as a turn of its own.
+Invariant: nothing is invented. Unknown data stays None, a verdict of the source is marked as imported, and a tool
+result is attached to its call: by id, else by order, else it becomes a turn of its own.
 """
 
 from __future__ import annotations
@@ -36,27 +36,24 @@ from assay.verdicts import IMPORTED
 
 __all__ = ["Origin", "TrajectoryBuilder", "derive_task_id", "split_text_parts", "tool_call"]
 
-"""The mark of every imported verdict, the check of one that the source has no name for, and the key of its words in
-`AttemptStarted.config`."""
-
 
 MOST_RESULTS = 4096
-"""Results that one turn takes; further ones stand as turns of their own, so that no file takes long."""
+"""Largest number of results in one turn, which bounds the time that a file takes; further ones become turns."""
 
 
 class Origin(NamedTuple):
-    """Where a record comes from; every trajectory of one file shares it."""
+    """The source of a record, shared by every trajectory of one file."""
 
     format: str
     file: str
     digest: str
     """BLAKE3 of the file's bytes; of a folder, of the file that names the attempt."""
     version: str = ""
-    """The format's own, as the source states it; empty where it states none."""
+    """The format's own version; empty where the source states none."""
 
 
 def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
-    """A call whose arguments are JSON text, or the value that such text was parsed to."""
+    """Returns a call from arguments as JSON text, or as the parsed value."""
     if not isinstance(arguments, str):
         if arguments is None or isinstance(arguments, dict):
             return ToolCall(id_, name, canonical_bytes(arguments or {}).decode(), arguments or {})
@@ -71,7 +68,7 @@ def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
 
 
 def split_text_parts(content: Any) -> tuple[str, list[Any]]:
-    """The text of a message's content, and those of its parts that are no plain text, in their own words."""
+    """Returns the text of a message's content, and its other parts unchanged."""
     if content is None:
         return "", []
     if isinstance(content, str):
@@ -90,13 +87,13 @@ def split_text_parts(content: Any) -> tuple[str, list[Any]]:
 
 
 def derive_task_id(steps: list[Step]) -> str:
-    """A task's id where the source has none: attempts that were asked the same share it."""
+    """Derives a task's id from its instruction, where the source has none."""
     asked = next((s.message for s in steps if s.actor == "user" and s.message), "")
     return "instruction-" + digest_bytes(asked.encode("utf-8", "replace")).partition(":")[2][:12]
 
 
 class TrajectoryBuilder:
-    """One trajectory while it is read."""
+    """Builds one trajectory."""
 
     def __init__(self, origin: Origin, reading: ImportContext) -> None:
         self._origin = origin
@@ -104,19 +101,19 @@ class TrajectoryBuilder:
         self.steps: list[Step] = []
         self.calls: list[ModelCall] = []
         self.fields: dict[str, Any] = {}
-        """What no record has a place for, in the source's words."""
+        """Source data that no record has a field for."""
         self.later: list[Body] = []
-        """What was learnt after the end."""
+        """Events after the end."""
         self._judged: list[Body] = []
         self._evidence = 0
         self._ids: set[str] = set()
-        """Of the facts; one that the source holds as ours has an id of its own."""
+        """Ids of the evidence."""
         self._callers: dict[str, list[int]] = {}
-        """Of each tool call's id, the turns that made it."""
+        """Turns that made each tool call, by the call's id."""
         self._answered: dict[str, int] = {}
-        """Of each tool call's id, how many of the turns that made such a call are answered."""
+        """Number of those turns that are answered, by the call's id."""
         self._open: dict[int, tuple[Step, dict[str, None]]] = {}
-        """Of each turn that was looked at, as it was then, the ids of its calls without a result."""
+        """Each turn when last checked, and the ids of its calls without a result."""
         self._last_caller: int | None = None
 
     def add_step(self, actor: str, message: str | None = None, **named: Any) -> Step:
@@ -142,7 +139,7 @@ class TrajectoryBuilder:
         return self.change_step(step, tool_calls=(*step.tool_calls, *made))
 
     def make_observation(self, content: str, call_id: str | None = None, **named: Any) -> Observation:
-        """What was observed; of a long text the beginning, with the whole kept. `named`: fields of `Observation`."""
+        """Returns an observation; stores a long text and keeps its beginning. `named`: fields of `Observation`."""
         text, truncated = truncate_text(content, self._reading)
         if named.get("stderr"):
             named["stderr"], named["stderr_truncated"] = truncate_text(named["stderr"], self._reading)
@@ -150,11 +147,11 @@ class TrajectoryBuilder:
         return Observation(text, call_id, truncated=known, **named)
 
     def keep_text(self, text: str) -> str:
-        """Keeps a text beside the record; its digest."""
+        """Stores a text as a blob; returns its digest."""
         return self._reading.store_blob(text.encode("utf-8", "replace"))
 
     def restore_truncation(self, found: Observation, words: dict[str, Any]) -> Observation:
-        """An observation that was cut before it was written: `whole` is kept, or only how long it was is known."""
+        """Restores the truncation of an observation: stores its `whole` text, or records its length alone."""
         named: dict[str, Any] = {}
         for field, whole, text in (
             ("truncated", "whole", found.content), ("stderr_truncated", "whole_stderr", found.stderr)
@@ -170,7 +167,7 @@ class TrajectoryBuilder:
         return msgspec.structs.replace(found, **named) if named else found
 
     def add_result(self, found: Observation, **named: Any) -> Step:
-        """Adds a tool's result to the turn that it answers; else as a turn of the environment with `named`."""
+        """Adds a tool's result to the turn of its call, else as a turn of the environment with `named`."""
         step = self._find_caller(found.call_id)
         if step is None:
             return self.add_step("environment", observations=(found,), **named)
@@ -196,7 +193,7 @@ class TrajectoryBuilder:
         return named if named is not None and len(named.observations) < MOST_RESULTS else None
 
     def _unanswered(self, step: Step) -> dict[str, None]:
-        """The ids of a turn's calls that have no result, in order; found once, and kept up by `result`."""
+        """Returns the ids of a turn's calls without a result, in order; cached and updated by `add_result`."""
         seen, waiting = self._open.get(step.index, (None, {}))
         if seen is not step:
             full = len(step.observations) >= MOST_RESULTS
@@ -208,14 +205,14 @@ class TrajectoryBuilder:
         return waiting
 
     def add_call(self, made: ModelCall) -> str:
-        """Adds an exchange with a model; its id, for `Step.call`."""
+        """Adds a model call; returns its id, for `Step.call`."""
         self.calls.append(made)
         return made.id
 
     def add_evidence(
         self, kind: str, data: dict[str, Any], *, channel: Channel = "state", blobs: tuple[str, ...] = ()
     ) -> str:
-        """Adds a fact and returns its id."""
+        """Adds evidence and returns its id."""
         while f"i{self._evidence}" in self._ids:
             self._evidence += 1
         found = Evidence(f"i{self._evidence}", channel, kind, data, blobs)
@@ -224,7 +221,7 @@ class TrajectoryBuilder:
         return found.id
 
     def add_text_evidence(self, kind: str, text: str, **data: Any) -> str:
-        """Adds a text as a fact: whole where it is short, else its beginning, with the whole as its blob."""
+        """Adds a text as evidence; of a long one the beginning, with the whole as its blob."""
         start, cut = truncate_text(text, self._reading)
         more = {"truncated": {"length": cut.length, "digest": cut.digest}} if cut else {}
         return self.add_evidence(kind, {"text": start, **more, **data}, blobs=(cut.digest,) if cut else ())
@@ -237,7 +234,7 @@ class TrajectoryBuilder:
         evidence: tuple[str, ...] = (),
         rewards: dict[str, float] | None = None,
     ) -> None:
-        """Adds what the source concluded: a claim, marked as one. A score outside [0, 1] is none."""
+        """Adds the source's verdict, marked as imported. A score outside [0, 1] is dropped."""
         inside = score if score is not None and 0 <= score <= 1 else None
         self._judged.append(
             VerdictGiven(
@@ -246,17 +243,17 @@ class TrajectoryBuilder:
         )
 
     def add(self, body: Body) -> None:
-        """Adds an event that stands after the turns: a verdict or a fact that the source holds as ours."""
+        """Adds an event after the turns."""
         if isinstance(body, EvidenceAdded):
             self._ids.add(body.evidence.id)
         self._judged.append(body)
 
     def finish(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> ImportedTrajectory:
-        """The trajectory.
+        """Returns the trajectory.
 
         Args:
-            key: What names it within its file.
-            ended: How it ended; default: that it did.
+            key: Its name within its file.
+            ended: How it ended; default: without a reason.
             started: Fields of `AttemptStarted`; `task` default: from the instruction, `agent` default: `unknown`.
         """
         origin = self._origin
@@ -273,7 +270,7 @@ class TrajectoryBuilder:
         )
 
     def _step_events(self) -> list[Body]:
-        """Each exchange just before the turn that came from it; those of no turn first."""
+        """Returns the events of turns, each after its model call; calls without a turn come first."""
         by_id = {call.id: call for call in self.calls}
         linked = {step.call for step in self.steps}
         made: list[Body] = [ModelCalled(call) for call in self.calls if call.id not in linked]

@@ -1,7 +1,7 @@
-"""What the calls of a trajectory share: finds it while reading, and puts it together again for writing.
+"""Finds the messages that a trajectory's calls share while reading, and restores them for writing.
 
 Sources give every call its whole conversation, so that a record of them would grow with the square of its turns.
-Invariant: what `MessageTree` takes apart, `message_numbers` puts together again, message by message.
+Invariant: `message_numbers` restores what `MessageTree` split, message by message.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ _TIPS = 8
 
 
 class SharedPrefix(NamedTuple):
-    """Where a call stands among those before it."""
+    """A call's position among those before it."""
 
     parent: str | None
     messages: int
-    """Leading messages that are the parent's."""
+    """Leading messages shared with the parent."""
     branch: str
     cause: BranchCause | None
     differs_at: int | None
 
     def fields(self) -> dict[str, Any]:
-        """As fields of `ModelCall`."""
         named = {"parent": self.parent, "shared_messages": self.messages, "branch": self.branch}
         return named | {"cause": self.cause, "differs_at": self.differs_at}
 
 
 class _Tip(NamedTuple):
-    """A call's whole line: its messages and its answer."""
+    """A call's whole conversation: its messages and its answer."""
 
     call: str
     keys: list[int]
@@ -46,7 +45,7 @@ class _Tip(NamedTuple):
 
 
 class MessageTree:
-    """The calls met so far, as a tree of their messages. A message is a number, the same for the same message."""
+    """A tree of the messages of all calls so far. A message is a number; equal messages share it."""
 
     def __init__(self) -> None:
         self._below: dict[tuple[int, int], int] = {}
@@ -57,7 +56,7 @@ class MessageTree:
         self._branches: dict[str, str] = {}
 
     def add(self, call: str, keys: Sequence[int], answer: int | None) -> SharedPrefix:
-        """Where a call stands that sent `keys` and was answered `answer` (None: not at all)."""
+        """Adds a call that sent `keys` and got `answer` (None: no answer); returns its position."""
         whole = list(keys)
         node, depth = self._start(whole)
         while depth < len(whole) and (below := self._below.get((node, whole[depth]))) is not None:
@@ -78,7 +77,7 @@ class MessageTree:
         return shared
 
     def _start(self, keys: list[int]) -> tuple[int, int]:
-        """The end of a line that the new one begins with, found at the speed of comparing lists; else the root."""
+        """Returns the longest recent conversation that the new one extends, by list comparison; else the root."""
         for tip in reversed(self._tips.values()):
             if keys[: len(tip.keys)] == tip.keys:
                 return tip.node, len(tip.keys)
@@ -96,7 +95,7 @@ class MessageTree:
 
 
 def answer_message(call: ModelCall) -> dict[str, Any] | None:
-    """The assistant's message of a call; None where it has none."""
+    """Returns the assistant's message of a call, or None."""
     choices = (call.response or {}).get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
@@ -104,7 +103,7 @@ def answer_message(call: ModelCall) -> dict[str, Any] | None:
 
 
 def message_numbers(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]], int]) -> dict[str, list[int]]:
-    """Of each call, all of its messages as `number` numbers them.
+    """Returns the numbers of all messages of each call.
 
     Raises:
         UserError: A call claims to share more than the call before it has.

@@ -1,7 +1,7 @@
-"""Our own records inside a foreign document that has a free field for them (`extra` of ATIF, `metadata` of others).
+"""Assay's records inside a foreign document that has a free field for them (`extra` of ATIF, `metadata` of others).
 
-They stand there under the name `assay`. Read back they are what any other part of the document is: a claim of whoever
-wrote it: verdicts come back marked as imported, and a blob comes back where its text stands there too.
+They are stored under the name `assay`. Like the rest of the document they are claims when read back: verdicts are
+marked as imported, and a blob is restored where its text is embedded too.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["ASSAY", "EmbeddedCalls", "embed_records", "read_started", "restore_r
 
 ASSAY = "assay"
 WHOLE = 4 << 20
-"""Characters of blobs that are written beside the facts of one trajectory."""
+"""Characters of blobs that are embedded beside one trajectory's evidence."""
 _STARTED = ("task", "task_digest", "seed", "number", "retry", "isolation", "at", "assay_version")
 T = TypeVar("T")
 
 
 def slim_call(call: ModelCall) -> dict[str, Any]:
-    """A call without what was exchanged and without its tokens, which stand elsewhere or nowhere."""
+    """Returns a call without request, response and tokens, which are stored elsewhere or nowhere."""
     slim = msgspec.structs.replace(
         call, request={}, response=None, raw_request=None, raw_response=None, prompt_token_ids=None,
         completion_token_ids=None, logprobs=None, shared_messages=0, shared_tokens=0, shared_fields=(),
@@ -49,7 +49,7 @@ def slim_call(call: ModelCall) -> dict[str, Any]:
 
 
 class EmbeddedCalls:
-    """The calls of a trajectory as a foreign document holds them, and what of them it does not."""
+    """The calls of a trajectory in a foreign document; reports what that cannot hold."""
 
     def __init__(self, trajectory: Trajectory, writing: ExportContext) -> None:
         self.by_id = {call.id: call for call in trajectory.calls}
@@ -70,7 +70,7 @@ class EmbeddedCalls:
             )
 
     def tokens(self, call: ModelCall) -> dict[str, Any]:
-        """The tokens of a call, whole."""
+        """Returns the tokens of a call, with those shared with its parent."""
         prompt = self.prompts.get(call.id)
         found = {"prompt_token_ids": prompt, "completion_token_ids": call.completion_token_ids}
         found |= {"logprobs": call.logprobs}  # type: ignore[dict-item]
@@ -78,7 +78,7 @@ class EmbeddedCalls:
 
 
 def started_fields(trajectory: Trajectory) -> dict[str, Any]:
-    """What `AttemptStarted` says beside agent and model, which every format has a place for."""
+    """Returns the fields of `AttemptStarted` other than agent and model."""
     started: dict[str, Any] = msgspec.to_builtins(trajectory.started)
     config = {k: v for k, v in trajectory.started.config.items() if k != IMPORTED}
     kept = {name: started[name] for name in _STARTED if started.get(name) not in (None, "", 0)}
@@ -86,7 +86,7 @@ def started_fields(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def embed_records(trajectory: Trajectory, writing: ExportContext, format_name: str) -> dict[str, Any]:
-    """Everything of a trajectory that stands after or beside its turns, as JSON data."""
+    """Returns a trajectory's data beside its turns, as JSON data."""
     words: dict[str, Any] = {"started": started_fields(trajectory)}
     words |= {"evidence": [_without_blobs(item) for item in trajectory.evidence]}
     words |= {"blobs": _blobs(trajectory, writing), "verdicts": trajectory.verdicts, "notes": trajectory.notes}
@@ -109,7 +109,7 @@ def _without_blobs(item: Evidence) -> Evidence:
 
 
 def _blobs(trajectory: Trajectory, writing: ExportContext) -> dict[str, list[str]]:
-    """Of each fact that names blobs, by its position, their text: a patch, the whole of an output."""
+    """Returns the texts of blobs by the position of their evidence."""
     held: dict[str, list[str]] = {}
     left, gone = WHOLE, 0
     for index, item in enumerate(trajectory.evidence):
@@ -144,7 +144,7 @@ def _without_artifacts(trajectory: Trajectory, writing: ExportContext) -> dict[s
 
 
 def read_started(words: Any, bad: WarnFunction, place: str) -> dict[str, Any]:
-    """Fields of `AttemptStarted` out of a document, for `TrajectoryBuilder.finish`; those that do not fit are told."""
+    """Reads fields of `AttemptStarted`, for `TrajectoryBuilder.finish`; warns of invalid ones."""
     found: dict[str, Any] = {}
     types = _started_types()
     given = words.get("started") if isinstance(words, dict) else None
@@ -163,7 +163,7 @@ def _started_types() -> dict[str, Any]:
 
 
 def restore_records(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, place: str) -> AttemptEnded | None:
-    """Adds the verdicts, facts and notes of a document to what is read; how the attempt ended, where it says so."""
+    """Adds a document's verdicts, evidence and notes; returns how the attempt ended, or None."""
     if not isinstance(words, dict):
         return None
     if words.get(IMPORTED):
@@ -189,7 +189,7 @@ def restore_records(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, p
 
 
 def _restore_blobs(words: dict[str, Any], index: int, builder: TrajectoryBuilder) -> tuple[str, ...]:
-    """The blobs of a fact, kept again."""
+    """Stores the embedded blobs of a piece of evidence again."""
     held = words.get("blobs")
     texts = held.get(str(index)) if isinstance(held, dict) else None
     return tuple(builder.keep_text(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
@@ -201,7 +201,7 @@ def _mark_imported(verdict: Verdict) -> Verdict:
 
 
 def read_call(words: Any, bad: WarnFunction, place: str) -> ModelCall | None:
-    """A call that `slim_call` made."""
+    """Reads a call that `slim_call` made."""
     return _convert(words, ModelCall, bad, place)
 
 

@@ -1,6 +1,6 @@
-"""Finds out what a format could not hold by reading back what was written, and says so.
+"""Reports what a format could not hold, by reading back what was written.
 
-That way nothing goes in silence: a field that is not told is a field that came back the same.
+Every field that does not come back the same is reported.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from assay.verdicts import current_verdicts_of, is_imported
 __all__ = ["THROWAWAY", "report_losses"]
 
 THROWAWAY = ImportContext(digest_bytes, lambda _: None)
-"""For reading back what was just written."""
+"""For reading back."""
 Facts = dict[str, Counter[bytes]]
 
 
 def report_losses(
     trajectory: Trajectory, read_back: ImportedTrajectory | None, writing: ExportContext, name: str
 ) -> None:
-    """Says what of a trajectory the format `name` did not hold.
+    """Reports which fields of a trajectory the format `name` did not hold.
 
     Args:
         trajectory: What was written.
         read_back: The written trajectory, read again. None where it came from this format,
             which then lacks later verdicts only.
-        writing: Told.
+        writing: Gets the losses.
         name: The format's.
     """
 
@@ -119,7 +119,7 @@ def _call(call: ModelCall) -> Iterator[tuple[str, Any]]:
 
 
 def _add_results(found: Facts, verdicts: Iterable[Any], evidence: Iterable[Any], ended: Any) -> None:
-    """What stands after the turns; a verdict comes back as a claim of another check."""
+    """Adds the data after the turns; a verdict comes back as a claim of another check."""
     found["verdicts"] = Counter(canonical_bytes((v.check, v.kind, v.status)) for v in verdicts)
     found["evidence"] = Counter(canonical_bytes((e.id, e.kind)) for e in evidence)
     said = [(name, getattr(ended, name, None)) for name in ("ended", "stopped", "broke")]

@@ -1,7 +1,7 @@
 """Chat messages as the OpenAI API has them (`role`, `content`, `tool_calls`, `tool_call_id`) and the steps they become.
 
-Shared by the formats whose trajectory is a list of such messages (tau-bench, mini-swe-agent, SWE-agent's history). The
-list of messages is written again as it was; see `_mirror`.
+Shared by the formats whose trajectory is a list of such messages (tau-bench, mini-swe-agent, SWE-agent's history),
+which `round_trip` restores exactly.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def actor_of(role: str) -> Actor:
-    """Who speaks in a role. A system prompt is part of the place where the agent is put."""
+    """Returns the actor of a role. A system prompt belongs to the environment."""
     return _ACTORS.get(role, "environment")
 
 
 def role_of(step: Step, place: str) -> str:
-    """The role that a step speaks in. `place`: that of the environment, where nothing says it."""
+    """Returns the role of a step. `place`: that of the environment, by default."""
     if step.actor in {"agent", "other_agent"}:
         return "assistant"
     role = step.extra.get("role")
@@ -44,12 +44,12 @@ def role_of(step: Step, place: str) -> str:
 
 
 def iso_time(at: float | None) -> str | None:
-    """Seconds since the Unix epoch as an ISO time; None for what is no time of this kind."""
+    """Formats Unix seconds as an ISO time; None for invalid ones."""
     return datetime.fromtimestamp(at, UTC).isoformat() if at is not None and 0 <= at < 1e11 else None
 
 
 def content_text(content: Any) -> str | None:
-    """The text of a message's content, of its parts joined by line ends; None where there is no content."""
+    """Returns the text of a message's content, parts joined by line ends; None where there is no content."""
     if content is None or isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [content]
@@ -58,7 +58,7 @@ def content_text(content: Any) -> str | None:
 
 
 def chat_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
-    """The tool calls of a message; what is no call is left out (the message itself is kept whole)."""
+    """Returns the tool calls of a message, without invalid ones."""
     found = []
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
@@ -74,7 +74,7 @@ def chat_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
 def read_message(
     builder: RoundTripBuilder, message: Any, bad: WarnFunction, where: str, place: str = "", **named: Any
 ) -> Step | None:
-    """Adds a message to a trajectory; None where it is none, which is said. `named` are fields of the step."""
+    """Adds a message to a trajectory; None, with a warning, where it is invalid. `named` are fields of the step."""
     if not isinstance(message, dict):
         bad(where, f"expected a message, found {type(message).__name__}")
         return None
@@ -101,14 +101,14 @@ def read_message(
 
 
 def plan_chat_messages(step: Step) -> Iterator[str]:
-    """The messages of a step: its own, where it has one, and one of each result."""
+    """Yields the parts of a step: its own message, if any, and one for each result."""
     if step.actor != "environment" or step.message is not None or not step.observations:
         yield "message"
     yield from (f"result {i}" for i in range(len(step.observations)))
 
 
 def render_chat_message(step: Step, part: str, _call: ModelCall | None = None) -> dict[str, Any]:
-    """A message of a step."""
+    """Renders a part of a step as a message."""
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]

@@ -1,9 +1,8 @@
-"""Keeps what a foreign item says beyond what a record holds, so that it can be written again as it was.
+"""Keeps the data of foreign items that records do not hold, so that the items can be restored exactly.
 
-An *item* is what a source is a list of: a line of a session, a message, an event. Each item becomes a part of a step,
-and a step (with the part's name) can be made into an item again: the *fresh* one. What the real item has that the fresh
-one has not is its *rest*. The rests stand in `Step.extra["items"]`, in the order of the source, and writing lays each
-over a fresh item, which gives the source's item back exactly.
+An *item* is an element of a source: a line of a session, a message, an event. Each item becomes a part of a step, and a
+step's part can be rendered as an item again. The difference between the source's item and the rendered one is stored in
+`Step.extra["items"]`, in the order of the source; writing applies it to the rendered item.
 
 Invariant: `patch_json(fresh, rest_of(item, fresh)) == item` for all JSON values.
 """
@@ -36,23 +35,23 @@ __all__ = [
 ITEMS = "items"
 _DROPPED, _WHOLE = "-", "="
 ItemRenderer = Callable[[Step, str, ModelCall | None], Any]
-"""A step, the name of one of its parts, and the step's model call where it has one, to an item."""
+"""Renders a step's part as an item, given the step's model call if any."""
 
 
 class Item(NamedTuple):
     """An item of the source and the part of a step that it became."""
 
     at: int
-    """Its position in the source's list, counted over what could be read."""
+    """Its position among the readable items of its list."""
     part: str
-    """`message`, `result 0`, ...; `other` for what no step holds."""
+    """`message`, `result 0`, ...; `other` for items that no step holds."""
     value: Any
     place: str = ""
-    """Which list of the source it stands in, where that has several."""
+    """Its list, where the source has several."""
 
 
 def diff_json(item: Any, fresh: Any) -> Any:
-    """What must be laid over `fresh` to have `item`; None where they are equal."""
+    """Returns the difference that turns `fresh` into `item`; None where they are equal."""
     if _is_equal(item, fresh):
         return None
     if not isinstance(item, dict) or not isinstance(fresh, dict) or _DROPPED in item or _WHOLE in item:
@@ -69,7 +68,7 @@ def diff_json(item: Any, fresh: Any) -> Any:
 
 
 def patch_json(fresh: Any, rest: Any) -> Any:
-    """The item that `rest` was taken from."""
+    """Applies a difference of `diff_json`."""
     if rest is None:
         return fresh
     if _WHOLE in rest:
@@ -86,7 +85,7 @@ def patch_json(fresh: Any, rest: Any) -> Any:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Equal as JSON: 1, 1.0 and true are three values."""
+    """Returns whether two values are equal as JSON: 1, 1.0 and true differ."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -99,7 +98,7 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def diff_items(items: Iterable[Item], step: Step, call: ModelCall | None, fresh: ItemRenderer) -> list[dict[str, Any]]:
-    """The items of a step as its `extra` keeps them."""
+    """Returns the items of a step as its `extra` stores them."""
     entries: list[dict[str, Any]] = []
     for item in items:
         entry: dict[str, Any] = {"at": item.at, "as": item.part}
@@ -122,15 +121,15 @@ def restore_items(
     own: bool,
     place: str = "",
 ) -> Iterator[Any]:
-    """The items of one list of the source, in its order.
+    """Yields the items of one list of the source, in its order.
 
     Args:
         trajectory: What is written.
-        fresh: Makes an item.
-        plan: The parts that a step is written as where it did not come from this format.
-        writing: Gives the whole of what was cut.
-        own: Whether the trajectory came from this format, so that what its steps keep is to be used.
-        place: Which list.
+        fresh: Renders an item.
+        plan: Yields the parts of a step that did not come from this format.
+        writing: Reads the whole of truncated texts.
+        own: The trajectory came from this format; its stored items are used.
+        place: Name of the list.
     """
     calls = {call.id: call for call in trajectory.calls}
     found: list[tuple[int, int, Any]] = []
@@ -166,13 +165,13 @@ def _unattached_items(trajectory: Trajectory, place: str) -> list[tuple[int, Any
 
 
 def source_note(item: Item) -> Noted:
-    """An item of a source that has no step at all."""
+    """Returns a note that stores an item without a step."""
     data: dict[str, Any] = {"at": item.at, "rest": diff_json(item.value, None)}
     return Noted("source", {**data, "in": item.place} if item.place else data)
 
 
 def truncate_observations(step: Step, reading: ImportContext) -> Step:
-    """A step whose observations hold no more than a record should."""
+    """Truncates a step's observations to the size that a record may hold."""
     if all(len(seen.content) * 4 <= 1 << 16 and len(seen.stderr) * 4 <= 1 << 16 for seen in step.observations):
         return step
     return msgspec.structs.replace(
@@ -189,7 +188,7 @@ def _truncate_observation(seen: Observation, reading: ImportContext) -> Observat
 
 
 def restore_observations(step: Step, writing: ExportContext) -> Step:
-    """A step whose observations are whole again, where what was cut is kept."""
+    """Restores a step's truncated observations where their texts are stored."""
     if not any(seen.truncated or seen.stderr_truncated for seen in step.observations):
         return step
     return msgspec.structs.replace(

@@ -1,7 +1,7 @@
-"""A trajectory of a format that is also written: every item of the source is kept with the step that it became part of.
+"""Builds a trajectory of a format that is also written, keeping every item of the source with its step.
 
-What importers of two-way formats build on. Nothing of a source is dropped in silence: an item that is no part of any
-step is kept with the step before it (of those before the first step, with the first), as `other`.
+No item of a source is dropped: one that is not part of a step is kept with the step before it (before the first step,
+with the first), as `other`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ __all__ = [
 
 
 MOST = 256
-"""Tool calls of one turn. It bounds the time that a hostile file takes."""
+"""Largest number of tool calls in one turn, which bounds the time that a hostile file takes."""
 WHOLE = 256 << 20
-"""Bytes of a document that is one trajectory, and is read as a whole, above which it is refused."""
+"""Largest document that is one trajectory, in bytes, since it is read whole."""
 
 
 class RoundTripBuilder(TrajectoryBuilder):
-    """One trajectory of a two-way format while it is read."""
+    """Builds one trajectory of a two-way format."""
 
     def __init__(self, origin: Origin, reading: ImportContext, fresh: ItemRenderer) -> None:
         super().__init__(origin, reading)
@@ -63,7 +63,7 @@ class RoundTripBuilder(TrajectoryBuilder):
         self._early: list[Item] = []
         self._counts: Counter[str] = Counter()
         self._next: dict[str, int] = {}
-        """Of each tool call's id, how many of the turns that made such a call were answered or passed over."""
+        """Number of turns that were answered or skipped, by the tool call's id."""
 
     def add_step(self, actor: str, message: str | None = None, **named: Any) -> Step:
         """Adds a turn with at most `MOST` tool calls; its item is kept whole."""
@@ -75,11 +75,11 @@ class RoundTripBuilder(TrajectoryBuilder):
         return super().add_step(actor, message, **named)
 
     def is_full(self, step: Step) -> bool:
-        """Whether a turn that grows has grown so much that the next part begins another."""
+        """Returns whether a turn is so large that the next part begins another."""
         return len(step.tool_calls) >= MOST or len(self._items.get(step.index, ())) >= 4 * MOST
 
     def _find_caller(self, call_id: str | None) -> Step | None:
-        """As `TrajectoryBuilder` has it, in a time that does not grow with how often an id was used."""
+        """Overrides the search, in a time that does not grow with how often an id was used."""
         if call_id is None:
             return super()._find_caller(None)
         callers = self._callers.get(call_id, [])
@@ -106,7 +106,7 @@ class RoundTripBuilder(TrajectoryBuilder):
         self._items.setdefault(step.index, []).append(made)
 
     def add_answer(self, found: Observation, value: Any, place: str = "", **named: Any) -> Step:
-        """Adds a tool's result and keeps the item that said it."""
+        """Adds a tool's result and keeps its item."""
         step = self.add_result(found, **named)
         self.keep_item(value, f"result {len(step.observations) - 1}", step, place)
         return step
@@ -120,7 +120,7 @@ class RoundTripBuilder(TrajectoryBuilder):
         return made
 
     def amend_result(self, call_id: str, change: Callable[[Observation], Observation]) -> bool:
-        """Changes the last observation that answers a call; False where there is none yet."""
+        """Changes the last observation of a call; returns False where there is none."""
         for index in reversed(self._callers.get(call_id, ())):
             step = self.steps[index]
             for at in range(len(step.observations) - 1, -1, -1):
@@ -131,7 +131,7 @@ class RoundTripBuilder(TrajectoryBuilder):
         return False
 
     def step_by_position(self, place: str = "") -> dict[int, int]:
-        """Of each item of a list, by its position, the step that it became part of."""
+        """Returns the step of each item of a list, by the item's position."""
         return {item.at: step for step, items in self._items.items() for item in items if item.place == place}
 
     def finish(self, key: str, **started: Any) -> ImportedTrajectory:
@@ -146,17 +146,17 @@ class RoundTripBuilder(TrajectoryBuilder):
 
 
 def file_origin(name: str, path: Path, version: str = "") -> Origin:
-    """Where a file's trajectories come from."""
+    """Returns the origin of a file's trajectories."""
     return Origin(name, path.name, digest_file(path), version)
 
 
 def is_object(seen: SniffResult) -> bool:
-    """Whether a file may be one JSON object; on one line it looks like lines of them."""
+    """Returns whether a file may be one JSON object; on one line it looks like lines of them."""
     return seen.shape in {"object", "lines"}
 
 
 def find_file(*candidates: Path) -> Path | None:
-    """The first of these that is a file of its own, no link to elsewhere."""
+    """Returns the first of these that is a regular file, or None."""
     with suppress(OSError, ValueError):
         for path in candidates:
             if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST:
@@ -165,7 +165,7 @@ def find_file(*candidates: Path) -> Path | None:
 
 
 def load_optional_document(*candidates: Path) -> Any:
-    """The JSON of the first of these files that is there; None where none is, or where it is no JSON."""
+    """Returns the JSON of the first of these files that exists; None where none does, or it is invalid."""
     found = find_file(*candidates)
     if found is not None:
         with suppress(UserError, OSError):
@@ -174,56 +174,52 @@ def load_optional_document(*candidates: Path) -> Any:
 
 
 def text_or_none(value: Any) -> str | None:
-    """A text, or None where it is none."""
     return value if isinstance(value, str) else None
 
 
 def text_or_empty(value: Any) -> str:
-    """A text, or an empty one: for what is looked up, which must not be a list or an object."""
+    """Returns a text, else an empty one: for lookups, whose key must be hashable."""
     return value if isinstance(value, str) else ""
 
 
 def list_or_empty(value: Any) -> list[Any]:
-    """A list; an empty one where it is none."""
     return value if isinstance(value, list) else []
 
 
 def objects_in(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; none where it is no list."""
     return [item for item in list_or_empty(value) if isinstance(item, dict)]
 
 
 def number(value: Any) -> float | None:
-    """A number, or None where it is none (a truth value is none)."""
+    """Returns a number as a float; None for other values and booleans."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def count_or_none(value: Any) -> int | None:
-    """A count, or None where it is none; no larger than a column holds."""
+    """Returns a count that a column can hold; None for other values."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
 
 
 def import_config(trajectory: Trajectory) -> dict[str, Any]:
-    """What an importer wrote into `config["imported"]`; empty for what was not imported."""
+    """Returns the importer's data in `config["imported"]`; empty where the trajectory was not imported."""
     words = trajectory.started.config.get(IMPORTED)
     return words if isinstance(words, dict) else {}
 
 
 def is_imported_from(trajectory: Trajectory, name: str) -> bool:
-    """Whether it was imported from this format."""
     return import_config(trajectory).get("format") == name
 
 
 def source_fields(trajectory: Trajectory) -> dict[str, Any]:
-    """What the source said that no record has a place for."""
+    """Returns the source data that no record has a field for."""
     fields = import_config(trajectory).get("fields")
     return fields if isinstance(fields, dict) else {}
 
 
 def named_rewards(trajectory: Trajectory) -> dict[str, float]:
-    """Named rewards: of evidence, else of the outcome verdicts, else their score.
+    """Returns named rewards: of evidence, else of the outcome verdicts, else their score.
 
-    None of a pass that something speaks against: in a format that has no word for doubt it would be a plain one.
+    Empty for a doubted pass, which would read as a plain one in a format that cannot mark doubt.
     """
     if trust_of(trajectory).doubt is not None:
         return {}
@@ -237,7 +233,7 @@ def named_rewards(trajectory: Trajectory) -> dict[str, float]:
 
 
 def attempt_name(trajectory: Trajectory) -> str:
-    """What tells an attempt from another at the same task."""
+    """Returns a name that is unique among the attempts at a task."""
     return f"{trajectory.attempt}.{trajectory.retry}"
 
 

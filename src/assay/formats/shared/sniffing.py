@@ -1,7 +1,6 @@
-"""What a file looks like from its first bytes, for telling one format from another. Never raises, whatever the bytes.
+"""Detects a file's shape and keys from its first bytes, to identify its format. Never raises.
 
-A big document is seen in part: the keys that stand in its first bytes, with where they stand. So a format looks for
-keys of its own that come early, and does not ask for the whole.
+Of a large document only the keys in its first bytes are seen, so a format checks for keys that come early.
 """
 
 from __future__ import annotations
@@ -26,19 +25,18 @@ _LONG = 200
 
 
 class SniffResult(NamedTuple):
-    """What was seen."""
+    """The result of sniffing."""
 
     shape: Shape
-    """`lines` where the first line is a whole JSON object and another line follows it."""
+    """`lines`: the first line is a whole JSON object and another line follows it."""
     paths: frozenset[str]
-    """Where something stands: `schema_version`, `agent.name`, `steps[].step_id`; `[].id` in an array of objects."""
+    """Paths of values: `schema_version`, `agent.name`, `steps[].step_id`; `[].id` in an array of objects."""
     values: dict[str, Any]
-    """The first short scalar at each of them."""
+    """The first short scalar at each path."""
     first: Any = None
-    """The first line's value, of `lines`; else None."""
+    """Value of the first line, for `lines`; else None."""
 
     def has(self, *paths: str) -> bool:
-        """Whether all of them were seen."""
         return self.paths.issuperset(paths)
 
 
@@ -46,7 +44,7 @@ _NOTHING = SniffResult("other", frozenset(), {})
 
 
 def sniff(path: Path) -> SniffResult:
-    """Looks at a file's first bytes, or says that it is a folder."""
+    """Sniffs a file or folder."""
     try:
         found = path.stat()
         return _sniff_cached(path, found.st_mtime_ns, found.st_size)
@@ -56,12 +54,12 @@ def sniff(path: Path) -> SniffResult:
 
 @lru_cache(maxsize=16)
 def _sniff_cached(path: Path, _changed: int, _size: int) -> SniffResult:
-    """Each of many formats asks about the same file."""
+    """Caches by time and size, because many formats ask about the same file."""
     return SniffResult("folder", frozenset(), {}) if path.is_dir() else sniff_bytes(read_head(path, _HEAD))
 
 
 def sniff_bytes(start: bytes) -> SniffResult:
-    """As `sniff`, of bytes that a file begins with."""
+    """Sniffs the first bytes of a file."""
     kind = archive_kind(start)
     if kind is not None:
         return SniffResult("zip" if kind == "zip" else "tar", frozenset(), {})
@@ -85,7 +83,7 @@ def _parse_first_line(line: bytes) -> Any:
 
 
 def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
-    """Paths and short scalars of JSON that may be cut anywhere."""
+    """Returns paths and short scalars of JSON that may be truncated anywhere."""
     paths: set[str] = set()
     values: dict[str, Any] = {}
     stack: list[tuple[str, bool]] = []  # the path of each open container, and whether it is an array

@@ -1,4 +1,4 @@
-"""SWE-agent's `.traj`: what the agent did (`trajectory`) and what was said (`history`), in one document.
+"""SWE-agent's `.traj`: actions (`trajectory`) and messages (`history`), in one document.
 
 Reads versions 0.x (commands in the text) and 1.x (tool calls), and demonstrations that are a history alone. An entry of
 `trajectory` is one step; the history's messages belong to the steps that they tell of. A report and a test output
@@ -44,8 +44,6 @@ _GENERIC = {"main", "swe_main", "swe-bench", ""}
 
 
 class SweAgentFormat:
-    """See the module."""
-
     name: ClassVar[str] = "swe-agent"
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     provenance: ClassVar[Provenance] = "recorded"
@@ -72,7 +70,7 @@ class SweAgentFormat:
         yield _finish(builder, found, path, info or {})
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: one file, or for several a folder of them, with reports beside."""
+        """Writes one file, or for several a folder of them, with reports beside."""
         write_one_per_file(trajectories, target, ".traj", lambda one, path: self._write(one, path, writing))
 
     def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
@@ -153,7 +151,7 @@ def _metrics(stats: Any) -> dict[str, float]:
 
 
 def _model(config: Any) -> str | None:
-    """The model's name; a replay names none."""
+    """Returns the model's name; None for a replay."""
     if isinstance(config, str):
         try:
             config = loads(config)

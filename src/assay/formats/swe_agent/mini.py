@@ -1,10 +1,9 @@
 """mini-swe-agent's `.traj.json`, of all its versions: commands in the text (1.x), tool calls, and Responses (2.x).
 
-The messages are the trajectory. The raw answers that it keeps (`extra.response`) become model calls; a command's exit
-code is the one that it recorded, and a command that was never executed (the last one, which submits) has none. An
-answer that it threw away because it could not be parsed is a model call without a turn, and the turn that says so has
-the reason. Writes the form with tool calls, which was tested on what the program wrote itself; the two others on their
-description alone.
+The messages are the trajectory. Stored raw answers (`extra.response`) become model calls; a command's exit code is the
+recorded one, and a command that was never executed (the last one, which submits) has none. An unparsable answer that
+the program discarded is a model call without a turn, and the next turn gives the reason. Writes the form with tool
+calls, which was tested on the program's own files; the two others on their description alone.
 """
 
 from __future__ import annotations
@@ -43,15 +42,13 @@ _STOPPED = {"LimitsExceeded": "limits", "TimeExceeded": "wall_s", "UserInterrupt
 
 
 class MiniSweAgentFormat:
-    """See the module."""
-
     name: ClassVar[str] = "mini-swe-agent"
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     provenance: ClassVar[Provenance] = "peer"
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`. What names the format stands at the end of its files, so other words count too."""
+        """Checks several keys, because the format's name is at the end of its files."""
         seen = sniff(path)
         if not is_object(seen) or seen.has("trajectory"):
             return False
@@ -76,7 +73,6 @@ class MiniSweAgentFormat:
         yield _finish(builder, found, info, path, model)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
         write_one_per_file(trajectories, target, ".traj.json", lambda one, path: self._write(one, path, writing))
 
     def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:

@@ -1,4 +1,4 @@
-"""How messages of mini-swe-agent become steps, and steps messages."""
+"""Converts messages of mini-swe-agent to steps, and steps to messages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ _TOKENS = (
 
 
 class Messages:
-    """Reads the messages of a document into a trajectory."""
+    """Reads the messages of a document."""
 
     def __init__(self, builder: RoundTripBuilder, bad: WarnFunction, model: str) -> None:
         self._builder, self._bad, self._model = builder, bad, model
         self._unanswered: list[str] = []
-        """Ids of commands in the text whose results are still to come, which name none."""
+        """Ids of commands in the text that await their results, which name no id."""
 
     def read(self, messages: list[Any]) -> None:
-        """Reads them all."""
         for position, message in enumerate(messages):
             where = f"messages[{position}]"
             if not isinstance(message, dict):
@@ -85,7 +84,6 @@ class Messages:
         self._builder.keep_item(message, "message", step)
 
     def _response(self, message: dict[str, Any]) -> None:
-        """An answer of the Responses API."""
         items = [item for item in message["output"] if isinstance(item, dict)]
         texts = [content_text(item.get("content")) for item in items if item.get("type") == "message"]
         thoughts = [_summary(item) for item in items if item.get("type") == "reasoning"]
@@ -112,7 +110,7 @@ class Messages:
         self._builder.add_answer(seen, message)
 
     def _exchange(self, extra: dict[str, Any], problem: str | None = None) -> str | None:
-        """The model call of an answer, where it was kept or cost something."""
+        """Adds the model call of an answer, if its response or cost was recorded."""
         response, cost = extra.get("response"), number(extra.get("cost"))
         if not isinstance(response, dict) and cost is None:
             return None
@@ -141,7 +139,7 @@ def _extra(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_result(message: dict[str, Any]) -> bool:
-    """Whether a user's message tells what a command in the text brought back."""
+    """Returns whether a user's message is the result of a command in the text."""
     if message.get("role") != "user":
         return False
     extra = _extra(message)
@@ -151,7 +149,7 @@ def _is_result(message: dict[str, Any]) -> bool:
 
 
 def _commands(message: dict[str, Any]) -> list[str]:
-    """Commands in the text: those that were recorded as taken from it, else the one that stands in it."""
+    """Returns the commands in the text: the recorded ones, else the only one in a code block."""
     actions = _extra(message).get("actions")
     if isinstance(actions, list):
         return [a["command"] for a in actions if isinstance(a, dict) and isinstance(a.get("command"), str)]
@@ -170,7 +168,7 @@ def _flat_call(item: dict[str, Any]) -> ToolCall:
 
 
 def render_message(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    """A message of a step."""
+    """Renders a part of a step as a message."""
     made = render_chat_message(step, part)
     kind, _, position = part.partition(" ")
     if kind == "result":
@@ -189,6 +187,6 @@ def render_message(step: Step, part: str, call: ModelCall | None) -> dict[str, A
 
 
 def _usage(call: ModelCall) -> dict[str, Any]:
-    """An answer of which only its tokens are known."""
+    """Returns an answer of which only the tokens are known."""
     counts = {"prompt_tokens": call.usage.prompt_tokens, "completion_tokens": call.usage.completion_tokens}
     return {"id": call.id, "model": call.model, "usage": counts}

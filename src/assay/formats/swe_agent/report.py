@@ -1,7 +1,7 @@
-"""What an evaluation of the SWE-bench kind left of one attempt: `report.json` and the raw `test_output.txt`.
+"""Reads an evaluation of the SWE-bench kind: `report.json` and the raw `test_output.txt`.
 
-Both stand in one folder of an instance. The report is a claim: it is kept as it is, contradictions included (a patch
-that was not applied and tests that pass), and whoever judges it sees both.
+Both are in one folder of an instance. The report is a claim and is kept unchanged, contradictions included (a patch
+that was not applied and tests that pass).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SMITH = "run_evaluation"
 
 
 def is_report(value: Any) -> bool:
-    """Whether a JSON value is the report of one instance."""
+    """Returns whether a JSON value is the report of one instance."""
     return isinstance(value, dict) and isinstance(value.get("resolved"), bool) and "patch_successfully_applied" in value
 
 
 def report_of(value: Any) -> tuple[str | None, dict[str, Any]] | None:
-    """The instance and the report in a `report.json`, which may be keyed by the instance; None where it is none."""
+    """Returns instance and report of a `report.json`, which may be keyed by the instance; None where it is invalid."""
     if is_report(value):
         return None, value
     if isinstance(value, dict) and len(value) == 1:
@@ -39,7 +39,7 @@ def report_of(value: Any) -> tuple[str | None, dict[str, Any]] | None:
 
 
 def report_beside(path: Path, instance: str) -> tuple[dict[str, Any] | None, Path | None]:
-    """Report and test output of a trajectory: beside it, or where SWE-smith puts them."""
+    """Returns report and test output of a trajectory, from beside it or from SWE-smith's folder."""
     smith = path.parent.parent.parent / _SMITH / instance
     plain = "/" not in instance and instance not in {"", ".", ".."}
     folders = (path.parent, smith) if plain else (path.parent,)
@@ -51,7 +51,7 @@ def report_beside(path: Path, instance: str) -> tuple[dict[str, Any] | None, Pat
 
 
 def judge(builder: TrajectoryBuilder, report: dict[str, Any], output: Path | None) -> None:
-    """Adds the report's facts and its verdict."""
+    """Adds the report's evidence and its verdict."""
     said = {name: report[key] for name, key in _PATCH.items() if isinstance(report.get(key), bool)}
     evidence = [builder.add_evidence("patch", said, channel="audit")]
     tests = list(_tests(report.get("tests_status")))
@@ -68,7 +68,7 @@ def judge(builder: TrajectoryBuilder, report: dict[str, Any], output: Path | Non
 
 
 def _tests(status: Any) -> Iterable[dict[str, Any]]:
-    """Each test of the report with its status. Those of FAIL_TO_FAIL that "succeed" failed as they were to."""
+    """Yields each test of the report with its status. Those of FAIL_TO_FAIL that "succeed" failed as intended."""
     if not isinstance(status, dict):
         return
     for name, passing in _LISTS:

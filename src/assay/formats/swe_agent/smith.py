@@ -1,7 +1,7 @@
 """Reports of SWE-smith and SWE-bench evaluations whose attempt left no trajectory: the verdict and its evidence alone.
 
-A report that stands with its trajectory is read with the trajectory (`swe_agent`), and is told here as left to it, so
-that no attempt counts twice. Tasks, validations and summaries, which look much alike, are told for what they are.
+A report beside its trajectory is read with the trajectory (`swe_agent`); here it only gives a warning, so that no
+attempt counts twice. So do tasks, validations and summaries, which look similar.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ __all__ = ["SweSmithFormat"]
 
 
 class SweSmithFormat:
-    """See the module."""
-
     name: ClassVar[str] = "swe-smith"
     title: ClassVar[str] = "SWE-smith or SWE-bench evaluation report"
     provenance: ClassVar[Provenance] = "recorded"
@@ -62,7 +60,7 @@ class SweSmithFormat:
 
 
 def _trajectory_of(path: Path, instance: str) -> str | None:
-    """Where the attempt's trajectory is, as SWE-agent and SWE-smith lay it out; None where it is not there."""
+    """Returns the path of the attempt's trajectory in SWE-agent's or SWE-smith's layout, or None."""
     beside = path.parent / f"{instance}.traj"
     smith = path.parent.parent.parent / "trajectories" / instance / f"{instance}.traj"
     exported = path.with_name(path.name.removesuffix(".report.json") + ".traj")

@@ -1,5 +1,5 @@
-"""How entries and messages of SWE-agent become steps, and steps become them. The history's `message_type` is not
-relied on: older files have none.
+"""Converts entries and messages of SWE-agent to steps, and back. The history's `message_type` is not used: older files
+lack it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _QUERIES = ("messages", "query")
 
 
 class TrajReader:
-    """Reads the two lists of a document into a trajectory."""
+    """Reads the two lists of a document."""
 
     def __init__(self, builder: RoundTripBuilder, bad: WarnFunction) -> None:
         self._builder, self._bad = builder, bad
@@ -66,7 +66,8 @@ class TrajReader:
         self._next = until
 
     def _others(self, until: int) -> None:
-        """Messages that no entry tells of: a user's are turns; an answer that led to no action is kept beside them."""
+        """Reads messages without an entry: those of users are turns; an answer without an action is kept beside
+        them."""
         for position in range(self._next, until):
             message = self._history[position]
             if isinstance(message, dict) and _role(message) not in {"user", "system"}:
@@ -104,7 +105,7 @@ class TrajReader:
             self._next += 1
 
     def _answer_to(self, entry: dict[str, Any]) -> int | None:
-        """Where the history has what an entry says; else None. The next answer need not be word for word."""
+        """Returns the position of an entry's message in the history, which may differ in wording; else None."""
         first = True
         for position in range(self._next, len(self._history)):
             message = self._history[position]
@@ -118,7 +119,7 @@ class TrajReader:
         return None
 
     def _exchange(self, entry: dict[str, Any], answer: Any, position: int) -> str | None:
-        """The model call, where the entry has what was asked; what it shares with the one before is left out."""
+        """Adds the model call, if the entry has its request; messages shared with the call before are left out."""
         field = next((key for key in _QUERIES if isinstance(entry.get(key), list)), None)
         if field is None:
             return None
@@ -141,7 +142,7 @@ class TrajReader:
 
 
 def _is_result_of(message: dict[str, Any], *, in_text: bool) -> bool:
-    """Whether a message tells what the action before it brought back: where actions stand in the text, a user's."""
+    """Returns whether a message is the result of the action before it: a user's, where actions are in the text."""
     return _role(message) == "tool" or (_role(message) == "user" and in_text)
 
 
@@ -165,13 +166,13 @@ def _entries(step: Step) -> int:
 
 
 def trajectory_plan(step: Step) -> Iterator[str]:
-    """The entries that a step of ours is written as."""
+    """Yields the parts that a step is written as in `trajectory`."""
     if step.actor in {"agent", "other_agent"}:
         yield from (f"entry {i}" for i in range(_entries(step)))
 
 
 def history_plan(step: Step) -> Iterator[str]:
-    """The messages that a step of ours is written as."""
+    """Yields the parts that a step is written as in `history`."""
     if step.actor not in {"agent", "other_agent"}:
         yield "message"
         return
@@ -180,7 +181,7 @@ def history_plan(step: Step) -> Iterator[str]:
 
 
 class EntryRenderer:
-    """Makes entries and messages of steps, in the order of the steps."""
+    """Renders steps as entries and messages, in order."""
 
     def __init__(self) -> None:
         self._conversation: dict[str, list[Any]] = {}
@@ -225,7 +226,7 @@ def _observation(step: Step, at: int, call: ToolCall | None) -> Observation | No
 
 
 def _action(call: ToolCall | None) -> str:
-    """A call as SWE-agent's shell has it."""
+    """Returns a call as a command of SWE-agent's shell."""
     if call is None:
         return ""
     if call.parsed is not None and isinstance(command := call.parsed.get("command"), str) and len(call.parsed) == 1:

@@ -1,8 +1,8 @@
 """Traces of verifiers: `traces.jsonl` (one episode a line, with a message graph for each agent) and the older
 `results.jsonl` (one rollout a line: `prompt`, `completion`, `reward`), read and written.
 
-Each node of a graph is a message and the tokens that it adds; a call shares with the call before it on its path. What
-is written for attempts from elsewhere is a graph without branches.
+Each node of a graph is a message and the tokens that it adds; a call shares with the call before it on its path. For
+attempts from elsewhere a graph without branches is written.
 """
 
 from __future__ import annotations
@@ -65,8 +65,6 @@ _LIMITS = {
 
 
 class VerifiersFormat:
-    """See the module."""
-
     name: ClassVar[str] = "verifiers"
     title: ClassVar[str] = "verifiers traces.jsonl and results.jsonl"
     provenance: ClassVar[Provenance] = "peer"
@@ -80,7 +78,7 @@ class VerifiersFormat:
         return episode or (seen.has("prompt", "completion", "reward") and bool({"example_id", "task"} & seen.paths))
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """See `Format.read`: one trajectory for each agent of an episode."""
+        """Yields one trajectory for each agent of an episode."""
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         seen: dict[str, int] = {}
         rows = 0
@@ -136,7 +134,7 @@ def _numbered(one: ImportedTrajectory, attempt: int) -> ImportedTrajectory:
 
 
 def _episode_of(trajectory: Trajectory) -> Any:
-    """What keeps the traces of one episode in one line; every other trajectory is a line of its own."""
+    """Returns a key that groups the traces of one episode; every other trajectory is a group of its own."""
     fields = source_fields(trajectory) if is_imported_from(trajectory, VerifiersFormat.name) else {}
     episode = fields.get("episode")
     return (episode.get("id"), fields.get("row_number")) if isinstance(episode, dict) else trajectory.chain
@@ -233,7 +231,7 @@ def _fresh_node(step: Step, part: str, call: ModelCall | None = None) -> dict[st
 
 
 def _failed_call(call: dict[str, Any], index: int) -> ModelCall:
-    """A call that brought back nothing."""
+    """Returns a failed call."""
     said = at_path(call, "error", "message")
     return ModelCall(
         id=f"f{index}",
@@ -300,7 +298,7 @@ def _start_fields(trace: dict[str, Any], model: str | None) -> dict[str, Any]:
 def _read_empty_episode(
     episode: dict[str, Any], count: int, origin: Origin, reading: ImportContext
 ) -> ImportedTrajectory:
-    """An episode that broke before any agent began."""
+    """Reads an episode that broke before any agent began."""
     builder = RoundTripBuilder(origin, reading, _fresh_node)
     builder.fields = {"trace": None, "episode": episode, "row_number": count}
     builder.add_verdict("unknown", None, "the episode has no trace")
@@ -343,7 +341,7 @@ def _fresh_trace(trajectory: Trajectory, nodes: list[dict[str, Any]]) -> dict[st
 
 
 class _Tokens:
-    """The tokens that each call adds, as long as every one begins with all that the one before ended with."""
+    """Computes the tokens that each call adds, while each prompt extends the one before."""
 
     def __init__(self) -> None:
         self._before: str | None = None
@@ -351,7 +349,7 @@ class _Tokens:
         self._broken = False
 
     def node_fields(self, call: ModelCall) -> dict[str, Any]:
-        """Fields of the call's node; none where its tokens are not known, or do not follow on."""
+        """Returns fields of the call's node; empty where its tokens are unknown or do not extend the ones before."""
         prompt, sampled = call.prompt_token_ids, call.completion_token_ids
         follows = call.shared_tokens == self._length and (not self._length or call.parent == self._before)
         if self._broken or prompt is None or not sampled or not follows:

@@ -1,4 +1,4 @@
-"""The message graph of a trace of verifiers: where each node stands, and the call that each sampled one is."""
+"""The message graph of a verifiers trace: the position of each node, and the call of each sampled one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["MessageGraph", "at_path", "chat_of"]
 
 
 def at_path(value: Any, *keys: str) -> Any:
-    """What stands in objects within objects; None where anything is missing on the way."""
+    """Returns a value in nested objects; None where a key is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def chat_of(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with its tool calls in the shape of Chat Completions."""
+    """Converts a message's tool calls to Chat Completions."""
     calls = message.get("tool_calls")
     if not isinstance(calls, list):
         return message
@@ -32,7 +32,7 @@ def chat_of(message: dict[str, Any]) -> dict[str, Any]:
 
 
 class _NodePosition(NamedTuple):
-    """Where a node stands on its path."""
+    """The position of a node on its path."""
 
     parent: int | None
     depth: int
@@ -44,7 +44,7 @@ class _NodePosition(NamedTuple):
 
 
 class MessageGraph:
-    """The nodes of a trace as they are read: where each stands, and the call that each sampled one is."""
+    """Reads the nodes of a trace."""
 
     def __init__(self, nodes: list[Any], calls: dict[int, Any], model: str | None) -> None:
         self.model = model
@@ -53,7 +53,7 @@ class MessageGraph:
         self._call_by_node: dict[int, ModelCall] = {}
 
     def add_node(self, index: int, node: dict[str, Any]) -> ModelCall | None:
-        """Notes where a node stands; its call, where a model said it."""
+        """Adds a node; returns its call if a model wrote it."""
         parent = node.get("parent")
         above = self._places.get(parent) if isinstance(parent, int) else None
         tokens = node.get("token_ids")
@@ -101,7 +101,7 @@ class MessageGraph:
         return call
 
     def _path(self, index: int, above: int | None) -> list[int]:
-        """The nodes between a call and the one above it, in order."""
+        """Returns the nodes between a call and the one above it, in order."""
         found: list[int] = []
         at = self._places[index].parent
         while at is not None and at != above:
@@ -112,7 +112,8 @@ class MessageGraph:
     def _tokens(
         self, node: dict[str, Any], path: list[int], parent: ModelCall | None, above: int | None
     ) -> dict[str, Any]:
-        """Tokens of a call; none where the path's are not all known, or the sampled ones are no tail of the node's."""
+        """Returns the token fields of a call; empty where the path's are unknown, or the sampled ones are not the
+        node's tail."""
         own, mask = list_or_empty(node.get("token_ids")), list_or_empty(node.get("mask"))
         known = parent is None or parent.prompt_token_ids is not None
         sampled = sum(map(bool, mask))

@@ -1,5 +1,5 @@
-"""Rollouts of NeMo Gym, JSON lines: `responses_create_params` (what was asked), `response` (what came of it, with tool
-calls and their results in line, as items of the Responses API), `reward`, and whatever its resource server adds.
+"""Rollouts of NeMo Gym, JSON lines: `responses_create_params` (the request), `response` (with tool calls and their
+results in line, as items of the Responses API), `reward`, and data that its resource server adds.
 
 Written and read from the published description alone. Token ids and log-probabilities of the training models are kept
 as sampled; the prompt of a call is stored as what it adds to the call before it.
@@ -38,12 +38,10 @@ __all__ = ["NemoGymFormat"]
 LARGEST_LINE = 512 << 20
 _TOKENS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 _CALL = "assay_call"
-"""Stands in a kept item for the tokens of the call that it names."""
+"""Key of the call whose tokens were removed from an item."""
 
 
 class NemoGymFormat:
-    """See the module."""
-
     name: ClassVar[str] = "nemo-gym"
     title: ClassVar[str] = "NeMo Gym rollouts"
     provenance: ClassVar[Provenance] = "specification"
@@ -55,7 +53,7 @@ class NemoGymFormat:
         return seen.shape in ("lines", "object") and seen.has("responses_create_params") and bool(told)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
-        """See `Format.read`: one trajectory a line."""
+        """Yields one trajectory for each line."""
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for line, row in json_lines(path, bad, largest=LARGEST_LINE):
             if isinstance(row, dict) and isinstance(row.get("responses_create_params"), dict):
@@ -85,7 +83,6 @@ class _Rollout:
         self._before: tuple[int, ...] = ()
 
     def read(self) -> ImportedTrajectory:
-        """The trajectory."""
         row, asked = self._row, self._row["responses_create_params"]
         response = row.get("response") if isinstance(row.get("response"), dict) else {}
         assert isinstance(response, dict)
@@ -126,7 +123,7 @@ class _Rollout:
             self._builder.keep_item(item, "other", None, place)
 
     def _turn(self, item: dict[str, Any], kind: str, place: str) -> None:
-        """Puts what a model gave into its turn: thoughts, then words, then calls; else a new turn begins."""
+        """Adds an item to the model's turn, in the order reasoning, message, calls; else begins a new turn."""
         step = self._open_step
         full = step is not None and (step.message is not None or bool(step.tool_calls))
         if step is None or (kind == "reasoning" and full) or (kind == "message" and full):
@@ -149,7 +146,7 @@ class _Rollout:
         self._builder.keep_item(item, part, step, place)
 
     def _tokens(self, step: Step, item: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
-        """A call where an item has its tokens; they leave the item, which names the call instead."""
+        """Moves an item's tokens to a call, which the item then names."""
         prompt, sampled, logprobs = (item.get(name) for name in _TOKENS)
         fit = isinstance(prompt, list) and isinstance(sampled, list) and _ids(prompt) and _ids(sampled)
         given = isinstance(logprobs, list) and isinstance(sampled, list) and len(logprobs) == len(sampled)
@@ -216,7 +213,7 @@ class _Rollout:
 
 
 def _without(held: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object without a list that stands in the turns, and with a note that it was there."""
+    """Returns an object without a list that became turns, with None in its place."""
     return {k: v for k, v in held.items() if k != name or not isinstance(v, list)} | (
         {name: None} if isinstance(held.get(name), list) else {}
     )
@@ -276,7 +273,7 @@ def _plan(step: Step) -> Iterator[str]:
 
 
 def _restore_row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
-    """A rollout as it was."""
+    """Restores a rollout."""
     prompts = prompt_tokens(trajectory)
     calls = {call.id: call for call in trajectory.calls}
     row = dict(source_fields(trajectory).get("row", {}))
@@ -298,7 +295,7 @@ def _with_tokens(item: Any, calls: dict[str, ModelCall], prompts: dict[str, tupl
 
 
 def _fresh_items(trajectory: Trajectory, steps: tuple[Step, ...], writing: ExportContext) -> Iterator[dict[str, Any]]:
-    """Items of turns; the last one that a model gave in a turn has the tokens of its call."""
+    """Yields the items of turns; the last model item of a turn has the tokens of its call."""
     prompts, calls = prompt_tokens(trajectory), {call.id: call for call in trajectory.calls}
     for step in steps:
         one = msgspec.structs.replace(trajectory, steps=(step,))
@@ -311,7 +308,7 @@ def _fresh_items(trajectory: Trajectory, steps: tuple[Step, ...], writing: Expor
 
 
 def _render_row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
-    """The rollout that shows an attempt from elsewhere best."""
+    """Renders a rollout of another source."""
     first = next(
         (n for n, s in enumerate(trajectory.steps) if s.actor in ("agent", "other_agent")), len(trajectory.steps)
     )
