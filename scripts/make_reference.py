@@ -100,7 +100,7 @@ from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound
 from assay.rollout.rejudge.replay import Replayed
 from assay.rollout.rejudge.reverify import Reverified
 from assay.rollout.schedule.policies import ALLOCATIONS
-from assay.statistics import AtK, Bounds, Estimate, GroupSummary
+from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, GcReport, Problem, SealReport
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
@@ -210,7 +210,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "admit --against": ({"(the whole)": "an AgainstReport"}, (AgainstReport, Divergence)),
     "run": (
         {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
-        (GroupSummary, Estimate, Bounds, AtK),
+        (GroupSummary, Estimate, OutcomeBounds, AtK),
     ),
     "resume": ({"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"}, ()),
     "gateway": (

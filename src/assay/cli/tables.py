@@ -12,7 +12,7 @@ from .output import console, plain
 if TYPE_CHECKING:
     from assay.analysis.columns import Counted
     from assay.records import Separation
-    from assay.statistics import Estimate, GroupSummary, Outcome
+    from assay.statistics import AttemptOutcome, Estimate, GroupSummary
 
 __all__ = ["counted_of", "interval_text", "print_rows", "print_summaries", "required_by", "statuses_of", "summaries_of"]
 
@@ -37,7 +37,7 @@ def required_by(root: Path, run: str) -> Separation:
     return next((grade for grade in SEPARATIONS if grade == asked), "unknown")
 
 
-def statuses_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[Outcome]:
+def statuses_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptOutcome]:
     """What came of every attempt of some runs, as far as it is decided; `require` as `counted_of`."""
     return [one.outcome for one in counted_of(root, runs, require)]
 

@@ -1,6 +1,6 @@
-"""Where the same thing came out differently: attempts of one configuration, or two judgements of one state.
+"""Inconsistent results: attempts of one configuration, or two verifications of one state.
 
-The first may be the agent's chance, which is no fault; the second is the verifier's, which always is.
+The first may be due to the agent's randomness; the second is always a fault of the verifier.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 from ._rates import Interval, wilson
 from ._summary import TaskCount
 
-__all__ = ["Flake", "flakes"]
+__all__ = ["Flake", "find_flakes"]
 
 
 class Flake(msgspec.Struct, frozen=True):
-    """One task with one configuration that is not decided."""
+    """One task with inconsistent results for one configuration."""
 
     task: str
     agent: str
@@ -28,22 +28,22 @@ class Flake(msgspec.Struct, frozen=True):
     interval: Interval
     """Wilson's, for this task alone."""
     verifier: int
-    """Attempts whose stored state, judged again, came out differently or differed from one judgement to the next."""
+    """Attempts whose stored state got another result on re-verification, or different ones."""
 
 
-def flakes(
+def find_flakes(
     counts: Iterable[TaskCount], unsteady: Mapping[tuple[str, str | None, str], int] | None = None
 ) -> tuple[Flake, ...]:
-    """Returns what flips, the verifier's own first, then the nearest to a coin's throw.
+    """Returns the flakes, those of verifiers first, then those nearest to a rate of one half.
 
     Args:
         counts: One a task, agent and model.
-        unsteady: (agent, model, task) to how many of its attempts were judged again and came out differently.
+        unsteady: (agent, model, task) to the number of attempts with inconsistent re-verification.
     """
-    again = Counter(dict(unsteady or {}))
+    inconsistent = Counter(dict(unsteady or {}))
     found = []
     for count in counts:
-        verifier = again[count.agent, count.model, count.task]
+        verifier = inconsistent[count.agent, count.model, count.task]
         if count.judged and (0 < count.passed < count.judged or verifier):
             rate, interval = count.passed / count.judged, wilson(count.passed, count.judged)
             found.append(

@@ -1,4 +1,4 @@
-"""What each task says: how hard it is, whether it tells good from bad, whether it is decided by chance.
+"""Item statistics of each task: difficulty, discrimination and consistency.
 
 Difficulty and discrimination are those of classical test theory (Lord and Novick 1968): the share that passes, and the
 correlation of a task's result with the result on all other tasks.
@@ -16,34 +16,34 @@ import numpy as np
 from ._rates import Interval, wilson
 from ._summary import TaskCount
 
-__all__ = ["Band", "TaskProfile", "profiles"]
+__all__ = ["DifficultyBand", "TaskProfile", "profile_tasks"]
 
-Band = Literal["never", "hard", "middling", "easy", "always"]
+DifficultyBand = Literal["never", "hard", "middling", "easy", "always"]
 HARD, EASY = 0.25, 0.75
 
 
 class TaskProfile(msgspec.Struct, frozen=True):
-    """One task, over all configurations that tried it."""
+    """One task, over all configurations."""
 
     task: str
     attempts: int
     """Judged ones."""
     rate: float
     interval: Interval
-    band: Band
+    band: DifficultyBand
     """`never` and `always` are exact; `hard` is below a quarter, `easy` above three."""
     configurations: int
     discrimination: float | None
-    """Correlation of the configurations' rates here with their rates on all other tasks, in [-1, 1]; None with fewer
-    than three configurations, or where nothing varies. Below 0: good ones fail it more, so look at its verifier."""
+    """Correlation of the configurations' rates here with their rates on all other tasks, in [-1, 1]; None for fewer
+    than three configurations or without variance. A negative value suggests a faulty verifier."""
     mixed: int
-    """Configurations that both passed and failed here: for one that is meant to be deterministic, a flake."""
+    """Configurations with both passes and failures here: flaky if meant to be deterministic."""
     contrast: float
-    """Mean over configurations of p (1 - p), at most 0.25: how much a group of attempts has to teach."""
+    """Mean over configurations of p (1 - p), at most 0.25: the training signal of a group of attempts."""
 
 
-def profiles(counts: Iterable[TaskCount]) -> tuple[TaskProfile, ...]:
-    """One profile a task, by name. Tasks that were never judged are left out."""
+def profile_tasks(counts: Iterable[TaskCount]) -> tuple[TaskProfile, ...]:
+    """Returns one profile for each judged task, by name."""
     by_task: dict[str, list[TaskCount]] = defaultdict(list)
     totals: dict[tuple[str, str | None], list[tuple[str, float]]] = defaultdict(list)
     for count in counts:
@@ -71,7 +71,7 @@ def _profile(task: str, counts: list[TaskCount], sums: dict[tuple[str, str | Non
     )
 
 
-def _band(passed: int, attempts: int) -> Band:
+def _band(passed: int, attempts: int) -> DifficultyBand:
     if passed == 0:
         return "never"
     if passed == attempts:

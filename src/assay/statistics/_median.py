@@ -1,4 +1,4 @@
-"""The median of a sample and an interval for that of where it came from, without assuming a shape."""
+"""A distribution-free interval for the median."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["median_interval"]
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """An interval between two values of the sample that holds the median with at least this confidence.
+    """Returns an interval between two values of the sample that contains the median with at least this confidence.
 
     By order statistics: the probability that `k` or fewer of `n` values lie below the median is binomial. None where
     the sample is too small for any two of its values to have that confidence (fewer than 6 for 0.95).

@@ -1,4 +1,4 @@
-"""Which configurations nobody beats at once in what is wanted and in what it costs."""
+"""The Pareto front of configurations by cost and value."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ __all__ = ["pareto_front"]
 
 
 def pareto_front(points: Sequence[tuple[float | None, float | None]]) -> tuple[int, ...]:
-    """Positions of the points on the front, the cheapest first.
+    """Returns the positions of the points on the front, the cheapest first.
 
     Args:
-        points: (cost, value): less cost and more value are better. A point with a None is on no front: what is not
-            known is not cheap.
+        points: (cost, value): less cost and more value are better. A point with a None is never on the front.
 
     Returns:
         A point is left out where another is at least as good in both and better in one; of equal points all are kept.

@@ -1,4 +1,4 @@
-"""Does the ranking of configurations on some tasks hold on others?"""
+"""Predictive validity of rankings from counts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from ._ranking import RankAgreement, rank_agreement
 from ._summary import TaskCount
 
-__all__ = ["halves", "predictive_validity"]
+__all__ = ["predictive_validity", "split_halves"]
 
 
-def halves(counts: Iterable[TaskCount]) -> tuple[tuple[TaskCount, ...], tuple[TaskCount, ...]]:
-    """Every other task by name, and the rest: an in-sample and an out-of-sample half where only one set was run."""
+def split_halves(counts: Iterable[TaskCount]) -> tuple[tuple[TaskCount, ...], tuple[TaskCount, ...]]:
+    """Splits tasks into alternating halves by name: in-sample and out-of-sample."""
     given = list(counts)
     first = set(sorted({count.task for count in given})[::2])
     return tuple(c for c in given if c.task in first), tuple(c for c in given if c.task not in first)
@@ -21,10 +21,10 @@ def halves(counts: Iterable[TaskCount]) -> tuple[tuple[TaskCount, ...], tuple[Ta
 def predictive_validity(
     inside: Iterable[TaskCount], outside: Iterable[TaskCount], *, confidence: float = 0.95, seed: int = 0
 ) -> RankAgreement:
-    """The rank agreement of the configurations (agent with model) that both sides have.
+    """Computes the rank agreement of the configurations (agent with model) of both sides.
 
-    Only tasks count that all of them were judged at; with fewer than three configurations, or without such a task on a
-    side, there is no value.
+    Uses only tasks at which all of them were judged; without such a task on a side, or with fewer than three
+    configurations, there is no value.
     """
     sides = [_rates(inside), _rates(outside)]
     shared = sorted(sides[0].keys() & sides[1].keys(), key=repr)

@@ -1,4 +1,4 @@
-"""One line for each event of an attempt: what a reader scans to find the place that matters."""
+"""Headlines of events: one line each, for scanning an attempt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEYS = (
 
 
 def step_headline(step: LightStep) -> str:
-    """What was done, else what was said, else what was thought."""
+    """Returns a headline of the first tool call, else the message, else the reasoning."""
     if step.tool_calls:
         detail = _call_headline(step.tool_calls[0])
         more = len(step.tool_calls) - 1
@@ -56,14 +56,14 @@ def _parse_arguments(arguments: str) -> Any:
 
 
 def format_argv(value: object) -> str:
-    """A command as it would be typed, more or less."""
+    """Formats a command as text."""
     if isinstance(value, list):
         return " ".join(str(part)[:300] for part in value[:20])
     return value[:1000] if isinstance(value, str) else str(value)[:300] if isinstance(value, int | float | bool) else ""
 
 
 def evidence_headline(found: LightEvidence) -> str:
-    """The kind of a fact, and the little of it that fits."""
+    """Returns the kind of a piece of evidence with a short detail."""
     return one_line(f"{found.kind}: {detail}" if (detail := _evidence_detail(found)) else found.kind)
 
 
@@ -93,5 +93,4 @@ def _format_counts(counts: Mapping[Any, Any]) -> str:
 
 
 def verdict_headline(check: str, status: str, reason: str) -> str:
-    """Check, status and reason."""
     return one_line(f"{check}: {status}: {reason}")

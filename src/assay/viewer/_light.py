@@ -1,6 +1,6 @@
-"""Events of a chain decoded for a line of the outline alone: what a line does not show is skipped, not decoded.
+"""Decodes only the fields of events that the outline shows.
 
-Records come from strangers: every field that a line shows is taken as it is and cut short.
+Records are untrusted: every shown field is truncated.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from assay.store.chain import Link
 __all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "decode_light", "has_value", "one_line"]
 
 MOST_PARSED = 32_768
-"""Characters of a call's arguments that are looked into for a headline."""
+"""Longer arguments are not parsed for a headline."""
 
 
 class LightToolCall(msgspec.Struct):
-    """A tool call."""
-
     name: str = ""
     arguments: str = ""
     error: str | None = None
 
 
 class LightObservation(msgspec.Struct):
-    """What came back, without it."""
+    """An observation without its content."""
 
     exit_code: int | None = None
     error: bool = False
@@ -38,7 +36,7 @@ class LightObservation(msgspec.Struct):
 
 
 class LightNames(msgspec.Struct):
-    """The names that an imported step has of its actor (`assay.analysis.actors`)."""
+    """The names of an imported step's actor (`assay.analysis.actors`)."""
 
     name: Any = None
     agent: Any = None
@@ -46,8 +44,6 @@ class LightNames(msgspec.Struct):
 
 
 class LightStep(msgspec.Struct):
-    """A step."""
-
     index: int = 0
     actor: str = ""
     message: str | None = None
@@ -62,20 +58,16 @@ class LightStep(msgspec.Struct):
 
 
 class LightUsage(msgspec.Struct):
-    """Counts."""
-
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
 class LightCertificate(msgspec.Struct):
-    """Whether it is certified."""
-
     certified: bool = False
 
 
 class LightCall(msgspec.Struct):
-    """A model call, without what was said."""
+    """A model call without its messages."""
 
     id: str = ""
     model: str = ""
@@ -93,7 +85,7 @@ class LightCall(msgspec.Struct):
 
 
 class LightData(msgspec.Struct):
-    """What a line may say of a fact, whatever kind it is."""
+    """The fields of evidence that a headline may show, of any kind."""
 
     argv: Any = None
     exit_code: Any = None
@@ -110,8 +102,6 @@ class LightData(msgspec.Struct):
 
 
 class LightEvidence(msgspec.Struct):
-    """A fact."""
-
     id: str = ""
     channel: str = ""
     kind: str = ""
@@ -120,7 +110,7 @@ class LightEvidence(msgspec.Struct):
 
 
 class LightEvent(msgspec.Struct):
-    """An event: the one field that its type has, or a note's name."""
+    """An event: the field of its type, or a note's name."""
 
     type: str
     step: LightStep | None = None
@@ -138,7 +128,7 @@ _DECODER = msgspec.json.Decoder(LightEvent)
 
 
 def decode_light(link: Link) -> LightEvent:
-    """An event, lightly. Raises `StoreError` where its bytes are none."""
+    """Decodes an event. Raises `StoreError` where its bytes are invalid."""
     try:
         return _DECODER.decode(link.body)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
@@ -146,11 +136,11 @@ def decode_light(link: Link) -> LightEvent:
 
 
 def has_value(raw: msgspec.Raw) -> bool:
-    """Whether a field that is skipped holds something."""
+    """Returns whether a raw field holds a value."""
     return bytes(raw) not in (b"", b"null")
 
 
 def one_line(text: str, most: int = 100) -> str:
-    """The beginning of a text on one line."""
+    """Returns the beginning of a text on one line."""
     words = " ".join(text[: 8 * most].split())
     return words if len(words) <= most else words[: most - 1] + "…"

@@ -1,6 +1,5 @@
-"""The views of one attempt: its outline, its lines by pieces, and whatever long text, blob, picture, call or token of
-it is asked for. None of them is larger than a few megabytes, however large the attempt is.
-"""
+"""The views of one attempt: its outline, its lines in pieces, and single texts, blobs, pictures, calls and tokens. Each
+is at most a few megabytes, however large the attempt is."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ MOST_SIBLINGS = 100
 
 
 def _number(text: str) -> int:
-    """A whole number of a name. Raises `UserError` where it is none."""
+    """Parses a number. Raises `UserError` where it is invalid."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
         raise UserError(f"{text[:50]!r} is no number")
     return int(text)
@@ -47,7 +46,7 @@ def _outline(root: Path, fields: Fields) -> bytes:
 
 
 def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
-    """Who, what, how it went and how it was judged."""
+    """Returns the attempt's identity, end and verdicts."""
     ends = {n: decode_event(link).body for n, link in chain.links_by_number((0, *_last_lines(outline))).items()}
     began = ends.get(0)
     ended = next((body for body in ends.values() if isinstance(body, AttemptEnded)), None)
@@ -93,7 +92,7 @@ def _steps(root: Path, fields: Fields) -> bytes:
 
 
 def _value(root: Path, fields: Fields) -> Any:
-    """What a pointer leads to in an event."""
+    """Returns the value at a pointer in an event."""
     with open_chain(root, fields["run"], fields["chain"]) as chain:
         body = msgspec.json.decode(chain.link(_number(fields["event"])).body)
     return resolve_pointer(body, fields["at"] if fields["at"].startswith("/") else "")
@@ -109,7 +108,7 @@ def _picture(root: Path, fields: Fields) -> bytes:
 
 
 def _picture_or_problem(make: Callable[[], dict[str, Any]]) -> bytes:
-    """A picture, or `problem`: why it is not shown. Records often name pictures that are none."""
+    """Returns a picture, or `problem`: the reason why it cannot be shown."""
     try:
         return json_bytes(make())
     except UserError as exc:
@@ -140,7 +139,7 @@ def _tokens(root: Path, fields: Fields) -> bytes:
 
 
 def _siblings(root: Path, fields: Fields) -> bytes:
-    """The attempts at the same task in the same run, this one among them."""
+    """Returns the attempts at the same task in the same run, including this one."""
     with RunStore.open(root, fields["run"]) as store, store.snapshot():
         own = find_chain(store, fields["chain"]).row
         rows = [row for row in store.attempts_at(own.task, own.task_digest) if row.agent != ADMISSION]

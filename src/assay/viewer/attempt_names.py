@@ -1,6 +1,4 @@
-"""Which views of its attempts an export of a run holds: the outlines first, then lines, calls and tokens, then what is
-long, as far as it goes.
-"""
+"""The names of attempts' views in an export: outlines first, then lines, calls and tokens, then long values."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ from .texts import PART
 __all__ = ["blob_pictures", "blobs", "calls", "lines", "outlines", "pictures", "siblings", "texts", "tokens"]
 
 PARTS: Final = 8
-"""Pieces of a text, and parts of a call's tokens, that an export holds."""
+"""Largest number of pieces of a text, or of parts of a call's tokens, in an export."""
 
 NEIGHBOURS: Final = 2000
-"""Attempts of an export that know of those beside them."""
+"""Number of attempts in an export with a list of siblings."""
 
 
 def _chains(root: Path, run: str) -> list[str]:
@@ -34,7 +32,7 @@ def _chains(root: Path, run: str) -> list[str]:
 
 
 def _outlines(root: Path, run: str) -> Iterator[tuple[Chain, Outline]]:
-    """Each attempt that can be read, open while it is looked at."""
+    """Yields each readable attempt, open, with its outline."""
     with RunStore.open(root, run) as store:
         for row in store.attempts():
             with contextlib.suppress(StoreError):  # its outline is counted among what is left out
@@ -43,19 +41,16 @@ def _outlines(root: Path, run: str) -> Iterator[tuple[Chain, Outline]]:
 
 
 def outlines(root: Path, run: str) -> Iterator[str]:
-    """All outlines."""
     for chain in _chains(root, run):
         yield view_name("run", run, "attempt", chain, "outline")
 
 
 def siblings(root: Path, run: str) -> Iterator[str]:
-    """What else was tried at the tasks of the first attempts."""
     for chain in _chains(root, run)[:NEIGHBOURS]:
         yield view_name("run", run, "attempt", chain, "siblings")
 
 
 def lines(root: Path, run: str) -> Iterator[str]:
-    """All lines."""
     for chain, outline in _outlines(root, run):
         for start in _starts(outline):
             yield view_name("run", run, "attempt", chain.row.chain, "lines", str(start))
@@ -66,14 +61,13 @@ def _starts(outline: Outline) -> range:
 
 
 def calls(root: Path, run: str) -> Iterator[str]:
-    """All model calls."""
     for chain, outline in _outlines(root, run):
         for event in outline.calls.values():
             yield view_name("run", run, "attempt", chain.row.chain, "call", str(event))
 
 
 def tokens(root: Path, run: str) -> Iterator[str]:
-    """The first tokens of each call that has some."""
+    """Yields the first tokens of each call that has some."""
     for chain, outline in _outlines(root, run):
         for line in outline.call_lines.values():
             if outline.flags[line] & FLAGS["tokens"]:
@@ -82,7 +76,7 @@ def tokens(root: Path, run: str) -> Iterator[str]:
 
 
 class _LongValue(NamedTuple):
-    """Something that a line shows in part, or not at all."""
+    """A value that a line shows in part, or not at all."""
 
     kind: Literal["text", "picture", "blob", "shown"]
     at: str
@@ -90,7 +84,7 @@ class _LongValue(NamedTuple):
 
 
 def _find_long_values(value: Any) -> Iterator[_LongValue]:
-    """All of it in a line's JSON."""
+    """Yields the long values in a line's JSON."""
     if isinstance(value, dict):
         at, length, digest = value.get("at"), value.get("length"), value.get("digest")
         if isinstance(at, str) and isinstance(length, int) and (value.get("image") or "tail" in value):

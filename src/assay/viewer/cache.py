@@ -1,6 +1,6 @@
-"""Keeps the views that were made, while what they were made from stands unchanged.
+"""Caches views while their run is unchanged.
 
-Invariant: a kept view is answered only if its run's stamp is still the one that was read before it was made.
+Invariant: a cached view is returned only if its run's stamp is the one that was read before it was made.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["CachedView", "ViewCache"]
 
 
 class CachedView(NamedTuple):
-    """A view's JSON, and what changes when it does."""
+    """A view's JSON and its ETag."""
 
     body: bytes
     tag: str
 
 
 class ViewCache:
-    """Views of one store, the least recently asked for dropped first. Any thread may ask."""
+    """A thread-safe LRU cache of one store's views."""
 
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self._root = root
@@ -37,7 +37,7 @@ class ViewCache:
         self._lock = threading.Lock()
 
     def get(self, name: str) -> CachedView | None:
-        """A view, made anew where it must be; raises what `views.make_view` raises."""
+        """Returns a view, from the cache if it is current; raises what `views.make_view` raises."""
         now = _run_stamp(self._root, name)
         with self._lock:
             known = self._cached.get(name)
@@ -63,7 +63,7 @@ class ViewCache:
 
 
 def _run_stamp(root: Path, name: str) -> str | None:
-    """What changes with all that is known of the run that a view is of; None where it is of no single run."""
+    """Returns the stamp of a view's run; None for a view of no single run."""
     kind, _, rest = name.partition("/")
     run = rest.partition("/")[0]
     # No name of a run has anything to decode.

@@ -1,4 +1,4 @@
-"""The view of a run's summary: who made it, and what came of each agent with each model."""
+"""The view of a run's summary: its facts, and the results of each agent with each model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from assay.analysis.columns import counted
 from assay.records import canonical_bytes
-from assay.statistics import TaskCount, count_by_task, rate_over
+from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
 from assay.store import AttemptRow, RunStore, current_verdicts_of, final_rows
 from assay.verdicts import CurrentVerdicts
 
@@ -42,13 +42,13 @@ class GroupLine(msgspec.Struct, frozen=True):
     low: float | None
     high: float | None
     why: str | None
-    """Why there is no value."""
+    """Reason for a missing value."""
 
 
 def summarize_run(root: Path, run: str) -> dict[str, Any]:
     """`{"facts": [[name, words]], "groups": [GroupLine], "more", "problem", "manifest": JSON text}`.
 
-    `more` is how many groups are left out; `problem` why there are none.
+    `more` is the number of groups left out; `problem` the reason why there are none.
     """
     with RunStore.open(root, run) as store, store.snapshot():
         rows = store.attempts()
@@ -65,7 +65,7 @@ def summarize_run(root: Path, run: str) -> dict[str, Any]:
 
 
 def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> tuple[list[GroupLine], str | None]:
-    """The groups, or why there are none: rows of strangers may contradict each other."""
+    """Returns the groups, or the reason why there are none: untrusted rows may contradict each other."""
     try:
         counts = count_by_task(one.outcome for one in counted(rows, stands))
     except ValueError as exc:
@@ -77,7 +77,7 @@ def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -
 
 
 def _line(agent: str, model: str | None, counts: Sequence[TaskCount]) -> GroupLine:
-    found = rate_over(counts)
+    found = estimate_pass_rate(counts)
     return GroupLine(
         agent=shorten_name(agent),
         model=None if model is None else shorten_name(model),

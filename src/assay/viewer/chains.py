@@ -1,7 +1,6 @@
-"""Reads one chain of a run by parts: its row, some of its events, and what was learnt of it after the run was sealed.
+"""Reads one chain of a run in parts: its row, some of its events, and those added after sealing.
 
-Events are numbered as in the chain; what an addendum says of the chain follows behind its last event, in order, so that
-one number finds both. Nothing here reads a chain whole.
+Events are numbered as in the chain; those of addenda follow its last event, in order. Nothing here reads a whole chain.
 """
 
 from __future__ import annotations
@@ -22,42 +21,42 @@ from assay.store.database import store_errors
 __all__ = ["Chain", "find_chain", "open_chain"]
 
 _NEAR = 16
-"""Events between two wanted ones that are read along, because asking twice takes longer."""
+"""Up to this many events between two requested ones are read too, which is faster than another query."""
 
 
 class Chain(NamedTuple):
-    """One chain, open."""
+    """An open chain."""
 
     store: RunStore
     row: AttemptRow
     later: tuple[Link, ...]
-    """What addenda say of it."""
+    """Its events in addenda."""
 
     @property
     def length(self) -> int:
-        """How many events there are, those learnt later included."""
+        """Returns the number of events, including those of addenda."""
         return self.row.length + len(self.later)
 
     def links(self, start: int, stop: int) -> Iterator[Link]:
-        """The events with `start <= number < stop`; the index of each is its number."""
+        """Yields the events with `start <= number < stop`; the index of each is its number."""
         yield from self.store.part(self.row.chain, start, min(stop, self.row.length))
         for number in range(max(start, self.row.length), min(stop, self.length)):
             found = self.later[number - self.row.length]
             yield Link(found.chain, number, found.previous, found.body, found.digest)
 
     def select_links(self, numbers: Iterable[int]) -> Iterator[Link]:
-        """Events by number, in order, read in few strokes and one at a time; those that there are not are left out."""
+        """Yields events by number, in order, with few queries; numbers without an event are skipped."""
         wanted = sorted(set(numbers))
         chosen = frozenset(wanted)
         for first, last in _group_nearby(wanted):
             yield from (link for link in self.links(first, last + 1) if link.index in chosen)
 
     def links_by_number(self, numbers: Iterable[int]) -> dict[int, Link]:
-        """The same, all of them held, by number."""
+        """Returns events by number."""
         return {link.index: link for link in self.select_links(numbers)}
 
     def link(self, number: int) -> Link:
-        """One event. Raises `UserError` where there is none."""
+        """Returns one event. Raises `UserError` where there is none."""
         found = next(self.links(number, number + 1), None)
         if found is None:
             raise UserError(f"attempt {self.row.chain!r} has no event {number}: it has {self.length}")
@@ -66,10 +65,10 @@ class Chain(NamedTuple):
 
 @contextlib.contextmanager
 def open_chain(root: Path, run: str, chain: str) -> Iterator[Chain]:
-    """A chain to read, as it is at this moment.
+    """Opens a chain, as it is at this moment.
 
     Raises:
-        UserError: There is none of that name.
+        UserError: There is no such chain.
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():
@@ -77,7 +76,7 @@ def open_chain(root: Path, run: str, chain: str) -> Iterator[Chain]:
 
 
 def find_chain(store: RunStore, chain: str) -> Chain:
-    """A chain of a run that is open. Raises as `open_chain`."""
+    """Returns a chain of an open run. Raises as `open_chain`."""
     row = store.row(chain)
     if row is None:
         raise UserError(f"run {store.run!r} has no attempt {chain[:200]!r}")
@@ -86,7 +85,7 @@ def find_chain(store: RunStore, chain: str) -> Chain:
 
 
 def _addendum_links(store: RunStore, chain: str) -> Iterator[Link]:
-    """What the addenda of a sealed run say of one chain. Only segments that name it are read."""
+    """Yields the events of one chain in addenda. Only segments that name it are read."""
     layout = store.layout
     with store_errors(layout.addenda):
         stamp = tuple((n, (layout.addenda / f"{n}.json").stat().st_mtime_ns) for n in addendum_numbers(layout))
@@ -96,7 +95,7 @@ def _addendum_links(store: RunStore, chain: str) -> Iterator[Link]:
 
 @lru_cache(maxsize=2)
 def _segments_about(root: Path, run: str, stamp: tuple[tuple[int, int], ...]) -> dict[object, tuple[int, ...]]:
-    """The segments that say something of each chain."""
+    """Returns the segments with events of each chain."""
     found: dict[object, dict[int, None]] = {}
     for number, _ in stamp:
         for about, _link in _links_by_subject(segment_links(Layout(root, run), number)):
@@ -105,7 +104,7 @@ def _segments_about(root: Path, run: str, stamp: tuple[tuple[int, int], ...]) ->
 
 
 def _links_by_subject(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
-    """Each event with the chain that it is about. Only notes that name a chain are decoded."""
+    """Yields each event with the chain that it concerns. Only notes that name a chain are decoded."""
     about: object = None
     for link in segment.links:
         if b'"name":"about"' in link.body:
@@ -118,7 +117,7 @@ def _links_by_subject(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
 
 
 def _group_nearby(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each group of numbers that lie near each other."""
+    """Yields first and last of each group of numbers near each other."""
     at = 0
     for position in range(1, len(numbers) + 1):
         if position == len(numbers) or numbers[position] - numbers[position - 1] > _NEAR:

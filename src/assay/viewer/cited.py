@@ -1,8 +1,8 @@
-"""From each verdict and finding to the very line that it rests on.
+"""Finds the lines that verdicts and findings cite.
 
-A finding quotes the record, so its lines are found exactly. A verdict names evidence, not lines: of each piece of
-evidence the line is taken that says most about its reason (a test that it names, a test that failed, the last line of
-an output that tells of an error), and where there is none the evidence as a whole.
+A finding quotes the record, so its lines are found exactly. A verdict names evidence, not lines: of each piece the most
+informative line for the reason is cited (a test that it names, a failed test, the last error line of an output), else
+the evidence as a whole.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ERROR = re.compile(r"\b(?:FAILED|FAIL|Traceback|[A-Z]\w*(?:Error|Exception)\b|e
 _FAILED = ("failed", "error")
 _TEST = re.compile(r"[\w/.]{1,300}::[\w:\[\].-]+|\btest_\w+")
 _REASON = 2000
-"""Characters of a reason that are shown and looked into."""
+"""Characters of a reason that are shown and searched."""
 
 
 class Citation(NamedTuple):
-    """A place in the record."""
+    """A cited place in the record."""
 
     line: int
     """Of the outline."""
@@ -43,13 +43,13 @@ class Citation(NamedTuple):
     row: int
     """Line of that text, from 1; 0 for the whole of it."""
     text: str
-    """That line, cut short."""
+    """That line, truncated."""
     offset: int = 0
-    """Characters of that text before what is cited."""
+    """Position of the citation in that text, in characters."""
 
 
 def list_verdicts(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
-    """All verdicts with the lines that they rest on, in the order in which they were given."""
+    """Returns all verdicts with the lines that they cite, in order."""
     events = {line: outline.events[line] for line in outline.verdicts[:MOST_VERDICTS]}
     bodies = _bodies(chain, events.values())
     found = [(line, given.verdict) for line, n in events.items() if isinstance(given := bodies.get(n), Given)]
@@ -109,14 +109,14 @@ def _best_citation(line: int, found: Evidence, reason: str) -> Citation:
 
 
 def _find_test(tests: list[Any], reason: str) -> str | None:
-    """The first test that the reason names, else the first that failed."""
+    """Returns the first test that the reason names, else the first failed one."""
     named = [(str(t.get("id", "")), t.get("status")) for t in tests if isinstance(t, dict)]
     named_test = next((name for name, _ in named if name and name in reason), None)
     return named_test or next((name for name, status in named if status in _FAILED), None)
 
 
 def _find_error_line(text: str, reason: str) -> int:
-    """The line of an output that names what the reason names, else the last that tells of an error; 0 for none."""
+    """Returns the output's line that the reason names, else the last error line; 0 for none."""
     for word in _TEST.findall(reason)[:5]:
         at = text.find(word.rpartition("::")[2])
         if at >= 0:
@@ -134,7 +134,7 @@ def _line_citation(line: int, at: str, text: str, row: int) -> Citation:
 
 
 def list_findings(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
-    """What an audit found, with the place of every quote."""
+    """Returns an audit's findings, with the place of every quote."""
     if outline.audited < 0:
         return []
     body = decode_event(chain.link(outline.audited)).body
@@ -148,7 +148,7 @@ def list_findings(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
 
 
 def _valid_findings(listed: Iterable[Any]) -> Iterator[Finding]:
-    """Findings that are some: an imported record may hold anything."""
+    """Yields the valid findings; an imported record may hold anything."""
     for each in listed:
         try:
             yield msgspec.convert(each, Finding)
@@ -181,7 +181,7 @@ def _finding(
 
 
 def _find_quote(line: int, body: Body, quote: Quote) -> Citation | None:
-    """Where a quote stands in an event; the event as a whole where its words are not found as they are."""
+    """Returns the place of a quote in an event; the whole event where its exact words are missing."""
     for at, text in _texts(body, quote):
         found = text.find(quote.text)
         if found >= 0:

@@ -1,9 +1,9 @@
-"""The view of several attempts side by side: aligned by what they did and what came of it, with the tree of their ways.
+"""The view of several attempts side by side: aligned actions and their tree.
 
-Acts are the same where `assay.analysis.quotient` says so: equivalent, with the same kind of outcome. Rows are a common
-supersequence, made attempt by attempt, so that no attempt's order is changed; the tree keeps the order whole.
+Actions are equivalent by `assay.analysis.quotient`. Rows are a common supersequence, built attempt by attempt, so that
+each attempt's order is preserved; the tree preserves the whole order.
 
-Invariant: texts are cut while they are read, so that memory grows with the number of acts, which has a bound.
+Invariant: texts are truncated on reading, so that memory grows with the number of actions, which is bounded.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ MOST_ROWS: Final = 8000
 MOST_FORKS: Final = 12
 LONGEST_TEXT = 6000
 MOST_CHARACTERS: Final = 16 << 20
-"""Characters of an attempt's steps that are held at once."""
+"""Characters of an attempt's steps in memory."""
 MOST_OBSERVATIONS: Final = 40
-"""Outputs of a step that are looked at, if it made no more calls."""
+"""Outputs of a step that are read, unless it made more calls."""
 _METRICS = ("wall_s", "prompt_tokens", "completion_tokens", "cost_usd")
 _PASSED: Final = {"pass": True, "fail": False}
 """A doubtful pass is neither."""
 EXPORTED: Final = 8
-"""Attempts of a task that an export compares."""
+"""Attempts at a task that an export compares."""
 
 
 class _Type(msgspec.Struct):
@@ -59,7 +59,7 @@ _TYPE = msgspec.json.Decoder(_Type)
 
 
 class _AttemptPath(NamedTuple):
-    """What one attempt did."""
+    """The actions of one attempt."""
 
     row: AttemptRow
     stand: CurrentVerdicts
@@ -74,7 +74,7 @@ class _AttemptPath(NamedTuple):
 
 
 def compare_attempts(root: Path, run: str, chains: Sequence[str]) -> dict[str, Any]:
-    """Several attempts of a run, aligned.
+    """Aligns several attempts of a run.
 
     Returns:
         `attempts`; `classes` of acts; `rows`, each with a cell an attempt: null, or act, step, line, class, state of
@@ -124,7 +124,7 @@ def _read_path(chain: Chain, stand: CurrentVerdicts) -> _AttemptPath:
 
 
 def _steps(chain: Chain) -> tuple[list[Step], int]:
-    """The steps of an attempt's agents with their texts cut, and how many more there are."""
+    """Returns the steps of an attempt's agents with truncated texts, and the number of further ones."""
     found: list[Step] = []
     acts = left_out = held = 0
     for link in chain.links(0, chain.length):
@@ -157,7 +157,7 @@ def _shorten_step(step: Step) -> Step:
 
 
 def _is_small(call: ToolCall) -> bool:
-    """Whether its arguments can be held; what was parsed need not be what was written."""
+    """Returns whether its arguments, raw and parsed, fit into memory."""
     most = 8 * LONGEST_TEXT
     return len(call.arguments) <= most and (call.parsed is None or len(json_bytes(call.parsed)) <= most)
 
@@ -167,7 +167,7 @@ def _cut_text(text: str) -> str:
 
 
 def _actions(steps: Sequence[Step]) -> Iterator[Action]:
-    """As `actions_of` a trajectory."""
+    """Yields the actions of steps, as `actions_of` does for a trajectory."""
     opened_file: str | None = None
     index = 0
     for step in steps:
@@ -179,7 +179,7 @@ def _actions(steps: Sequence[Step]) -> Iterator[Action]:
 
 
 def _align_walks(walks: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Rows of positions in each walk, -1 where it has none: walks are put to what is there, one after the other."""
+    """Aligns walks one after the other; returns rows of positions in each walk, -1 for none."""
     order = sorted(range(len(walks)), key=lambda each: -len(walks[each]))
     rows: list[tuple[int, list[int]]] = []
     for number in order:
@@ -253,7 +253,7 @@ def _class(node: QuotientNode) -> dict[str, Any]:
 
 
 def _tree(tree: PrefixTree, graph: Quotient) -> dict[str, Any]:
-    """Nodes as columns: parent, attempts, passed, failed, ended, and what the first that came there did."""
+    """Returns the nodes as columns: parent, attempts, passed, failed, ended, and the first action there."""
     told = dict.fromkeys(range(len(tree.nodes)), "")
     at = dict.fromkeys(range(len(tree.nodes)), (-1, -1))
     for number, walk in enumerate(tree.walks):
@@ -275,7 +275,7 @@ def _tree(tree: PrefixTree, graph: Quotient) -> dict[str, Any]:
 
 
 def _partings(graph: Quotient) -> list[dict[str, Any]]:
-    """Acts after which what is done next tells about the outcome, wherever they stand."""
+    """Returns the actions after which the next action predicts the outcome."""
     return [
         {
             "told": graph.nodes[each.node].told(),
@@ -296,7 +296,7 @@ def _compare(root: Path, fields: Fields) -> bytes:
 
 
 def _names(root: Path, run: str) -> Iterator[str]:
-    """The first attempts at each task that was tried more than once, in the order in which the pages name them."""
+    """Yields the first attempts at each task with several, named as the pages do."""
     with RunStore.open(root, run) as store:
         rows = [row for row in store.attempts() if row.agent != ADMISSION]
     by_task: dict[tuple[str, str], list[str]] = {}

@@ -1,6 +1,6 @@
-"""What was said in a model call, and its tokens: messages that are new in it, the answer, how likely each token was.
+"""A model call's new messages, its answer, and the probability of each token.
 
-A call holds what its parent does not; the page follows `parent` for the rest: nothing here grows with a conversation.
+The page loads shared messages from `parent`: the size does not grow with the conversation.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MOST_PARTS = 20
 
 
 def require_call(body: Body) -> ModelCall:
-    """The model call of an event. Raises `UserError` where it is none."""
+    """Returns the model call of an event. Raises `UserError` for other events."""
     if not isinstance(body, ModelCalled):
         raise UserError("this event is no model call")
     return body.call
 
 
 def describe_exchange(call: ModelCall) -> dict[str, Any]:
-    """A call's own messages and its answer.
+    """Returns a call's own messages and its answer.
 
     Returns:
         `shared` (messages that are the parent's), `messages`, `left_out` (in the middle of them), `tools` (names) and
@@ -61,7 +61,7 @@ def _response_message(call: ModelCall) -> dict[str, Any] | None:
 
 
 def _prompt_facts(call: ModelCall) -> Any:
-    """What the gateway says of how the prompt was made, the whole text aside, which the answer shows."""
+    """Returns the gateway's facts about the prompt, without the whole text, which the answer shows."""
     recorded = (call.response or {}).get("assay")
     if not isinstance(recorded, dict):
         return {}
@@ -125,13 +125,13 @@ def _short_text(value: Any) -> str | None:
 
 
 def tokens_part(call: ModelCall, part: int) -> dict[str, Any]:
-    """Some of the tokens that a call sampled: those from `part` times `TOKENS_AT_ONCE` on.
+    """Returns sampled tokens from `part` times `TOKENS_AT_ONCE` on.
 
     Returns:
-        `part`, `parts`, `count`, `ids`, `logprobs` (natural; null where unknown) and `words` (null where nobody knows).
+        `part`, `parts`, `count`, `ids`, `logprobs` (natural; null where unknown) and `words` (null where unknown).
 
     Raises:
-        UserError: Its tokens are not known, or it has no such part.
+        UserError: Its tokens are unknown, or it has no such part.
     """
     ids = call.completion_token_ids
     texts = _split_text(call) or _server_tokens(call)
@@ -159,7 +159,7 @@ def _finite(value: float) -> float | None:
 
 
 def _split_text(call: ModelCall) -> list[str] | None:
-    """The texts of sampled tokens, where the gateway kept where each ends (`gateway.tokens.ends`)."""
+    """Returns the texts of sampled tokens, if the gateway recorded their ends (`gateway.tokens.ends`)."""
     recorded = (call.response or {}).get("assay")
     text, ends = (recorded.get("text"), recorded.get("ends")) if isinstance(recorded, dict) else (None, None)
     if not isinstance(text, str) or not isinstance(ends, list) or not ends:
@@ -174,7 +174,7 @@ def _split_text(call: ModelCall) -> list[str] | None:
 
 
 def _server_tokens(call: ModelCall) -> list[str] | None:
-    """The texts of sampled tokens, where the server told them."""
+    """Returns the texts of sampled tokens, if the server gave them."""
     choices = (call.response or {}).get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     recorded = first.get("logprobs") if isinstance(first, dict) else None

@@ -1,11 +1,11 @@
 """Writes a run as a folder of pages that need no server.
 
-The pages are those that are served; each view becomes a file `data/ab/<hash of its name>.js` that hands its JSON over
-as a text, because a page that was opened from a disk may load scripts and nothing else. Files are named by a hash: a
-name in a record is neither a path nor too long for one.
+The pages are those that are served; each view becomes a file `data/ab/<hash of its name>.js` with its JSON as text,
+because a page opened from a disk may load only scripts. Files are named by a hash, because a recorded name may be
+unsafe or too long for a path.
 
 Invariant: the folder is bounded; kinds of views are written in the order of `views.VIEWS`, an attempt's outline before
-its texts, and how many had to be left out is told in the pages themselves.
+its texts, and the pages show how many were left out.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Progress = Callable[[int, int], None]
 
 
 class PageExportReport(NamedTuple):
-    """What was written."""
+    """Result of an export."""
 
     folder: Path
     views: int
     size_bytes: int
     left_out: dict[str, int]
-    """Kind of view to how many had no room, or could not be made."""
+    """Kind of view to the number without room, or unreadable."""
 
 
 class _Writer:
-    """Writes views until there is no more room."""
+    """Writes views up to a limit."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class _Writer:
         self.size = 0
 
     def put(self, name: str, body: bytes) -> bool:
-        """Writes a view; False where there is no room for it."""
+        """Writes a view; returns False where there is no room."""
         line = b"Assay.provide(" + msgspec.json.encode(name) + b"," + msgspec.json.encode(body.decode()) + b");\n"
         if self.size + len(line) > self.limit:
             return False
@@ -100,7 +100,7 @@ def export_run(
 
 
 def view_file(name: str) -> str:
-    """Where an export keeps a view: 64 bits of FNV-1a; `fileOf` in `core.js` is its twin."""
+    """Returns a view's file in an export: 64 bits of FNV-1a, as `fileOf` in `core.js`."""
     first, second = 0x811C9DC5, 0x01000193
     for byte in name.encode():
         first = ((first ^ byte) * 0x01000193) & 0xFFFFFFFF
@@ -130,7 +130,7 @@ def _make_view(known: View, root: Path, name: str) -> bytes | None:
 
 
 def _write_pages(root: Path, run: str, folder: Path, left_out: Mapping[str, int]) -> None:
-    """The pages themselves, the list of the one run, and what is missing."""
+    """Writes the pages, the list of the one run, and the note about missing views."""
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     missing = "; ".join(f"{kind}: {number}" for kind, number in left_out.items())
     note = f"This is a copy of one run, made {at}." + (

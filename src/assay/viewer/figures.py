@@ -1,6 +1,6 @@
-"""The view of a run's figures: what is drawn as bars, fronts, grids, reliability and survival, as plain numbers.
+"""The view of a run's figures: bars, fronts, grids, reliability and survival, as plain numbers.
 
-Invariant: what is left out to keep a figure readable is counted in it, never dropped in silence.
+Invariant: rows left out to keep a figure readable are counted in it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import msgspec
 from assay.analysis.columns import MEASURES, Counted, counted
 from assay.errors import UserError
 from assay.statistics import (
+    AttemptOutcome,
     Estimate,
-    Outcome,
     SurvivalPoint,
     TaskCount,
     TaskProfile,
+    build_grid,
     count_by_task,
-    flakes,
-    grid,
+    estimate_at_k,
+    estimate_pass_rate,
+    find_flakes,
     outcome_consistency,
-    profiles,
-    rate_over,
-    reach_over,
+    profile_tasks,
     report_card,
-    spending,
-    survival,
+    summarise_spending,
+    survival_curve,
 )
 from assay.store import RunStore, current_verdicts_of, final_rows
 
@@ -39,7 +39,7 @@ __all__ = ["VIEWS", "figures"]
 
 MOST_CONFIGURATIONS = 16
 MOST_TASKS = 120
-"""Rows of the map of tasks; those that tell most come first."""
+"""Rows of the map of tasks, the most informative first."""
 MOST_POINTS = 160
 MOST_FLAKES = 200
 MOST_SCORES = 4
@@ -50,11 +50,11 @@ Who = tuple[str, str | None]
 
 
 def figures(root: Path, run: str) -> dict[str, Any]:
-    """All figures of a run: configurations (an agent with a model), the most attempts first.
+    """Returns all figures of a run, by configuration (an agent with a model), the most attempts first.
 
     Raises:
         StoreError: The run is missing or damaged.
-        ValueError: Its attempts contradict each other, or hold amounts that are none.
+        ValueError: Its attempts contradict each other, or hold invalid amounts.
     """
     with RunStore.open(root, run) as store, store.snapshot():
         rows = final_rows(store.attempts())
@@ -83,7 +83,7 @@ def _configuration_of(one: Counted) -> Who:
 
 
 class _Labels:
-    """Configurations as a legend shows them: by what tells them apart."""
+    """Labels of configurations, without the part that all share."""
 
     def __init__(self, every: Iterable[Who]) -> None:
         given = set(every)
@@ -111,14 +111,14 @@ def _rates(counts: Sequence[TaskCount], labels: _Labels) -> list[dict[str, Any]]
     found = []
     for who, mine in _by_who(counts).items():
         most, judged = max(count.judged for count in mine), sum(count.judged > 0 for count in mine)
-        reach = [reach_over(mine, k) for k in KS if 1 < k <= most]
+        reach = [estimate_at_k(mine, k) for k in KS if 1 < k <= most]
         sums = {name: sum(getattr(count, name) for count in mine) for name in _COUNTED}
         found.append(
             {
                 "name": labels(*who),
                 "tasks": len(mine),
                 **sums,
-                "pass_at_1": _estimate(rate_over(mine)),
+                "pass_at_1": _estimate(estimate_pass_rate(mine)),
                 "consistency": _estimate(outcome_consistency(mine)),
                 # Fewer tasks than half would make it a number of other tasks.
                 "at_k": [
@@ -139,7 +139,7 @@ _COUNTED = ("passed", "doubtful", "failed", "unknown", "error")
 
 
 def _spending(attempts: Sequence[Counted], labels: _Labels) -> dict[str, Any]:
-    found = spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
+    found = summarise_spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
     points = [
         {
             "name": labels(one.agent, one.model),
@@ -164,7 +164,7 @@ def _grid(attempts: Sequence[Counted]) -> dict[str, Any]:
         "agent": [one.outcome.agent for one in attempts],
         "model": [one.outcome.model or "-" for one in attempts],
     }
-    table = grid([one.outcome for one in attempts], factors)
+    table = build_grid([one.outcome for one in attempts], factors)
     cells = [
         {
             "agent": c.levels[0][:LONGEST],
@@ -184,8 +184,8 @@ def _grid(attempts: Sequence[Counted]) -> dict[str, Any]:
 
 
 def _tasks(counts: Sequence[TaskCount], labels: _Labels) -> dict[str, Any]:
-    """A map of tasks by configurations, and how many tasks are of which band."""
-    every = profiles(counts)
+    """Returns a map of tasks by configurations, and the number of tasks in each band."""
+    every = profile_tasks(counts)
     wanted = sorted(every, key=_informativeness)[:MOST_TASKS]
     rows = sorted(wanted, key=lambda one: (one.rate, one.task))
     columns = sorted(_by_who(counts), key=lambda who: (who[0], who[1] or ""))
@@ -211,13 +211,13 @@ def _tasks(counts: Sequence[TaskCount], labels: _Labels) -> dict[str, Any]:
 
 
 def _informativeness(one: TaskProfile) -> tuple[float, float, str]:
-    """Tasks that are passed sometimes say more than those that everybody passes or nobody does."""
+    """Returns a sort key: tasks with mixed results first."""
     return -one.rate * (1 - one.rate), -one.attempts, one.task
 
 
 def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], labels: _Labels) -> dict[str, Any]:
     differed = [one.outcome for one in attempts if one.reverified in ("disagree", "flaky")]
-    found = flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
+    found = find_flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
     rows = [
         {
             "task": one.task[:LONGEST],
@@ -232,7 +232,7 @@ def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], labels: _L
 
 
 def _scores(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
-    """What process scores are worth, for the checks that gave most of them."""
+    """Returns report cards of process scores, for the most frequent checks."""
     judged = [one for one in attempts if one.outcome.status in ("pass", "fail")]
     checks = Counter(name for one in judged for name in one.scores)
     found = []
@@ -245,12 +245,12 @@ def _scores(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
     return found
 
 
-def _is_good(outcome: Outcome) -> bool:
+def _is_good(outcome: AttemptOutcome) -> bool:
     return outcome.status == "pass" and not outcome.doubtful
 
 
 def _survival(attempts: Sequence[Counted], labels: _Labels) -> list[dict[str, Any]]:
-    """For each measure, each configuration's curve of what is still unsolved after so much of it."""
+    """Returns each configuration's curve of unsolved attempts, for each measure."""
     groups: defaultdict[Who, list[Counted]] = defaultdict(list)
     for one in attempts:
         groups[_configuration_of(one)].append(one)
@@ -261,7 +261,7 @@ def _survival(attempts: Sequence[Counted], labels: _Labels) -> list[dict[str, An
             known = [one for one in groups[who] if measure in one.used]
             if any(_is_good(one.outcome) for one in known):
                 lengths = [one.used[measure] for one in known]
-                points = survival(lengths, [_is_good(one.outcome) for one in known])
+                points = survival_curve(lengths, [_is_good(one.outcome) for one in known])
                 curves.append(
                     {
                         "name": labels(*who),
@@ -277,7 +277,7 @@ def _survival(attempts: Sequence[Counted], labels: _Labels) -> list[dict[str, An
 
 
 def _thin_points(points: Sequence[SurvivalPoint]) -> list[SurvivalPoint]:
-    """At most so many of them, the first and the last kept."""
+    """Thins points to `MOST_POINTS`, keeping the first and the last."""
     if len(points) <= MOST_POINTS:
         return list(points)
     step = (len(points) - 1) / (MOST_POINTS - 1)

@@ -1,6 +1,6 @@
-"""Where the files that attempts left behind differ, from the manifests of their last sealed states.
+"""Compares the final files of attempts, from the manifests of their last sealed states.
 
-A manifest is a blob that the record names; it is as untrusted as the record and is read with bounds.
+A manifest is an untrusted blob and is read with limits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_PATHS: Final = 400
 
 
 class EndPath(msgspec.Struct):
-    """A path as a sealed state has it."""
+    """A path in a sealed state."""
 
     path: str
     kind: str = "changed"
@@ -39,7 +39,7 @@ _MANIFEST = msgspec.json.Decoder(list[EndPath])
 
 
 def compare_end_files(ends: Sequence[Ends | None]) -> dict[str, Any]:
-    """Paths that are not the same at the end of all attempts.
+    """Returns the paths that differ at the end of attempts.
 
     Args:
         ends: Of each attempt; see `read_ends`.
@@ -72,7 +72,7 @@ def _end_json(entry: EndPath | None) -> dict[str, Any] | None:
 
 
 def read_ends(chain: Chain, outline: Outline) -> Ends | None:
-    """What an attempt changed, by path, from its last sealed state; None where that is not in the store."""
+    """Returns an attempt's changes by path, from its last sealed state; None where that is missing."""
     lines = [
         line for line, kind in enumerate(outline.kinds) if kind == "e" and outline.heads[line].startswith("snapshot")
     ]
@@ -86,7 +86,7 @@ def _manifest(chain: Chain, event: int) -> Ends | None:
 
 
 def _read_manifest(blobs: BlobStore, digest: str) -> Ends | None:
-    """None where it is missing, too large, or no manifest."""
+    """Reads a manifest; None where it is missing, too large, or invalid."""
     try:
         data = blobs.get(digest, limit=MOST_BYTES)
         found = _MANIFEST.decode(data)

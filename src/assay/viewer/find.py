@@ -1,6 +1,6 @@
-"""The view of where a text stands in the steps of a run: in what was said, thought, called or brought back.
+"""The view of a text's occurrences in the steps of a run: messages, reasoning, arguments and outputs.
 
-What was cut from an output lies in a blob and is not looked through.
+The truncated part of an output is not searched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AROUND = 80
 
 
 def find_text(root: Path, run: str, text: str) -> dict[str, Any]:
-    """`{"text", "hits": [{chain, attempt, step, place, excerpt}], "cut": whether there are more}`; case is ignored.
+    """`{"text", "hits": [{chain, attempt, step, place, excerpt}], "cut": true if there are more}`; ignores case.
 
     Raises:
         StoreError: The run is missing or damaged.
@@ -45,7 +45,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
 
 
 def _search_live(store: RunStore, wanted: str) -> Iterator[dict[str, Any]]:
-    """One pass over the stored bytes of the steps; only those that hold the text are decoded."""
+    """Searches the stored bytes of the steps; only matching ones are decoded."""
     needle = msgspec.json.encode(wanted)[1:-1]
     names = {row.chain: row.attempt for row in store.attempts()}
     for link in store.live.later(0, store.live.last_seq(), "step"):

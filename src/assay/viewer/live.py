@@ -1,6 +1,6 @@
-"""Tells a page what changes while it looks: server-sent events of one run, or of the list of runs.
+"""Live updates of a page: server-sent events of one run, or of the list of runs.
 
-Invariant: what is sent is bounded; where more has changed, the page is told to load it all again.
+Invariant: messages are bounded; after larger changes the page reloads everything.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["watch"]
 
 EVERY_S = 0.7
 QUIET_S = 15.0
-"""Something is sent at least so often, so that a page that was closed is noticed."""
+"""Longest time between messages, so that a closed page is noticed."""
 MOST_ROWS = 1000
 
 
 class _Change(NamedTuple):
-    """What to send, and how far it goes."""
+    """Messages to send, and the last event in them."""
 
     messages: tuple[bytes, ...]
     seq: int
@@ -36,16 +36,16 @@ class _Change(NamedTuple):
 
 
 async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIterator[bytes]:
-    """Messages for as long as somebody reads them.
+    """Yields messages while the page is open.
 
     Args:
         root: The store's folder.
         run: A run; empty for the list of runs.
         after: The last event of the run that the page knows.
-        makers: Whose threads read the store.
+        makers: Executor whose threads read the store.
 
     Raises:
-        UserError: The name cannot be one of a run.
+        UserError: The run's name is invalid.
         StoreError: There is no such run, or it cannot be read.
     """
     last_state, last = "", time.monotonic()
@@ -91,5 +91,5 @@ def _list_changes(root: Path) -> _Change:
 
 
 def _message(name: str, data: dict[str, Any]) -> bytes:
-    """An event; JSON has no bare newline, so that nothing recorded can end it."""
+    """Encodes a server-sent event. JSON has no bare newline, so no recorded text can end it."""
     return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"

@@ -1,7 +1,7 @@
-"""An attempt in outline: one line an event, the branches and agents it falls into, and where everything is.
+"""The outline of an attempt: one line an event, its branches and agents, and indexes.
 
-Made in one pass that holds one event at a time; of 5,000 steps and 50 MB it takes a fraction of a second, and is kept
-while the chain's head stands. Lines are columns, so that thousands of them are little JSON.
+Built in one pass with one event in memory: a fraction of a second for 5,000 steps and 50 MB. Cached while the chain's
+head is the same. Lines are columns, so that thousands of them are little JSON.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .chains import Chain
 __all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
 
 MOST_LINES: Final = 100_000
-"""Events that are listed; the rest is said to be left out."""
+"""Largest number of listed events."""
 FLAGS: Final = {"error": 1, "cut": 2, "tokens": 4, "uncertified": 8, "late": 16, "thought": 32, "beside": 64}
-"""What a line is marked with: it failed, is longer than is held in the record, has tokens, has some without a
-certificate, ran out of time, holds reasoning, was done beside the steps."""
+"""Marks of a line: it failed, is truncated in the record, has tokens, has tokens without a certificate, timed out,
+holds reasoning, was executed beside the steps."""
 KINDS: Final = {
     "attempt_started": "a",
     "step": "s",
@@ -38,11 +38,11 @@ _K = TypeVar("_K", int, str)
 
 
 class Lane(msgspec.Struct):
-    """A branch of the conversation, or an agent: what the tree shows. Only `_OutlineBuilder` changes it."""
+    """A branch of the conversation, or an agent, in the tree. Only `_OutlineBuilder` changes it."""
 
     name: str
     kind: str
-    """`main`, `branch`, or `agent` (an actor that no call tells of)."""
+    """`main`, `branch`, or `agent` (an actor without calls of its own)."""
     parent: int
     """-1 for the first."""
     cause: str | None = None
@@ -64,7 +64,7 @@ class Outline(msgspec.Struct, frozen=True):
     flags: list[int]
     lanes_of: list[int]
     states_of: list[int]
-    """Position in `states`; -1 where it was not observed."""
+    """Position in `states`; -1 where unobserved."""
     at: list[float | None]
     """Seconds since the attempt began."""
     calls_of: list[int]
@@ -89,14 +89,12 @@ class Outline(msgspec.Struct, frozen=True):
 
 
 def outline_of(chain: Chain) -> Outline:
-    """The outline of an attempt; kept while its chain has the same head.
-
-    Raises `StoreError` where it cannot be read."""
+    """Returns the outline of an attempt, cached by its chain's head. Raises `StoreError` where it is unreadable."""
     return _cached_outline(_ChainKey(chain))
 
 
 class _ChainKey:
-    """A chain to be read, that is the same as another one with the same events."""
+    """A cache key for a chain, equal for the same events."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain: Chain | None = chain
@@ -149,7 +147,6 @@ class _OutlineBuilder:
         self.audited = -1
 
     def add(self, number: int, event: LightEvent) -> None:
-        """Takes one event into account."""
         if event.step is not None:
             self._step(number, event.step)
         elif event.call is not None:
@@ -170,7 +167,7 @@ class _OutlineBuilder:
             self._line(number, KINDS.get(event.type, "n"), one_line(text), failed * FLAGS["error"], at=event.at)
 
     def outline(self, left_out: int) -> Outline:
-        """What was folded; calls that no step came from are lines of their own."""
+        """Returns the outline; calls without a step are lines of their own."""
         self._claim_rest()
         order = sorted(range(len(self.events)), key=self.events.__getitem__)
         place = {line: at for at, line in enumerate(order)}
@@ -233,7 +230,7 @@ class _OutlineBuilder:
             self.lanes[lane].first = line
 
     def _actor_lane(self, step: LightStep, lane: int) -> int:
-        """A lane of its own for an actor that the record names, where no call tells of one."""
+        """Returns the lane of a named actor without calls of its own, else `lane`."""
         names = (step.extra.name, step.extra.agent, step.extra.agent_name)
         name = next((each for each in names if isinstance(each, str) and each), None)
         if step.actor == "other_agent" and name is None:

@@ -1,6 +1,6 @@
-"""Pictures in a record: PNG, JPEG, GIF and WebP by their first bytes, whatever they are called, and nothing else.
+"""Pictures in a record: PNG, JPEG, GIF and WebP, identified by their first bytes.
 
-No SVG, which can hold scripts. A picture of more pixels than a browser should unpack is not shown.
+No SVG, which can hold scripts. Pictures with too many pixels for a browser are not shown.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def _picture_type(data: bytes) -> str | None:
 
 
 def is_picture(data: bytes) -> bool:
-    """Whether bytes begin as a picture does that can be shown."""
+    """Returns whether bytes begin like a supported picture."""
     return _picture_type(data) is not None
 
 
 def encode_picture(data: bytes) -> dict[str, Any]:
-    """A picture for a page: `type`, `data` (base64), `width` and `height` in pixels.
+    """Encodes a picture for a page: `type`, `data` (base64), `width` and `height` in pixels.
 
     Raises:
-        UserError: It is none that can be shown.
+        UserError: It is unsupported, too large or damaged.
     """
     kind = _picture_type(data)
     if kind is None:
@@ -46,12 +46,12 @@ def encode_picture(data: bytes) -> dict[str, Any]:
 
 
 def picture_of_blob(blobs: BlobStore, digest: str) -> dict[str, Any]:
-    """A picture in the blob store. Raises `UserError`, or `StoreError` where there is no such blob."""
+    """Returns a picture in the blob store. Raises `UserError`, or `StoreError` where there is no such blob."""
     return encode_picture(blobs.get(digest, limit=MOST_BYTES + 1))
 
 
 def picture_of_text(text: object) -> dict[str, Any]:
-    """A picture in a `data:` address. Raises `UserError` where it is none."""
+    """Returns a picture in a `data:` address. Raises `UserError` where it is invalid."""
     head, _, payload = text.partition(",") if isinstance(text, str) else ("", "", "")
     if not head.startswith("data:image/") or not head.endswith(";base64") or len(payload) > 2 * MOST_BYTES:
         raise UserError("this text holds no picture")
@@ -75,7 +75,7 @@ def _gif(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg(data: bytes) -> tuple[int, int] | None:
-    """Height and width stand in the first frame header (SOF)."""
+    """Reads height and width from the first frame header (SOF)."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")

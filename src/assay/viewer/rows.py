@@ -1,6 +1,6 @@
-"""The view of a run's attempts: columns, so that 20,000 of them are a few megabytes that a page filters by itself.
+"""The view of a run's attempts as columns: 20,000 of them are a few megabytes, which a page filters by itself.
 
-Texts that repeat stand once, in `names`; columns hold their positions there (-1: none).
+Repeated texts are stored once, in `names`; columns hold their positions there (-1: none).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .interface import Fields, View, json_bytes, view_name
 __all__ = ["VIEWS", "attempt_columns", "list_rows", "shorten_name"]
 
 LONGEST = 300
-"""Characters of a text of a row that the table holds; an attempt's own page has the whole."""
+"""Characters of a text in the table; an attempt's own page has the whole."""
 
 
 def attempt_columns(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> dict[str, Any]:
-    """Attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`.
+    """Returns attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`.
 
     Args:
         rows: One a chain.
-        stands: By chain, how it stands now.
+        stands: Current verdicts by chain.
     """
     columns, names = _plain(rows), {}
     for name, texts in _repeated(rows, [stands.get(row.chain) or _first_judgement(row) for row in rows]).items():
@@ -38,7 +38,7 @@ def attempt_columns(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerd
 
 
 def shorten_name(text: str) -> str:
-    """A name as the table holds it: long ones are cut, and still told apart."""
+    """Shortens a long name, keeping it distinct."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]}…{digest_bytes(text.encode())[7:15]}"
 
 
@@ -83,7 +83,7 @@ def _first_judgement(row: AttemptRow) -> CurrentVerdicts:
 
 
 def _total_tokens(metrics: Mapping[str, float]) -> int | None:
-    """Tokens in all; None where either number is unknown, or no number of tokens."""
+    """Returns the total number of tokens; None where either number is missing or invalid."""
     total = metrics.get("prompt_tokens", math.nan) + metrics.get("completion_tokens", math.nan)
     return int(total) if math.isfinite(total) else None
 
@@ -93,7 +93,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _ending(row: AttemptRow) -> str:
-    """How it ended, in few words that many attempts have in common."""
+    """Returns a short description of how an attempt ended."""
     if row.finished is None:
         return "cut" if row.interrupted else "running"
     if row.broke is not None:
@@ -102,7 +102,7 @@ def _ending(row: AttemptRow) -> str:
 
 
 def list_rows(root: Path, run: str) -> dict[str, Any]:
-    """All attempts of a run as columns, with the place in its record that they are of."""
+    """Returns all attempts of a run as columns, with the last event that they include."""
     with RunStore.open(root, run) as store, store.snapshot():
         last = None if store.is_sealed else store.live.last_seq()
         every = store.attempts()

@@ -28,13 +28,13 @@ LONGEST = 300
 
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run, as the list shows it."""
+    """One run in the list."""
 
     run: str
     created: float | None = None
     sealed: bool = False
     attempts: int | None = None
-    """Deciding tries; None where they were not counted, because the run is old or cannot be read."""
+    """Decided attempts; None where they were not counted, because the run is old or unreadable."""
     open: int = 0
     counts: dict[str, int] = {}
     """By outcome class (`assay.verdicts.OutcomeClass`)."""
@@ -47,7 +47,7 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def run_line(root: Path, run: str) -> RunLine:
-    """A run summed up from its attempts' rows. Raises `StoreError` where it cannot be read."""
+    """Summarizes a run from its attempts' rows. Raises `StoreError` where it is unreadable."""
     with RunStore.open(root, run) as store, store.snapshot():
         rows = [row for row in store.attempts() if row.agent != ADMISSION]
         manifest, sealed = store.manifest(), store.is_sealed
@@ -70,7 +70,7 @@ def run_line(root: Path, run: str) -> RunLine:
 
 
 def created_at(manifest: Mapping[str, Any]) -> float | None:
-    """When a run was made, in seconds since 1970; None where its manifest tells no time that there can be."""
+    """Returns when a run was created, in Unix seconds; None where its manifest has no valid time."""
     created = manifest.get("created")
     return float(created) if isinstance(created, int | float) and 0 < created < 1e11 else None
 

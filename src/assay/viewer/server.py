@@ -1,13 +1,12 @@
 """Serves the pages on loopback.
 
-Covered: every address begins with a secret token, so that another user or program of this machine that does not know
-it gets nothing; the Host header must be ours, so that a site whose name was rebound to 127.0.0.1 gets nothing; answers
-carry a policy under which a page loads and runs nothing but its own files; only GET and HEAD; names of views are looked
-up, never joined to a path. Not covered: who reads the token from the terminal, the browser's history, the process's
-memory or, while a browser is being opened, the list of processes, reads the store.
+Covered: every address begins with a secret token, which excludes other users and programs of this machine; the Host
+header must be ours, which excludes sites rebound to 127.0.0.1 (DNS rebinding); a content security policy restricts a
+page to its own files; only GET and HEAD; names of views are looked up, never joined to a path. Not covered: anyone who
+reads the token from the terminal, the browser's history, the process's memory or, while a browser is being opened, the
+list of processes.
 
-Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `CACHE_BYTES` of them are kept,
-whatever is asked.
+Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `CACHE_BYTES` of them are cached.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ __all__ = ["HOST", "Viewer", "open_viewer"]
 
 HOST = "127.0.0.1"
 AT_ONCE = 2
-"""More threads would share one processor, and each keeps memory of its own."""
+"""Threads that make views; more would share one processor and use more memory."""
 _SLOW = ("card", "figures", "soundness")
-"""What is computed over a whole run: one at a time, while the rest is answered."""
+"""Views computed over a whole run, made one at a time in a thread of their own."""
 CACHE_BYTES = 48 << 20
 MOST_STREAMS = 32
 LONGEST_LINE = 64 << 10
-"""Bytes of an address: names of chains may be long."""
+"""Longest address in bytes: names of chains may be long."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Server": "assay",
@@ -70,7 +69,7 @@ class Viewer:
 
     @property
     def url(self) -> str:
-        """Where the pages are."""
+        """Returns the address of the pages."""
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -92,12 +91,12 @@ class Viewer:
         return _file(rest)
 
     def close(self) -> None:
-        """Waits for no view that is still being made."""
+        """Stops without waiting for views in progress."""
         for makers in (self._makers, self._slow):
             makers.shutdown(wait=False, cancel_futures=True)
 
     async def warm(self, name: str) -> None:
-        """Makes a view before somebody asks for it."""
+        """Makes a view in advance."""
         with contextlib.suppress(UserError, StoreError):
             await self._cached(name)
 
@@ -122,7 +121,7 @@ class Viewer:
         return web.Response(body=found.body, headers={**headers, "Content-Type": "application/json; charset=utf-8"})
 
     async def _events(self, request: web.BaseRequest, run: str, query: str) -> web.StreamResponse:
-        """Server-sent events: what changed in a run, or in the list of runs, while somebody looks at it."""
+        """Sends server-sent events of a run, or of the list of runs."""
         from aiohttp import web
 
         if self._streams >= MOST_STREAMS:
@@ -146,15 +145,15 @@ class Viewer:
 
 @contextlib.asynccontextmanager
 async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
-    """A running viewer.
+    """Runs a viewer while the context is open.
 
     Args:
         root: The store's folder.
-        port: On loopback; 0 takes a free one.
+        port: On loopback; 0 chooses a free one.
         token: The secret of the address; a new one where it is None.
 
     Raises:
-        UserError: The port is taken, or may not be used.
+        UserError: The port is in use, or not permitted.
     """
     import pyarrow as pa
     from aiohttp import web
@@ -183,7 +182,7 @@ async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> As
 
 
 def _is_viewer_error(record: logging.LogRecord) -> bool:
-    """Whether an error is one of the viewer; requests that are none are refused, and fill nobody's terminal."""
+    """Returns whether a log record is the viewer's; malformed requests are rejected without being logged."""
     from aiohttp.http_exceptions import HttpProcessingError
 
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
@@ -216,6 +215,6 @@ def _json(status: int, value: object) -> web.Response:
 
 
 def _parse_after(query: str) -> int:
-    """`after=N`: the last event that the page knows."""
+    """Parses `after=N`, the last event that the page has."""
     name, _, value = query.partition("=")
     return int(value) if name == "after" and value.isascii() and value.isdecimal() and len(value) < 19 else 0

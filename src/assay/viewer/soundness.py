@@ -1,7 +1,7 @@
-"""The views of an admission: what was proved of each task's verifier, and what was found against it.
+"""The views of an admission: the proofs and findings about each task's verifier.
 
-The reports are read as plain JSON out of the store, so that a report of another version is shown as far as it goes.
-Nothing in it is trusted: texts are cut, numbers are taken as numbers or left out.
+Reports are read as plain JSON, so that those of other versions are shown as far as possible. They are untrusted: texts
+are truncated, invalid numbers left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEVERITIES = ("hole", "broken", "weak", "note")
 
 
 def soundness(root: Path, run: str) -> dict[str, Any]:
-    """Of an admission, one line a task that has its certificate; of another run, the certificates that it rested on.
+    """Returns an admission's tasks, or the certificates that another run required.
 
     Raises:
         StoreError: The run is missing or damaged.
@@ -50,14 +50,14 @@ def soundness(root: Path, run: str) -> dict[str, Any]:
 
 
 def _certificate_place(task: str, place: object) -> dict[str, str] | None:
-    """Where the certificate of a task is that the run demanded."""
+    """Returns the place of a certificate that the run required."""
     if not (isinstance(place, list) and len(place) == 3 and all(isinstance(part, str) for part in place)):
         return None
     return {"task": _text(task), "run": place[0], "chain": place[1]}
 
 
 def soundness_of_task(root: Path, run: str, chain: str) -> dict[str, Any] | None:
-    """The whole report of one task; None where that chain holds none.
+    """Returns the whole report of one task; None where that chain has none.
 
     Raises:
         StoreError: The run is missing or damaged.
@@ -167,7 +167,7 @@ def _rate(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rates(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers, and intervals as pairs of them."""
+    """Returns numbers, and intervals as pairs."""
     pairs = {name: value for name, value in one.items() if isinstance(value, list) and len(value) == 2}
     return _numbers(one) | {n: pair for n, pair in pairs.items() if None not in map(_number, pair)}
 

@@ -1,4 +1,4 @@
-"""What changes with a run: the mark that kept views are compared by."""
+"""The stamp of a run, by which cached views are compared."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["run_stamp"]
 
 
 def run_stamp(root: Path, run: str) -> str:
-    """A text that is another one after anything was appended to a run, learnt about it, or after it was sealed.
+    """Returns a text that changes whenever a run is appended to, amended or sealed.
 
     Raises:
         UserError: There is no such run.
-        StoreError: It cannot be read.
+        StoreError: The run cannot be read.
     """
     layout = Layout(root, run)
     try:

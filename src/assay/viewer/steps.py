@@ -1,6 +1,6 @@
-"""Lines of an attempt in full, a few dozen at a time: what the page shows when they come into sight.
+"""Lines of an attempt in full, a few dozen at a time, for the visible part of a page.
 
-Long texts are cut (`texts`), lists have a bound, and whatever is left out says so and can be asked for.
+Long texts are truncated (`texts`), lists are bounded; the rest is marked as left out and can be requested.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["AT_ONCE", "call_summary", "render_lines"]
 AT_ONCE: Final = 40
 """Lines in a piece; pieces begin at its multiples."""
 MOST_BYTES: Final = 16 << 20
-"""Of a piece's JSON; what a line beyond it holds is left out and said to be `large`."""
+"""Size of a piece's JSON; a line beyond it has the kind `large` and no content."""
 MOST_CALLS = 40
 MOST_TESTS = 300
 MOST_BLOBS = 60
@@ -51,10 +51,10 @@ _PASSED = frozenset({"passed", "skipped", "xfailed"})
 
 
 def render_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
-    """A piece of an attempt.
+    """Renders a piece of an attempt.
 
     Returns:
-        `start` and `lines`, one object a line, told apart by `kind` and with the number of its `event`.
+        `start` and `lines`, one object a line with its `kind` and the number of its `event`.
 
     Raises:
         UserError: There is no such piece.
@@ -112,7 +112,7 @@ def _body_json(body: Body, blobs: BlobStore, named: Mapping[str, str]) -> dict[s
 
 
 def _note_data(note: Noted) -> Any:
-    """Findings have a place of their own on the page."""
+    """Returns a note's data; findings, which the page shows elsewhere, are only counted."""
     found = note.data.get("findings")
     return {"findings": len(found)} if note.name == "audited" and isinstance(found, list) else note.data
 
@@ -164,7 +164,7 @@ def _truncation_json(cut_off: Truncation | None) -> dict[str, Any] | None:
 
 
 def call_summary(call: ModelCall, event: int, outline: Outline | None) -> dict[str, Any]:
-    """A model call without what was said; `event` -1 where the line is the call's own."""
+    """Returns a model call without its messages; `event` is -1 for a line of the call itself."""
     sampled = call.completion_token_ids
     parent = call.parent if outline is None or call.parent in outline.calls else None
     return {
@@ -236,7 +236,7 @@ def _shows_picture(blobs: BlobStore, digest: str) -> bool:
 
 
 def _tests(tests: list[Any]) -> dict[str, Any]:
-    """Tests by what became of them, those that failed first."""
+    """Returns tests with their status, the failed ones first."""
     named = [(str(t.get("id", ""))[:400], str(t.get("status", ""))[:40]) for t in tests if isinstance(t, dict)]
     named.sort(key=lambda test: test[1] in _PASSED)
     return {"shown": named[:MOST_TESTS], "left_out": max(len(named) - MOST_TESTS, 0)}

@@ -1,7 +1,7 @@
-"""Texts of a record in parts: a beginning and an end to show at once, and the whole in pieces of bounded size.
+"""Texts of a record in parts: their beginning and end, and the whole in pieces of bounded size.
 
 A text is addressed by the number of its event and a JSON pointer (RFC 6901) into the event's body, a blob by its
-digest. Whatever is asked for, no answer holds more than `PART` characters of one text.
+digest. No answer holds more than `PART` characters of one text.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ PART: Final = 1 << 16
 """Characters (of a blob: bytes) in a piece."""
 HEAD, TAIL = 4000, 2000
 MOST_LINES: Final = 120
-"""Lines of a text that are shown at once, before the rest is asked for."""
+"""Lines of a text shown at first."""
 MOST_NODES, MOST_DEEP, MOST_ENTRIES = 600, 12, 120
 MOST_COUNTED: Final = 1 << 26
-"""Bytes of a blob before a piece in which line ends are counted."""
+"""Line ends are counted in at most this many bytes of a blob before a piece."""
 
 
 def pointer(*parts: str | int) -> str:
-    """A JSON pointer."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def resolve_pointer(body: Any, where: str) -> Any:
-    """What a JSON pointer leads to. Raises `UserError` where it leads nowhere."""
+    """Returns the value at a JSON pointer. Raises `UserError` where there is none."""
     at = body
     for part in where.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -45,11 +44,11 @@ def resolve_pointer(body: Any, where: str) -> Any:
 
 
 def cut_text(text: str, at: str) -> dict[str, Any]:
-    """A text to show: all of it where it is short, else its beginning and end.
+    """Returns a text to show: a short one whole, else its beginning and end.
 
     Args:
         text: The text.
-        at: Its address in the event, where the rest can be asked for.
+        at: Its address in the event, for requesting the rest.
 
     Returns:
         `text` and `at`, and of a long one `tail`, `length` (characters), `lines` and `line` (of the tail's beginning,
@@ -90,11 +89,11 @@ class _Budget(msgspec.Struct):
 
 
 def json_tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> list[Any]:
-    """A JSON value to show, in nodes that cannot be taken for each other.
+    """Returns a JSON value to show, as tagged nodes.
 
     Returns:
         `["s", cut]` for a text, `["v", value]` for null, numbers and booleans, `["o", [[key, node], ...], left out]`,
-        `["a", [node, ...], left out]`, and `["x", pointer]` for what is left out because it is deep or much.
+        `["a", [node, ...], left out]`, and `["x", pointer]` for a value that is too deep or too large.
     """
     budget = budget or _Budget()
     budget.left -= 1
@@ -120,7 +119,7 @@ def json_tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0)
 
 
 def text_part(value: Any, part: int) -> dict[str, Any]:
-    """A piece of a text, or of the indented JSON of another value.
+    """Returns a piece of a text, or of the indented JSON of another value.
 
     Returns:
         `text`, `part`, `parts`, `length`, `line` (of its beginning, from 1) and `lines`.
@@ -144,10 +143,10 @@ def text_part(value: Any, part: int) -> dict[str, Any]:
 
 
 def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
-    """A piece of a blob as text, or, where its beginning holds a zero byte, in hexadecimal.
+    """Returns a piece of a blob as text, or as a hex dump where it begins with binary data.
 
     Returns:
-        As `text_part`, `length` in bytes, `line` null where nobody counts so far, no `lines`; and `binary`.
+        As `text_part`, `length` in bytes, `line` null beyond `MOST_COUNTED`, no `lines`; and `binary`.
 
     Raises:
         UserError: It has no such piece.
@@ -178,7 +177,7 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
 
 
 def _whole_characters(data: bytes, size: int, cut_before: bool) -> str:  # noqa: FBT001 - a fact, not a switch
-    """The characters that begin in the first `size` bytes; `data` goes on for three more."""
+    """Returns the characters that begin in the first `size` bytes; `data` has three more."""
     first = 0
     while cut_before and first < min(3, len(data)) and data[first] & 0xC0 == 0x80:
         first += 1
