@@ -66,7 +66,7 @@ def test_what_could_not_be_read_is_on_stderr_and_in_the_exit_code(say: Say, log:
         (("import",), "paths is missing"),
         (("import", "nowhere"), "there is nothing at nowhere"),
         (("import", "{log}", "--format", "shat"), "did you mean chat"),
-        (("import", "{log}", "--run", "../up"), "cannot name a run"),
+        (("import", "{log}", "--run", "../up"), "is not a valid run name"),
         (("export", "--to", "chat", "--out", "x"), "no run"),
         (("export", "--to", "chat"), "out is missing"),
     ],

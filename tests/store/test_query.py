@@ -147,7 +147,7 @@ def test_no_run_and_a_wrong_name_say_what_to_do(tmp_path: Path, fill: Fill) -> N
     fill()
     with pytest.raises(StoreError, match="no run is called 'zebra'"):
         query(tmp_path, "SELECT 1 FROM steps", runs=["zebra"])
-    with pytest.raises(UserError, match="cannot name a run"):
+    with pytest.raises(UserError, match="is not a valid run name"):
         query(tmp_path, "SELECT 1 FROM steps", runs=["../r"])
 
 
@@ -184,5 +184,5 @@ def test_search_ignores_case_when_told_and_bounds_its_answer(two: Path) -> None:
     assert len(search(two, "HÄAGEN", ignore_case=True)) == 5
     assert len(search(two, "needle", limit=2)) == 2
     assert len(search(two, "to stderr", runs=["old"])) == 2
-    with pytest.raises(UserError, match="give some text"):
+    with pytest.raises(UserError, match="search text is empty"):
         search(two, "")

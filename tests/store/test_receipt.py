@@ -72,7 +72,7 @@ def put_in(chains: dict[str, list[Body]]) -> None:
 
 REWRITES: dict[str, tuple[Rewrite, tuple[str, int | None], str]] = {
     "a complete rewrite": (forge, ("t.a.1.0", None), "written anew"),
-    "a cut tail": (cut, ("t.a.1.0", 5), "its end was cut"),
+    "a cut tail": (cut, ("t.a.1.0", 5), "it was truncated"),
     "a dropped chain": (drop, ("t.a.1.0", None), "it was removed"),
 }
 
@@ -186,7 +186,7 @@ def test_a_signature_says_who_and_holds_only_for_what_was_signed(run: Path, key:
 def test_keys_are_written_once_and_for_their_owner_alone(key: Path) -> None:
     assert key.stat().st_mode & 0o077 == 0
     assert public_key(str(key)) == public_key(f"{key}.pub")
-    with pytest.raises(UserError, match="never written over"):
+    with pytest.raises(UserError, match="not overwritten"):
         new_key(key)
 
 
@@ -223,14 +223,14 @@ def rsa() -> bytes:
 
 def test_a_receipt_is_never_written_over(run: Path) -> None:
     write_receipt(make_receipt(run, "r"), run / "a.receipt")
-    with pytest.raises(UserError, match="never written over"):
+    with pytest.raises(UserError, match="not overwritten"):
         write_receipt(make_receipt(run, "r"), run / "a.receipt")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"assay_receipt":1,"statement":{}}', b"[" * 10_000, b"7"])
 def test_what_is_no_receipt_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x").write_bytes(data)
-    with pytest.raises(UserError, match="no receipt"):
+    with pytest.raises(UserError, match="not a receipt"):
         read_receipt(tmp_path / "x")
 
 

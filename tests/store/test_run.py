@@ -124,7 +124,7 @@ def test_a_reader_cannot_append(live: RunStore) -> None:
 @pytest.mark.parametrize("name", ["../evil", "..", ".", "", "/etc", "a/b", "a\x00b", "x" * 121, ".hidden", "a\n", "ü"])
 def test_names_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     for act in (lambda: RunStore.create(tmp_path, name, {}), lambda: RunStore.open(tmp_path, name)):
-        with pytest.raises(UserError, match="cannot name a run"):
+        with pytest.raises(UserError, match="is not a valid run name"):
             act()
     assert not list(tmp_path.iterdir())
 

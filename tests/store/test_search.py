@@ -119,7 +119,8 @@ def test_an_attempt_is_found_by_its_names(many: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("a@1", None), ("a@", "is the beginning of several"), ("zebra", "is no attempt"), ("%", "is no")]
+    ("name", "said"),
+    [("a@1", None), ("a@", "is the beginning of several"), ("zebra", "is not an attempt"), ("%", "is no")],
 )
 def test_beginnings_are_as_in_a_live_run(many: Path, name: str, said: str | None) -> None:
     with RunStore.open(many, "r") as store:

@@ -47,7 +47,7 @@ def test_a_name_of_no_view_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run", ["..", "%2e%2e%2f..", "a%2Fb", "%00", "x" * 200, "-rf"])
 def test_a_run_is_never_a_path(tmp_path: Path, run: str) -> None:
-    with pytest.raises((UserError, StoreError), match="cannot name a run"):
+    with pytest.raises((UserError, StoreError), match="is not a valid run name"):
         make_view(tmp_path, f"run/{run}/rows")
 
 

@@ -93,7 +93,7 @@ def test_parts_of_a_blob_cut_no_character(text: str, tmp_path_factory: pytest.Te
     ],
 )  # fmt: skip
 def test_what_is_no_picture_is_none(address: object) -> None:
-    with pytest.raises(UserError, match=r"no .*picture|no PNG"):
+    with pytest.raises(UserError, match=r"no .*picture|not a PNG"):
         picture_of_text(address)
 
 

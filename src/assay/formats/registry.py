@@ -31,7 +31,7 @@ def load_format(name: str) -> Format:
         missing = ", ".join(
             m for m in ("name", "title", "provenance", "writes", "recognises", "read", "write") if not hasattr(found, m)
         )
-        raise UserError(f"{name} is no format: it lacks {missing or 'methods of assay.formats.interface.Format'}")
+        raise UserError(f"{name} is not a format: it lacks {missing or 'methods of assay.formats.interface.Format'}")
     return found
 
 
@@ -63,10 +63,10 @@ def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:
         return found[0]
     if found:
         names = " and ".join(f.name for f in found)
-        raise UserError(f"{path.name} could be {names}: say which with --format")
+        raise UserError(f"{path.name} could be {names}: choose one with --format")
     raise UserError(
         f"{path.name} is of no known format ({_describe_content(path)}); tried: {', '.join(f.name for f in tried)}; "
-        "if it is one of these, say which with --format"
+        "if it is one of these, name it with --format"
     )
 
 

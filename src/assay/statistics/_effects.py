@@ -47,7 +47,7 @@ def variance_components(
     coded = {name: _encode_factor(name, levels, len(column)) for name, levels in factors.items()}
     unknown = [name for name in interaction or () if name not in coded]
     if unknown:
-        raise ValueError(f"no factor is called {unknown[0]!r}: known are {', '.join(coded)}")
+        raise ValueError(f"unknown factor {unknown[0]!r}; known: {', '.join(coded)}")
     total = float(((column - column.mean()) ** 2).sum()) if len(column) else 0.0
     full = _residual_squares(column, list(coded.values()))
     found = [_component(name, coded, column, (full, total)) for name in coded]

@@ -22,7 +22,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     """
     normal_quantile(confidence)
     if any(math.isnan(value) for value in values):
-        raise ValueError("a value is no number")
+        raise ValueError("a value is NaN")
     ordered, n = sorted(values), len(values)
     tail, below, drop = (1 - confidence) / 2, 0.0, 0
     for k in range(n // 2):

@@ -97,7 +97,9 @@ def summarise_spending(
 def _require_amounts(outcome: AttemptOutcome, used: Mapping[str, float]) -> None:
     for name, value in used.items():
         if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"attempt {outcome.number} at task {outcome.task!r}: {name} is {value}, and no amount")
+            raise ValueError(
+                f"attempt {outcome.number} at task {outcome.task!r}: {name} is {value}, which is not an amount"
+            )
 
 
 def _amount(

@@ -187,9 +187,7 @@ def _require_valid(rows: Iterable[AttemptOutcome]) -> list[AttemptOutcome]:
     for row in found:
         key = (row.task, row.agent, row.model, row.number)
         if key in seen:
-            raise ValueError(
-                f"attempt {row.number} at task {row.task!r} by {row.agent!r} is given twice: one row an attempt"
-            )
+            raise ValueError(f"attempt {row.number} at task {row.task!r} by {row.agent!r} is given twice: one row each")
         seen.add(key)
         if row.status not in _STATUSES:
             raise ValueError(

@@ -149,9 +149,7 @@ def _require_appendable(chain: str, bodies: Iterable[Body]) -> None:
         is_learnt = isinstance(body, VerdictGiven | EvidenceAdded | Noted)
         if not is_learnt or (isinstance(body, Noted) and body.name in ("about", "retried", "interrupted")):
             what = body.name if isinstance(body, Noted) else type(body).__name__
-            raise UserError(
-                f"{what} is nothing that can be learnt about {chain!r} later: give verdicts, evidence or notes"
-            )
+            raise UserError(f"{what} cannot be added to {chain!r} after its end: give verdicts, evidence or notes")
 
 
 def _split_batch(batch: Sequence[tuple[str, Sequence[Body]]]) -> Iterator[list[tuple[str | None, Sequence[Body]]]]:

@@ -104,7 +104,7 @@ def chain_problems(
     for name, group in groupby(links, key=attrgetter("chain")):
         row = known.pop(name, None)
         if row is None:
-            yield Problem(run, name, None, "it has events and no summary row, or lies in two places")
+            yield Problem(run, name, None, "it has events and no summary row, or is stored in two places")
         folded, unreadable = RowBuilder(run, name), list[Problem]()
         broken = verify_links(_fold_links(group, folded, unreadable), row.head if row else None)
         if broken is not None:
@@ -160,7 +160,7 @@ def _check_live_chains(run: str, content: LiveContent) -> Iterator[Problem]:
 def _check_types(store: RunStore) -> Iterator[Problem]:
     found = store.live.find_mistyped()
     if found is not None:
-        yield Problem(store.run, *found, "the column `type` does not say what the event is, so queries may miss it")
+        yield Problem(store.run, *found, "the column `type` differs from the event's type, so queries may miss it")
 
 
 def _check_blobs(store: RunStore) -> Iterator[Problem]:
@@ -213,7 +213,7 @@ def _blob_problem(store: RunStore, address: str) -> str | None:
 def _check_seal(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
     run, seal, rows = layout.run, sealed.seal, sealed.attempts()
     if (seal.chains, seal.events) != (len(rows), sealed.counts()["events"]):
-        yield Problem(run, None, None, "seal.json counts other chains or events than there are")
+        yield Problem(run, None, None, "seal.json has wrong counts of chains or events")
     if heads_digest((r.chain, r.head, r.length) for r in rows) != seal.head:
         yield Problem(run, None, None, "the head in seal.json differs from the heads of the chains")
     yield from _check_tables(sealed, run, {r.chain: r for r in rows})
@@ -231,9 +231,7 @@ def _check_tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> I
             return  # the chains have said so
         for table, record in event_rows(rows[stored.chain], decode_event(stored), stored.body):
             if table in actual and not is_same_row(next(actual[table], None), record):
-                yield Problem(
-                    run, stored.chain, stored.index, f"sealed/{table}.parquet does not say what the event says"
-                )
+                yield Problem(run, stored.chain, stored.index, f"sealed/{table}.parquet differs from the event")
                 actual.pop(table)
     for table, rest in actual.items():
         if next(rest, None) is not None:
@@ -244,11 +242,11 @@ def _check_addenda(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
     previous = sealed.seal.head
     for expected, segment in enumerate(addendum_links(layout)):
         if segment.number != expected:
-            yield Problem(layout.run, f"addendum.{expected}", None, "it is missing, and later ones are here")
+            yield Problem(layout.run, f"addendum.{expected}", None, "it is missing, and later ones exist")
         broken = verify_links(segment.links, segment.head, previous)
         wrong = next((s for s in segment.links if s.chain != f"addendum.{segment.number}"), None)
         if wrong is not None:
-            yield Problem(layout.run, wrong.chain, wrong.index, f"it lies in addenda/{segment.number}.json")
+            yield Problem(layout.run, wrong.chain, wrong.index, f"it is stored in addenda/{segment.number}.json")
         if broken is not None:
             yield Problem(layout.run, broken.chain, broken.at, f"{broken.problem}: {broken.detail}")
             return

@@ -92,9 +92,7 @@ class BlobStore:
                 return file.read(limit)
             data = file.read()
         if digest_bytes(data) != digest:
-            raise StoreError(
-                f"blob {digest} was changed: its bytes are not those of its address; restore it from a copy"
-            )
+            raise StoreError(f"blob {digest} was changed: its bytes do not have its digest; restore it from a copy")
         return data
 
     def open(self, digest: str) -> BinaryIO:
@@ -103,7 +101,7 @@ class BlobStore:
             return self.path(digest).open("rb")
         except FileNotFoundError as exc:
             raise StoreError(
-                f"blob {digest} is missing from {self.root} (did `assay gc` drop it?): restore it from a copy"
+                f"blob {digest} is missing from {self.root} (was it removed by `assay gc`?): restore it from a copy"
             ) from exc
         except OSError as exc:
             raise StoreError(f"blob {digest} cannot be read: {exc.strerror or exc}") from exc

@@ -58,10 +58,10 @@ class LiveContent:
         for chain, index, previous, body, digest, kinds in self._rows(query):
             texts = [_decode_text(value) for value in (chain, previous, digest)]
             if kinds not in (_EVENT, _EVENT_AS_TEXT) or None in texts:
-                self._add_problem(chain, index, "its stored row holds what no event does: it was changed")
+                self._add_problem(chain, index, "its stored row is not a valid event: it was changed")
                 continue
             if kinds != _EVENT:
-                self._add_problem(chain, index, "its body is stored as a text, which no writer does")
+                self._add_problem(chain, index, "its body is stored as text, not as a blob: it was changed")
             name, before, own = (str(text) for text in texts)
             yield Link(name, index, before, body, own)
 
@@ -73,7 +73,7 @@ class LiveContent:
                 self._add_problem(chain, None, "its summary row is damaged or of another chain: it was changed")
                 continue
             if kinds != b"textblob":
-                self._add_problem(chain, None, "its summary row is stored as a text, which no writer does")
+                self._add_problem(chain, None, "its summary row is stored as text, not as a blob: it was changed")
             found.append(row)
         return found
 
@@ -88,7 +88,7 @@ class LiveContent:
             for name, statement in self._rows(SCHEMA_QUERY)
         ]
         if found != [(name, _normalize_whitespace(statement)) for name, statement in expected_schema()]:
-            yield Problem(self.run, None, None, "run.sqlite has other tables than a run: its schema was changed")
+            yield Problem(self.run, None, None, "run.sqlite has a changed schema")
         out = "seq < 1 OR seq > (SELECT count(*) FROM events)"
         for chain, index, seq in self._rows(f"SELECT chain, idx, seq FROM events WHERE {out} ORDER BY seq LIMIT 1"):
             what = f"it says that it is number {seq} of the run's events, of which there are fewer"
@@ -151,7 +151,7 @@ def check_manifest(layout: Layout, content: LiveContent) -> Iterator[Problem]:
         yield Problem(run, None, None, "run.sqlite does not name this run: `run` in its table meta was changed")
     unknown = sorted(set(meta) - _META - {"manifest_digest"})
     if unknown:
-        yield Problem(run, None, None, f"run.sqlite has {unknown[0]!r} in its table meta, which no run has")
+        yield Problem(run, None, None, f"run.sqlite has {unknown[0]!r} in its table meta, which is unknown")
     if "manifest" not in meta:
         yield Problem(run, None, None, "run.sqlite holds no manifest: it was removed")
         return
@@ -169,15 +169,15 @@ def _manifest_differences(copies: _ManifestCopies) -> Iterator[str]:
         yield f"the manifest in run.sqlite cannot be read: {exc}"
         return
     if not is_canonical:
-        yield "the manifest in run.sqlite is not in the form that it was written in: it was changed"
+        yield "the manifest in run.sqlite is not canonical: it was changed"
     if digest is None:  # of an older run
         if on_disk is not None and on_disk != pretty:
-            yield "manifest.json does not say what the record says was asked for"
+            yield "manifest.json differs from the recorded manifest"
     elif digest_bytes(recorded).encode() == digest:
         if on_disk is None:
             yield "manifest.json is missing"
         elif on_disk != pretty:
-            yield "manifest.json does not say what the record says was asked for: it was changed"
+            yield "manifest.json differs from the recorded manifest: it was changed"
     elif on_disk == pretty:
         yield "manifest_digest in run.sqlite is not the digest of the manifest: it was changed"
     else:
@@ -199,25 +199,25 @@ def check_sealed_bytes(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
     if seal.run != run:
         yield Problem(run, None, None, f"seal.json is of run {seal.run!r}")
     if sealed.seal_bytes() != seal.written():
-        yield Problem(run, None, None, "seal.json has bytes that sealing does not write: it was changed")
+        yield Problem(run, None, None, "seal.json is not in the form that sealing writes: it was changed")
     if seal.digest is not None and seal.digest != seal.own_digest():
-        yield Problem(run, None, None, "seal.json does not have its own digest: it was changed")
+        yield Problem(run, None, None, "seal.json does not match its own digest: it was changed")
     on_disk = _manifest_file_bytes(layout)
     if on_disk is None:
         if "schema_version" in seal.manifest:
             yield Problem(run, None, None, "manifest.json is missing")
     elif on_disk != msgspec.json.format(canonical_bytes(seal.manifest), indent=2):
-        yield Problem(run, None, None, "manifest.json does not say what the record says was asked for")
+        yield Problem(run, None, None, "manifest.json differs from the recorded manifest")
     named = {f"{name}.parquet" for name in TABLES} | ({INDEX} & set(seal.files))
     for file in sorted(named):
         path = layout.sealed / file
         if not path.is_file():
             yield Problem(run, None, None, f"sealed/{file} is missing")
         elif file_digest(path) != seal.files.get(file):
-            yield Problem(run, None, None, f"sealed/{file} is not what was sealed: its digest differs")
+            yield Problem(run, None, None, f"sealed/{file} differs from what was sealed")
     for path in sorted(layout.sealed.glob("*.parquet")):
         if path.name not in named:
-            yield Problem(run, None, None, f"sealed/{path.name} was not sealed: it was put there later")
+            yield Problem(run, None, None, f"sealed/{path.name} was not sealed: it was added later")
 
 
 def check_addenda_bytes(layout: Layout) -> Iterator[Problem]:
@@ -228,11 +228,11 @@ def check_addenda_bytes(layout: Layout) -> Iterator[Problem]:
         except StoreError:
             continue  # reported by the check of their chain
         if raw != written:
-            what = f"addenda/{number}.json has bytes that no addendum has: it was changed"
+            what = f"addenda/{number}.json is not canonical: it was changed"
             yield Problem(layout.run, f"addendum.{number}", None, what)
     for path in sorted(layout.addenda.glob("*.json")):
         if not (path.stem.isascii() and path.stem.isdecimal() and str(int(path.stem)) == path.stem):
-            yield Problem(layout.run, None, None, f"addenda/{path.name} is no addendum: it was put there later")
+            yield Problem(layout.run, None, None, f"addenda/{path.name} is not an addendum: it was added later")
 
 
 def _decode_row(raw: bytes) -> AttemptRow | None:

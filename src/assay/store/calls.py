@@ -231,7 +231,7 @@ def restore_body(calls: Mapping[str, ModelCall], call: ModelCall, side: Side, bl
     if not line:
         return None
     raise StoreError(
-        f"the {side} of call {call.id} builds on call {line[-1][1].base!r}, which has none or builds on it"
+        f"the {side} of call {call.id} builds on call {line[-1][1].base!r}, which is missing or builds on it"
     )
 
 
@@ -241,14 +241,14 @@ def _apply_deltas(line: list[tuple[str, RawBody]], side: Side, blobs: BlobStore)
         fits = min(body.prefix, body.suffix) >= 0 and body.prefix + body.suffix <= len(data)
         new = body.length - body.prefix - body.suffix
         if not fits or new < 0 or body.length > MOST_BYTES:
-            raise StoreError(f"the {side} of call {name} claims more of another body than that has")
+            raise StoreError(f"the {side} of call {name} shares more bytes than the other body has")
         middle = (
             body.text.encode("utf-8", "surrogatepass")
             if body.text is not None
             else _decompress_middle(body, new, blobs)
         )
         if len(middle) != new:
-            raise StoreError(f"the {side} of call {name} has {len(middle)} bytes of its own and should have {new}")
+            raise StoreError(f"the {side} of call {name} has {len(middle)} new bytes instead of {new}")
         data = data[: body.prefix] + middle + data[len(data) - body.suffix :]
     return data
 
@@ -261,13 +261,13 @@ def _decompress_middle(body: RawBody, length: int, blobs: BlobStore) -> bytes:
     try:
         return packed.decompress(blobs.get(body.blob), length + 1)
     except zlib.error as exc:
-        raise StoreError(f"blob {body.blob} is no compressed body: {exc}") from exc
+        raise StoreError(f"blob {body.blob} is not a compressed body: {exc}") from exc
 
 
 def _require_digest(data: bytes, which: tuple[str, RawBody], side: Side) -> bytes:
     name, body = which
     if digest_bytes(data) != body.digest:
-        raise StoreError(f"the {side} of call {name} is not what its digest says")
+        raise StoreError(f"the {side} of call {name} does not match its digest")
     return data
 
 
@@ -298,7 +298,7 @@ def restore_messages(calls: Mapping[str, ModelCall], call: ModelCall) -> list[di
         _require_shared(one, one.shared_messages, len(known), "messages")
         own = one.request.get("messages", [])
         if not isinstance(own, list):
-            raise StoreError(f"the messages of call {one.id} are no list")
+            raise StoreError(f"the messages of call {one.id} are not a list")
         known[one.shared_messages :] = own
         before = one
     return known
@@ -343,7 +343,7 @@ def _call_lineage(
         parent = calls.get(line[-1].parent or "")
         if parent is None or parent.id in seen:
             raise StoreError(
-                f"call {line[-1].id} shares with call {line[-1].parent!r}, which is not here or rests on it"
+                f"call {line[-1].id} shares with call {line[-1].parent!r}, which is missing or builds on it"
             )
         seen.add(parent.id)
         line.append(parent)

@@ -79,7 +79,7 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
         with store_errors(path):
             return _create(path)
     if not path.is_file():
-        raise StoreError(f"{path.parent.name}: no run.sqlite there")
+        raise StoreError(f"{path.parent.name}: run.sqlite is missing")
     with store_errors(path):
         connection = _open(path)
         try:
@@ -139,7 +139,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path, *, write: bool) -> sqli
     if found == SCHEMA_VERSION:
         return connection
     if found not in MIGRATIONS:
-        raise StoreError(f"{path} says that its schema is {found}: it is damaged, restore it from a copy")
+        raise StoreError(f"{path} has the unknown schema {found}: it is damaged, restore it from a copy")
     if not write:
         # An empty name is a private file that SQLite removes with the connection.
         copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -170,7 +170,7 @@ def store_errors(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as exc:
         raise StoreError(f"{path}: {exc} ({_hint(str(exc))})") from exc
     except UnicodeDecodeError as exc:
-        raise StoreError(f"{path}: it holds a text that is not UTF-8 ({_hint('decode')})") from exc
+        raise StoreError(f"{path}: it holds text that is not UTF-8 ({_hint('decode')})") from exc
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}{_remedy(exc)}") from exc
 
@@ -254,7 +254,7 @@ def fold_rows(connection: sqlite3.Connection) -> None:
     """Folds the summary row of every chain from its events."""
     named = connection.execute("SELECT value FROM meta WHERE key = 'run'").fetchone()
     if named is None:
-        raise StoreError("an older run file does not say which run it holds: restore it from a copy")
+        raise StoreError("an older run file does not name its run: restore it from a copy")
     run = str(named[0])
     builders: dict[str, RowBuilder] = {}
     rows = connection.execute("SELECT chain, idx, body, digest FROM events ORDER BY chain, idx")

@@ -31,7 +31,7 @@ class Layout:
     def __init__(self, root: Path, run: str) -> None:
         if not RUN_NAME.fullmatch(run):
             raise UserError(
-                f"{run[:120]!r} cannot name a run: use letters, digits, dot, dash and underscore (120 at most)"
+                f"{run[:120]!r} is not a valid run name: use letters, digits, dot, dash and underscore (120 at most)"
             )
         self.root = root
         self.run = run
@@ -66,7 +66,7 @@ class Layout:
                     "removed; restore it from a copy"
                 )
             known = ", ".join(list_runs(self.root)[-5:]) or "none"
-            raise StoreError(f"no run is called {self.run!r} in {self.root} (newest: {known})")
+            raise StoreError(f"run {self.run!r} does not exist in {self.root} (newest: {known})")
 
 
 def list_runs(root: Path) -> list[str]:
@@ -92,7 +92,7 @@ def damaged_runs(root: Path) -> list[str]:
 def _folders(root: Path) -> list[Path]:
     with store_errors(root):
         if root.exists() and not root.is_dir():
-            raise StoreError(f"{root} is a file and no store: name a folder with --store")
+            raise StoreError(f"{root} is a file, not a store: name a folder with --store")
         try:
             return list((root / "runs").iterdir())
         except FileNotFoundError:

@@ -140,9 +140,7 @@ class LiveRun:
         try:
             return msgspec.json.decode(found[0], type=dict[str, Any])
         except (msgspec.DecodeError, ValueError, TypeError) as exc:
-            raise StoreError(
-                f"{self.layout.sqlite} holds no manifest that can be read: restore the run from a copy"
-            ) from exc
+            raise StoreError(f"{self.layout.sqlite} holds no readable manifest: restore the run from a copy") from exc
 
     def close(self) -> None:
         if self._connection is not None:
@@ -156,7 +154,7 @@ def _decode_row(chain: object, row: object) -> AttemptRow:
     except (msgspec.DecodeError, ValueError) as exc:
         raise StoreError(f"the summary row of {chain!r} is damaged: {exc}; restore the run from a copy") from exc
     if found.chain != chain:
-        raise StoreError(f"the summary row of {chain!r} is one of {found.chain!r}; restore the run from a copy")
+        raise StoreError(f"the summary row of {chain!r} belongs to {found.chain!r}; restore the run from a copy")
     return found
 
 

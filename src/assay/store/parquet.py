@@ -143,7 +143,7 @@ def read_rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(arrow_schema(name)):
-                raise StoreError(f"{path} has other columns than a table `{name}`")
+                raise StoreError(f"{path} does not have the columns of table `{name}`")
             for group in range(file.metadata.num_row_groups):
                 for batch in file.iter_batches(1024, row_groups=[group], use_threads=False):
                     yield from batch.to_pylist()

@@ -97,7 +97,7 @@ def query(
     if limit is not None:
         bounds = msgspec.structs.replace(bounds, rows=limit)
     if bounds.rows < 1:
-        raise UserError(f"a result has at least 1 row, not {bounds.rows}: raise the limit")
+        raise UserError(f"the limit must be at least 1 row, got {bounds.rows}: raise the limit")
     _require_select(sql)
     words = set(_WORD.findall(sql.lower()))
     views = [name for name in VIEWS if name in words]

@@ -149,7 +149,7 @@ def make_receipt(
     if check:
         problem = next(iter(audit(root, run, blobs=False)), None)
         if problem is not None:
-            raise StoreError(f"no receipt is made of a run that is damaged: {problem}")
+            raise StoreError(f"cannot make a receipt of a damaged run: {problem}")
     with RunStore.open(root, run) as store, store.snapshot():
         heads = _chain_heads(store.attempts())
         statement = _make_statement(store, heads)
@@ -172,7 +172,7 @@ def write_receipt(receipt: Receipt, path: Path) -> None:
             with path.open("xb") as file:
                 file.write(canonical_bytes(receipt) + b"\n")
         except FileExistsError as exc:
-            raise UserError(f"{path} exists: choose another name, a receipt is never written over") from exc
+            raise UserError(f"{path} exists: choose another name, receipts are not overwritten") from exc
 
 
 def read_receipt(path: Path) -> Receipt:
@@ -185,7 +185,7 @@ def read_receipt(path: Path) -> Receipt:
     except OSError as exc:
         raise UserError(f"{path}: {exc.strerror or exc}") from exc
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        raise UserError(f"{path} is no receipt that `assay receipt` wrote: {exc}") from exc
+        raise UserError(f"{path} is not a receipt of `assay receipt`: {exc}") from exc
     return found
 
 
@@ -257,14 +257,14 @@ def _receipt_problems(receipt: Receipt, key: str | None) -> Iterator[str]:
         if list(heads) != sorted(set(heads)) or len({head.chain for head in heads}) != len(heads):
             yield "the heads in the receipt are not in order of their chains: it was changed"
         elif (given.chains, given.events) != (len(heads), sum(head.length for head in heads)):
-            yield "the receipt counts other chains or events than it has heads for: it was changed"
+            yield "the receipt has wrong counts of chains or events: it was changed"
         elif merkle_root(map(leaf_digest, heads)) != given.root:
-            yield "the heads in the receipt do not give its root: it was changed"
+            yield "the heads in the receipt do not match its root: it was changed"
     if receipt.signature is None:
         if key is not None:
             yield "the receipt is not signed"
     elif _has_invalid_signature(receipt):
-        yield "the signature in the receipt does not hold: it was changed"
+        yield "the signature in the receipt is invalid: it was changed"
     elif key is not None and receipt.signature.key != key:
         yield f"the receipt is signed by {receipt.signature.key}, and not by {key}"
 
@@ -281,16 +281,14 @@ def _proof_problems(receipt: Receipt) -> Iterator[Problem]:
         return
     leaf = leaf_digest(ChainHead(proof.chain, proof.length, proof.head))
     if root_from_proof(leaf, proof.index, given.chains, proof.path) != given.root:
-        yield Problem(
-            given.run, proof.chain, None, "the proof in the receipt does not lead to its root: it was changed"
-        )
+        yield Problem(given.run, proof.chain, None, "the proof in the receipt does not match its root: it was changed")
     if proof.events is not None:
         links = (Link(proof.chain, n, e.previous, e.body.encode(), e.digest) for n, e in enumerate(proof.events))
         broken = verify_links(links, proof.head)
         if broken is not None:
             yield Problem(given.run, proof.chain, broken.at, f"in the receipt: {broken.problem}: {broken.detail}")
         elif len(proof.events) != proof.length:
-            yield Problem(given.run, proof.chain, None, "the receipt holds fewer events than it says, or more")
+            yield Problem(given.run, proof.chain, None, "the receipt has a wrong number of events")
 
 
 def _run_problems(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
@@ -299,7 +297,7 @@ def _run_problems(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]
         yield Problem(run, None, None, f"the receipt is of run {given.run!r}")
         return
     if digest_record(store.manifest()) != given.manifest:
-        yield Problem(run, None, None, "the manifest is not the one of the receipt: what was asked for was changed")
+        yield Problem(run, None, None, "the manifest differs from the receipt's: it was changed")
     heads = receipt.heads or ()
     for head in heads if proof is None else (ChainHead(proof.chain, proof.length, proof.head),):
         what = _prefix_problem(store, head, rows.get(head.chain), given.state)
@@ -307,12 +305,10 @@ def _run_problems(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]
             yield Problem(run, head.chain, what[0], what[1])
     if given.state == "sealed":
         if not store.is_sealed:
-            yield Problem(
-                run, None, None, "the receipt is of the sealed run, and this one is live: it was put in its place"
-            )
+            yield Problem(run, None, None, "the receipt is of the sealed run, but this one is live: it was replaced")
         known = {head.chain for head in heads}
         for chain in sorted(set(rows) - known) if proof is None else ():
-            yield Problem(run, chain, None, "the receipt of the sealed run does not have it: it was put in later")
+            yield Problem(run, chain, None, "it is not in the receipt of the sealed run: it was added later")
     yield from _addenda_problems(store, given)
 
 
@@ -323,12 +319,12 @@ def _prefix_problem(
     if row is None:
         return None, "the receipt has it and the run does not: it was removed"
     if row.length < head.length:
-        return row.length, f"the receipt has {head.length} events of it, the run {row.length}: its end was cut"
+        return row.length, f"the receipt has {head.length} events of it, the run {row.length}: it was truncated"
     if row.length > head.length and state == "sealed":
-        return head.length, f"the receipt of the sealed run has {head.length} events of it: more were put in later"
+        return head.length, f"the receipt of the sealed run has {head.length} events of it: more were added later"
     now = row.head if row.length == head.length else _digest_at(store, head)
     if now != head.head:
-        return None, f"its first {head.length} events are not those of the receipt: it was written anew"
+        return None, f"its first {head.length} events differ from the receipt's: it was rewritten"
     return None
 
 
@@ -344,5 +340,5 @@ def _addenda_problems(store: RunStore, given: Statement) -> Iterator[Problem]:
         what = f"the receipt has {given.addenda} addenda, the run {len(segments)}: the last ones were removed"
         yield Problem(store.run, f"addendum.{len(segments)}", None, what)
     elif segments[given.addenda - 1].head != given.addenda_head:
-        what = "it and those before it are not those of the receipt: they were written anew"
+        what = "it or those before it differ from the receipt's: they were rewritten"
         yield Problem(store.run, f"addendum.{given.addenda - 1}", None, what)

@@ -250,7 +250,7 @@ class RunStore:
         if len(names) != 1:
             known = names or sorted({r.attempt for r in self.attempts()})
             some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "") if known else "it has none"
-            what = "is the beginning of several attempts" if names else "is no attempt"
+            what = "is the beginning of several attempts" if names else "is not an attempt"
             raise UserError(f"{attempt!r} {what} of run {self.run}: {some}")
         return max(near, key=lambda r: (r.final, r.retry))
 

@@ -76,9 +76,9 @@ def _write_sealed(store: RunStore, folder: Path) -> SealManifest:
     with contextlib.closing(copy):
         problem = next(chain_problems(store.run, copy.links(), copy.attempts()), None)
         if problem is None and copy.attempts() != store.attempts():
-            raise StoreError(f"run {store.run}: the sealed rows differ from the live ones; the live run is as it was")
+            raise StoreError(f"run {store.run}: the sealed rows differ from the live ones; the live run is unchanged")
         if problem is None and copy.counts() != dict(counts):
-            raise StoreError(f"run {store.run}: the sealed tables lack rows; the live run is as it was")
+            raise StoreError(f"run {store.run}: the sealed tables lack rows; the live run is unchanged")
     if problem is not None:
         raise StoreError(f"run {store.run} is not sealed, because it is damaged: {problem}")
     rows = store.attempts()
@@ -111,7 +111,7 @@ def _existing_report(layout: Layout) -> SealReport:
         if layout.sqlite.exists():
             for name, digest in known.files.items():
                 if file_digest(layout.sealed / Path(name).name) != digest:
-                    raise StoreError(f"{layout.sealed / name} is not what was sealed; run.sqlite beside it is kept")
+                    raise StoreError(f"{layout.sealed / name} differs from what was sealed; run.sqlite is kept")
             lock = WriterLock(layout.lock)
             try:
                 _remove_live(layout)

@@ -64,9 +64,9 @@ def search(
         StoreError: A run is missing or damaged.
     """
     if not text:
-        raise UserError("nothing to search for: give some text")
+        raise UserError("the search text is empty")
     if limit < 1:
-        raise UserError(f"a search gives at least 1 hit, not {limit}: raise the limit")
+        raise UserError(f"the limit must be at least 1 hit, got {limit}: raise the limit")
     chosen = sorted(set(runs or list_runs(root)))
     if not chosen:
         raise UserError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")

@@ -39,7 +39,7 @@ def new_key(path: Path) -> str:
     public = path.with_name(f"{path.name}.pub")
     for taken in (path, public):
         if taken.exists() or taken.is_symlink():
-            raise UserError(f"{taken} exists: choose another name, a key is never written over")
+            raise UserError(f"{taken} exists: choose another name, keys are not overwritten")
     key = ed25519.Ed25519PrivateKey.generate()
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -58,7 +58,9 @@ def public_key(given: str) -> str:
     """
     if given.startswith(PUBLIC_PREFIX):
         if not _PUBLIC.fullmatch(given):
-            raise UserError(f"{given[:90]!r} is no public key: {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file")
+            raise UserError(
+                f"{given[:90]!r} is not a public key: expected {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file"
+            )
         return given
     path = Path(given)
     data = _read(path)
@@ -68,9 +70,9 @@ def public_key(given: str) -> str:
     try:
         found = serialization.load_pem_public_key(data)
     except ValueError as exc:
-        raise UserError(f"{path} holds no key: give a file that `assay keys new` made, or ed25519:HEX") from exc
+        raise UserError(f"{path} holds no public key: give a file that `assay keys new` made, or ed25519:HEX") from exc
     if not isinstance(found, ed25519.Ed25519PublicKey):
-        raise UserError(f"{path} holds a key of another kind: Assay signs with Ed25519")
+        raise UserError(f"{path} holds another kind of key: Assay signs with Ed25519")
     return _format_public(found)
 
 
@@ -82,7 +84,7 @@ def sign(path: Path, data: bytes) -> tuple[str, str]:
     """
     key = _load_private(path, _read(path))
     if path.stat().st_mode & 0o077:
-        raise UserError(f"others may read {path}: `chmod 600 {path}`, or make a new key if they may have")
+        raise UserError(f"{path} is readable by others: `chmod 600 {path}`, or make a new key if it may have been read")
     return _format_public(key.public_key()), key.sign(data).hex()
 
 
@@ -107,7 +109,7 @@ def _load_private(path: Path, data: bytes) -> Any:
     except (ValueError, TypeError) as exc:  # TypeError: it has a passphrase
         raise UserError(f"{path} holds no private key without a passphrase: `assay keys new` makes one") from exc
     if not isinstance(found, ed25519.Ed25519PrivateKey):
-        raise UserError(f"{path} holds a key of another kind: Assay signs with Ed25519")
+        raise UserError(f"{path} holds another kind of key: Assay signs with Ed25519")
     return found
 
 

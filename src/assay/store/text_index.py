@@ -79,9 +79,7 @@ def check_index(sealed: SealedRun, run: str) -> Iterator[Problem]:
         return
     stored = sealed.plain_column(FILE, "bits")
     if any(one != other for one, other in zip_longest(stored, _compute_bits(sealed))):
-        yield Problem(
-            run, None, None, f"sealed/{FILE} does not have the bits that the steps give, so searches may miss"
-        )
+        yield Problem(run, None, None, f"sealed/{FILE} differs from the steps, so searches may miss")
 
 
 def _compute_bits(sealed: SealedRun) -> Iterator[bytes]:

@@ -149,7 +149,7 @@ def read_tree(blobs: BlobStore, listing: str) -> tuple[TreeFile, ...]:
         entries = _DECODER.decode(blobs.get(listing))
         _require_sound(entries)
     except (msgspec.DecodeError, ValueError) as exc:
-        raise StoreError(f"{listing} is no listing of a folder: {exc}") from exc
+        raise StoreError(f"{listing} is not a listing of a folder: {exc}") from exc
     return entries
 
 
@@ -162,12 +162,12 @@ def _require_sound(entries: tuple[TreeFile, ...]) -> None:
         whole = path == "" and len(entries) == 1
         plain = path == posixpath.normpath(path) and not path.startswith(("/", "../")) and path not in (".", "..")
         if path in seen or "\0" in path or not (whole or plain):
-            raise ValueError(f"the path {path[:200]!r} is not one below the folder, or stands twice")
+            raise ValueError(f"the path {path[:200]!r} is invalid or occurs twice")
         parent = posixpath.dirname(path)
         if parent and parent not in folders:
-            raise ValueError(f"{path[:200]!r} lies in no folder of the listing")
+            raise ValueError(f"{path[:200]!r} is not in a folder of the listing")
         if entry.target is not None and not _stays_inside(path, entry.target):
-            raise ValueError(f"{path[:200]!r} is a link that leads outside")
+            raise ValueError(f"{path[:200]!r} is a link to outside")
         seen.add(path)
 
 

@@ -35,7 +35,7 @@ MOST_SIBLINGS = 100
 def _number(text: str) -> int:
     """Parses a number. Raises `UserError` where it is invalid."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise UserError(f"{text[:50]!r} is no number")
+        raise UserError(f"{text[:50]!r} is not a number")
     return int(text)
 
 

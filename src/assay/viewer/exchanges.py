@@ -24,7 +24,7 @@ MOST_PARTS = 20
 def require_call(body: Body) -> ModelCall:
     """Returns the model call of an event. Raises `UserError` for other events."""
     if not isinstance(body, ModelCalled):
-        raise UserError("this event is no model call")
+        raise UserError("this event is not a model call")
     return body.call
 
 
@@ -138,10 +138,10 @@ def tokens_part(call: ModelCall, part: int) -> dict[str, Any]:
     logprobs = call.logprobs
     count = len(ids) if ids is not None else len(logprobs) if logprobs is not None else None
     if count is None:
-        raise UserError(f"the tokens of call {call.id} are not known: its backend does not tell them")
+        raise UserError(f"the tokens of call {call.id} are unknown: its backend does not return them")
     parts = max(-(-count // TOKENS_AT_ONCE), 1)
     if not 0 <= part < parts:
-        raise UserError(f"the tokens have {parts} parts, and no part {part}")
+        raise UserError(f"the tokens have {parts} parts: there is no part {part}")
     chosen = slice(part * TOKENS_AT_ONCE, (part + 1) * TOKENS_AT_ONCE)
     whole = logprobs is not None and len(logprobs) == count
     return {

@@ -38,7 +38,7 @@ def encode_picture(data: bytes) -> dict[str, Any]:
     """
     kind = _picture_type(data)
     if kind is None:
-        raise UserError("this is no PNG, JPEG, GIF or WebP picture")
+        raise UserError("not a PNG, JPEG, GIF or WebP picture")
     size = _SIZES[kind](data)
     if len(data) > MOST_BYTES or size is None or size[0] * size[1] > MOST_PIXELS:
         raise UserError(f"the picture is too large to be shown, or damaged ({len(data)} bytes, {size or 'no size'})")

@@ -75,13 +75,13 @@ class Viewer:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request."""
         if request.method not in ("GET", "HEAD"):
-            return _plain(405, "only GET is answered here", {"Allow": "GET, HEAD"})
+            return _plain(405, "only GET and HEAD are supported", {"Allow": "GET, HEAD"})
         if request.headers.getall("Host", []) not in ([f"{HOST}:{self.port}"], [f"localhost:{self.port}"]):
-            return _plain(421, "this server answers to its own address alone")
+            return _plain(421, "the Host header does not name this server")
         path, _, query = request.raw_path.partition("?")
         token, _, rest = path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
-            return _plain(404, "the address lacks the secret that `assay view` printed")
+            return _plain(404, "the address lacks the token that `assay view` printed")
         if path == f"/{self.token}":
             return _plain(308, "", {"Location": f"/{self.token}/"})
         if rest.startswith("data/"):

@@ -130,7 +130,7 @@ def text_part(value: Any, part: int) -> dict[str, Any]:
     text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     parts = max(-(-len(text) // PART), 1)
     if not 0 <= part < parts:
-        raise UserError(f"the text has {parts} pieces, and no piece {part}")
+        raise UserError(f"the text has {parts} pieces: there is no piece {part}")
     start = part * PART
     return {
         "text": text[start : start + PART],
@@ -159,7 +159,7 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
         size = PART // 4 if binary else PART
         parts = max(-(-length // size), 1)
         if not 0 <= part < parts:
-            raise UserError(f"the blob has {parts} pieces, and no piece {part}")
+            raise UserError(f"the blob has {parts} pieces: there is no piece {part}")
         start = part * size
         line = 1
         if not binary and start <= MOST_COUNTED:

@@ -279,7 +279,7 @@ def test_an_imported_attempt_is_found_by_its_task_and_number(tmp_path: Path, is_
         seal(tmp_path / "s", run)
     with RunStore.open(tmp_path / "s", run) as store:
         found = [store.find(name).number for name in ("set/look@0", "look@1")]
-        with pytest.raises(UserError, match="is no attempt"):
+        with pytest.raises(UserError, match="is not an attempt"):
             store.find("look@2")
     assert found == [0, 1]
 

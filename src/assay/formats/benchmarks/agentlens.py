@@ -48,7 +48,7 @@ class AgentLensFormat:
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
         if read_head(path, len(_HEADER)) == _HEADER:
-            bad("", "labels, read with the trajectories that they are of: import the folder `trajectories`")
+            bad("", "the file holds labels of trajectories: import the folder `trajectories`")
             return
         found = load_document(path)
         metadata = found.get("metadata") if isinstance(found, dict) else None
@@ -56,7 +56,7 @@ class AgentLensFormat:
             bad("", "it is no run: it has no states" if isinstance(found, dict) else "expected an object")
             return
         if metadata.get("source") == "merger":
-            bad("", f"it is a reference merged from {metadata.get('num_traces')} runs and no run itself")
+            bad("", f"it is a reference merged from {metadata.get('num_traces')} runs, not a run")
             return
         builder = TrajectoryBuilder(
             file_origin(self.name, path, text_or_none(metadata.get("generator")) or ""), reading
@@ -79,7 +79,7 @@ def _order_states(states: dict[str, Any], bad: WarnFunction) -> list[dict[str, A
         if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 100_000:
             bad(f"states.{name}", "a state is an object with a step")
         elif step in found:
-            bad(f"states.{name}.step", f"step {step} stands there twice")
+            bad(f"states.{name}.step", f"step {step} occurs twice")
         else:
             found[step] = state
     if not found:

@@ -70,7 +70,7 @@ def _read_unmatched_labels(
     """Reads labels without runs; where the runs exist, the labels are read with them."""
     runs = find_file(path.parent / RUNS)
     if runs is not None:
-        bad("", f"labels, read with the runs: import {runs.name}")
+        bad("", f"the file holds labels of runs: import {runs.name}")
         return
     for position, label in json_items(path, (), bad):
         if isinstance(label, dict) and isinstance(label.get("failures"), list):

@@ -71,7 +71,7 @@ class SparkFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Does not write."""
-        raise UserError("SPARK's files are those of its own loop and are only read")
+        raise UserError("SPARK's files are only read")
 
 
 class _AttemptReader:
@@ -94,7 +94,7 @@ class _AttemptReader:
             where = f"line {number}"
             kind = text_or_empty(line.get("type")) if isinstance(line, dict) else ""
             if kind not in _KINDS:
-                bad(where, "it is none of SPARK's records")
+                bad(where, "not a SPARK record")
             elif kind == "execution_result":
                 if open_ is not None:
                     yield self.one(open_, bad)
@@ -107,7 +107,7 @@ class _AttemptReader:
         if open_ is not None:
             yield self.one(open_, bad, skill)
         elif early:
-            bad("", "it tells of no attempt")
+            bad("", "no attempt found")
 
 
 def _has_lines(path: Path) -> bool:

@@ -72,7 +72,7 @@ class Attempt:
             try:
                 event = loads(text) if text.startswith("{") else None
             except ValueError as exc:
-                bad(f"{self._where} agent_stdout_full line {position + 1}", f"no JSON: {exc}")
+                bad(f"{self._where} agent_stdout_full line {position + 1}", f"invalid JSON: {exc}")
                 continue
             if event is not None:
                 events.append((f"{self._where} agent_stdout_full line {position + 1}", event))

@@ -91,5 +91,5 @@ def _add_labels(builder: TrajectoryBuilder, found: dict[str, Any], bad: WarnFunc
     if inside:
         labels |= {"steps": [number], "actor": found.get("mistake_agent")}
     else:
-        bad("mistake_step", f"{step!r} is no position in a history of {len(builder.steps)} messages")
+        bad("mistake_step", f"{step!r} is not a position in a history of {len(builder.steps)} messages")
     add_label(builder, "who-and-when", labels)

@@ -66,7 +66,7 @@ def _conversation(
         if isinstance(turn, dict) and isinstance(value, str) and isinstance(turn.get("from"), str):
             speaking.turn(turn, turn["from"], value)
         else:
-            bad(f"{place}.conversations[{position}]", "expected an object with the texts from and value")
+            bad(f"{place}.conversations[{position}]", "expected an object with `from` and `value` texts")
             builder.keep_item(turn)
     builder.fields = {key: value for key, value in row.items() if key != "conversations"}
     return builder.finish(place, **read_metadata(row, builder))
@@ -109,7 +109,7 @@ def _parse_call(id_: str, value: str) -> ToolCall:
     try:
         found = loads(value)
     except ValueError as exc:
-        return ToolCall(id_, "", value, None, f"the call is no JSON: {exc}")
+        return ToolCall(id_, "", value, None, f"the call is invalid JSON: {exc}")
     if not isinstance(found, dict) or not isinstance(found.get("name"), str):
         return ToolCall(id_, "", value, None, "the call has no name")
     return tool_call(id_, found["name"], found.get("arguments", found.get("parameters")))

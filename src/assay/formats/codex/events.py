@@ -133,6 +133,6 @@ def read_events(
     found = _EventReader(builder, model)
     for where, event in events:
         if not isinstance(event, dict) or not found.event(event):
-            bad(where, "it is no event of Codex")
+            bad(where, "not a Codex event")
     found.flush()
     return found

@@ -44,4 +44,4 @@ class CodexExecFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Does not write."""
-        raise UserError("this is what a program prints as it runs: export to codex, which writes its sessions")
+        raise UserError("the output of `codex exec` is only read: export to codex, which writes session files")

@@ -66,7 +66,7 @@ def read_document(source: Source, origin: Origin, reading: ImportContext) -> Ite
     bad = warn_in(reading, origin.file)
     fields = json_fields(source, ("steps", "subagent_trajectories"), bad)
     if not isinstance(fields.get("agent"), dict) and "schema_version" not in fields:
-        raise UserError("it is no ATIF document: it has neither a schema_version nor an agent")
+        raise UserError("not an ATIF document: it has neither schema_version nor agent")
     steps = json_items(source, ("steps",), bad)
     yield _read_trajectory("trajectory", fields, steps, DocumentPath(origin, reading, bad, ""))
     for index, held in json_items(source, ("subagent_trajectories",), bad):

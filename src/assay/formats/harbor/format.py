@@ -51,7 +51,7 @@ class HarborFormat:
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         if not path.is_dir():
-            raise UserError("it is no folder: name the folder of a job or of a trial")
+            raise UserError("not a folder: name the folder of a job or of a trial")
         if _is_trial(path):
             yield _trial(path, path.name, reading)
             return
@@ -145,7 +145,7 @@ def _read_steps(
             builder.change_step(step, extra={**step.extra, "harbor_step": name})
     builder.fields = fields
     if not builder.steps and result.get("agent_info"):
-        place.bad("agent/trajectory.json", "there is none: what the agent did is not known")
+        place.bad("agent/trajectory.json", "missing: the agent's actions are unknown")
     return filled
 
 

@@ -118,7 +118,7 @@ def ctrf_report(path: Path, place: str, bad: WarnFunction) -> dict[str, Any] | N
     summary = results.get("summary") if isinstance(results, dict) else None
     tests = results.get("tests") if isinstance(results, dict) else None
     if not isinstance(summary, dict) and not isinstance(tests, list):
-        bad(place, "it is no CTRF report: it has neither results.summary nor results.tests")
+        bad(place, "not a CTRF report: it has neither results.summary nor results.tests")
         return None
     summary = summary if isinstance(summary, dict) else {}
     counts = {ours: summary[theirs] for theirs, ours in _STATUSES.items() if _is_count(summary.get(theirs))}
@@ -163,7 +163,7 @@ def _read_bytes(path: Path, place: str, bad: WarnFunction, inside: Path | None =
     """Returns the bytes of a regular file; None where there is none. Warns of links and does not follow them."""
     through = [path, *(p for p in path.parents if inside is not None and inside in p.parents)]
     if any(p.is_symlink() for p in through):
-        bad(place, "it is a link, which is not followed")
+        bad(place, "symbolic links are not followed")
         return None
     if not path.is_file():
         return None

@@ -202,7 +202,7 @@ def _write_artifacts(trajectory: Trajectory, folder: Path, manifest: Any, writin
     for path, digest in sorted(artifacts.items()):
         target = _resolve_inside(folder / "artifacts", path.lstrip("/"))
         if target is None or path.lstrip("/") == "manifest.json":
-            writing.report_loss(Loss(trajectory.attempt, "finished.artifacts", f"{path} leads outside of the trial"))
+            writing.report_loss(Loss(trajectory.attempt, "finished.artifacts", f"{path} is outside of the trial"))
             continue
         try:
             content = writing.read_blob(digest)

@@ -157,7 +157,7 @@ def read_own_call(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
 def call_metadata(call: ModelCall, attempt: str, writing: ExportContext) -> dict[str, Any]:
     """Returns a call as metadata of a model event."""
     if call.raw_request is not None or call.raw_response is not None:
-        writing.report_loss(Loss(attempt, "calls[].raw_request, raw_response", "Inspect has no place for exact bytes"))
+        writing.report_loss(Loss(attempt, "calls[].raw_request, raw_response", "Inspect cannot store exact bytes"))
         call = msgspec.structs.replace(call, raw_request=None, raw_response=None)
     plain: dict[str, Any] = msgspec.to_builtins(call)
     return plain
@@ -197,7 +197,7 @@ def read_record(event: dict[str, Any], reading: ImportContext) -> Body:
     kind = _SOURCES.get(str(event.get("source")).removeprefix(ASSAY + "."))
     data = event.get("data")
     if kind is None or not isinstance(data, dict):
-        raise ValueError("it holds no record of Assay's")
+        raise ValueError("it holds no Assay record")
     try:
         found = msgspec.convert(data.get("record"), kind)
     except msgspec.ValidationError as exc:

@@ -187,9 +187,9 @@ def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
         header = _document(members["_journal/start.json"])
         header = {**header, "status": "started"} if isinstance(header, dict) else header
     else:
-        raise UserError(f"{path.name} is no log: it has neither header.json nor _journal/start.json")
+        raise UserError(f"{path.name} is not an Inspect log: it has neither header.json nor _journal/start.json")
     if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
-        raise UserError(f"{path.name}: its header says nothing of an evaluation")
+        raise UserError(f"{path.name}: its header has no `eval`")
     return header
 
 

@@ -148,7 +148,7 @@ def _document(path: Path, bad: WarnFunction) -> Any:
     """Returns a file of a conversation; None, with a warning, where it is invalid."""
     if find_file(path) is None:
         if path.exists():
-            bad(path.name, "it is no file of its own, or too large to read")
+            bad(path.name, "it is not a regular file, or too large to read")
         return None
     try:
         return load_document(path)

@@ -124,7 +124,7 @@ def _line(line: bytes, number: int, bad: WarnFunction) -> list[Span]:
     try:
         value = loads(line)
     except ValueError as exc:
-        bad(f"line {number}", f"no JSON: {exc}")
+        bad(f"line {number}", f"invalid JSON: {exc}")
         return []
     return _spans(value, f"line {number}", bad)
 

@@ -102,7 +102,7 @@ def extract_archive(path: Path, folder: Path, bounds: ArchiveLimits | None = Non
                 with target.open("xb") as out, member.open() as stream:
                     shutil.copyfileobj(stream, out, 1 << 20)
             except (FileExistsError, NotADirectoryError, IsADirectoryError) as exc:
-                raise _refusal(path, member.name, "is at the place of another member") from exc
+                raise _refusal(path, member.name, "has the path of another member") from exc
 
 
 def _refusal(path: Path, member: str, why: str) -> UserError:
@@ -120,7 +120,7 @@ class _MemberChecks:
 
     def name(self, name: str) -> str:
         if name in self.names:
-            raise _refusal(self.path, name, "is there twice")
+            raise _refusal(self.path, name, "occurs twice")
         parts = name.split("/")
         if not name or name.startswith("/") or "\\" in name or (len(name) > 1 and name[1] == ":"):
             raise _refusal(self.path, name, "has an absolute or foreign name")
@@ -140,7 +140,7 @@ class _MemberChecks:
         free = self.bounds.free_mib * 2**20
         for whole, of in ((unpacked, packed), (self.total, self._packed_whole)):
             if of is not None and whole > free and whole > self.bounds.ratio * max(1, of):
-                raise _refusal(self.path, name, f"unpacks to {whole:,} bytes from {of:,}: more than any log does")
+                raise _refusal(self.path, name, f"unpacks to {whole:,} bytes from {of:,}: the ratio is too high")
 
 
 @contextmanager
@@ -184,13 +184,13 @@ def _require_short_listing(path: Path, bounds: ArchiveLimits) -> None:
         tail = stream.read()
     at = tail.rfind(_END)
     if at < 0 or len(tail) - at < 22:
-        raise UserError(f"{path.name} is damaged: it has no list of members, as if cut")
+        raise UserError(f"{path.name} is damaged: it has no list of members; it may be truncated")
     count, listing = struct.unpack_from("<HI", tail, at + 10)
     at64 = tail.rfind(_END64, 0, at)
     if at64 >= 0 and len(tail) - at64 >= 48 and (count == 0xFFFF or listing == 0xFFFFFFFF):
         count, listing = struct.unpack_from("<QQ", tail, at64 + 32)
     if count > bounds.members or listing > bounds.listing_mib << 20:
-        raise UserError(f"{path.name} is refused: it lists {count:,} members in {listing:,} bytes, more than is read")
+        raise UserError(f"{path.name} is refused: it lists {count:,} members in {listing:,} bytes, which is too much")
 
 
 def _zip_opener(path: Path, opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], BinaryIO]:
@@ -255,9 +255,9 @@ class _BoundedStream(io.RawIOBase):
         except (*_DAMAGED, ValueError) as exc:
             raise _refusal(self._path, self._name, f"is damaged: {exc}") from exc
         if len(piece) > self._left:
-            raise _refusal(self._path, self._name, "holds more than it says")
+            raise _refusal(self._path, self._name, "is larger than declared")
         if not piece and self._left and len(buffer):
-            raise _refusal(self._path, self._name, "holds less than it says")
+            raise _refusal(self._path, self._name, "is smaller than declared")
         self._left -= len(piece)
         buffer[: len(piece)] = piece
         return len(piece)

@@ -116,7 +116,7 @@ def message_numbers(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]
             parent = by_id.get(line[-1].parent or "")
             if parent is None or parent.id in seen:
                 raise UserError(
-                    f"call {line[-1].id} shares messages with {line[-1].parent!r}, which is not here or rests on it"
+                    f"call {line[-1].id} shares messages with {line[-1].parent!r}, which is missing or builds on it"
                 )
             seen.add(parent.id)
             line.append(parent)

@@ -57,16 +57,14 @@ class EmbeddedCalls:
         attempt = trajectory.attempt
         exchanged = sum(1 for call in trajectory.calls if call.request or call.response)
         if exchanged:
-            writing.report_loss(
-                Loss(attempt, "calls.request", "what was sent and what came back has no place", exchanged)
-            )
+            writing.report_loss(Loss(attempt, "calls.request", "requests and responses cannot be stored", exchanged))
         raw = sum(1 for call in trajectory.calls if call.raw_request or call.raw_response)
         if raw:
-            writing.report_loss(Loss(attempt, "calls.raw_request", "exact bytes have no place", raw))
+            writing.report_loss(Loss(attempt, "calls.raw_request", "exact bytes cannot be stored", raw))
         broken = sum(1 for c in trajectory.calls if c.prompt_token_ids is not None and c.id not in self.prompts)
         if broken:
             writing.report_loss(
-                Loss(attempt, "calls.prompt_token_ids", "what they share with their parent is not here", broken)
+                Loss(attempt, "calls.prompt_token_ids", "the tokens shared with their parent are missing", broken)
             )
 
     def tokens(self, call: ModelCall) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def json_lines(source: Source, bad: WarnFunction, *, largest: int = LARGEST) -> 
             try:
                 yield number, loads(line)
             except ValueError as exc:
-                bad(f"line {number}", f"no JSON: {exc}")
+                bad(f"line {number}", f"invalid JSON: {exc}")
 
 
 def json_objects(source: Source, bad: WarnFunction) -> Iterator[dict[str, Any]]:
@@ -239,7 +239,7 @@ def load_document(source: Source, *, largest: int = LARGEST) -> Any:
     try:
         return loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as exc:
-        raise UserError(f"no JSON: {exc}") from None
+        raise UserError(f"invalid JSON: {exc}") from None
 
 
 def json_items(
@@ -291,7 +291,7 @@ def _decode_field(raw: bytes | _Large, key: str, bad: WarnFunction, fields: dict
     try:
         fields[key] = loads(raw)
     except ValueError as exc:
-        bad(key, f"no JSON: {exc}")
+        bad(key, f"invalid JSON: {exc}")
 
 
 def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
@@ -319,7 +319,7 @@ def _items(scanner: _Scanner, place: str, bad: WarnFunction, largest: int) -> It
         try:
             value = loads(raw)
         except ValueError as exc:
-            bad(where, f"no JSON: {exc}")
+            bad(where, f"invalid JSON: {exc}")
             continue
         yield position, value
 
@@ -386,7 +386,7 @@ class _Scanner:
             if len(self._data) - self._at > 1000 or not self._more():
                 break
         if found is None or found.end() == self._at or found.end() - self._at > 1000:
-            raise _Broken(f"no JSON value at byte {self.offset:,}")
+            raise _Broken(f"invalid JSON value at byte {self.offset:,}")
         self._at = found.end()
         return found[0] if len(found[0]) <= largest else _Large(len(found[0]))
 
@@ -399,7 +399,7 @@ class _Scanner:
         try:
             key = str(loads(raw))
         except ValueError as exc:
-            raise _Broken(f"a key is no JSON: {exc}") from None
+            raise _Broken(f"a key is invalid JSON: {exc}") from None
         if self.peek() != b":":
             raise _Broken(f"expected a colon at byte {self.offset:,}")
         self._at += 1

@@ -53,10 +53,10 @@ def report_losses(
 
     integrity = current_verdicts_of(trajectory).integrity
     if trajectory.outcome == "pass" and integrity in {"fail", "unknown", "error"}:
-        lost("integrity", f"the pass stands there alone, though its integrity is {integrity}", 1)
+        lost("integrity", f"the pass is written without its integrity, which is {integrity}", 1)
     if read_back is None or is_imported_from(trajectory, name):
         learnt = sum(not is_imported(verdict.marks) for verdict in trajectory.verdicts)
-        lost("verdicts", f"{name} has no place for what was judged later", learnt)
+        lost("verdicts", f"{name} cannot store later verdicts", learnt)
         return
     was = _facts(trajectory.steps, trajectory.calls)
     now = _facts(_steps(read_back.bodies), _calls(read_back.bodies))
@@ -68,10 +68,10 @@ def report_losses(
         was[field], now[field] = _single(getattr(trajectory, field)), _single(getattr(read_back.started, field))
     for field, values in was.items():
         missing = sum((values - now.get(field, Counter())).values())
-        lost(field, f"{name} holds it otherwise or not at all", missing)
+        lost(field, f"{name} changed or dropped it", missing)
     cut = sum(bool(seen.truncated or seen.stderr_truncated) for step in trajectory.steps for seen in step.observations)
-    lost("steps.observations", "texts that were cut are written whole where the whole is kept", cut)
-    lost("notes", f"{name} has no place for it", len(trajectory.notes))
+    lost("steps.observations", "truncated texts are written whole where the whole is stored", cut)
+    lost("notes", f"{name} cannot store it", len(trajectory.notes))
 
 
 def _steps(bodies: Iterable[Body]) -> list[Step]:

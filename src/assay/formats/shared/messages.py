@@ -80,7 +80,7 @@ def read_message(
         return None
     role = text_or_none(message.get("role"))
     if role is None:
-        bad(f"{where}.role", "a message says whose it is with a text")
+        bad(f"{where}.role", "the role of a message must be text")
         return None
     text = content_text(message.get("content"))
     if role in {"tool", "function"}:

@@ -46,7 +46,7 @@ class SweSmithFormat:
         instance = report[0] or path.parent.name
         beside = _trajectory_of(path, instance)
         if beside is not None:
-            bad("", f"it is read with its trajectory: import {beside}")
+            bad("", f"the report is read with its trajectory: import {beside}")
             return
         builder = TrajectoryBuilder(file_origin(self.name, path), reading)
         builder.fields = {key: value for key, value in report[1].items() if key != "tests_status"}
@@ -56,7 +56,7 @@ class SweSmithFormat:
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Does not write."""
-        raise UserError("a report alone is no trajectory: export to swe-agent, which writes reports beside")
+        raise UserError("a report is not a trajectory: export to swe-agent, which also writes reports")
 
 
 def _trajectory_of(path: Path, instance: str) -> str | None:
@@ -73,9 +73,9 @@ def _trajectory_of(path: Path, instance: str) -> str | None:
 def _describe_document(found: Any) -> str:
     if isinstance(found, dict):
         if "problem_statement" in found or "patch" in found:
-            return "it is a task of SWE-smith and no run of one"
+            return "it is a task of SWE-smith, not a run"
         if "ids_resolved" in found:
             return "it is the summary of an evaluation, whose attempts have reports of their own"
         if "FAIL_TO_PASS" in found:
-            return "it is the validation of a task and no run of one"
-    return "it is no report of one instance"
+            return "it is the validation of a task, not a run"
+    return "not a report of one instance"
