@@ -14,8 +14,6 @@ import msgspec
 
 from assay.records import AttemptStarted, Body, Trajectory
 
-__all__ = ["ExportContext", "Format", "ImportContext", "ImportedTrajectory", "Loss", "Provenance", "ReadProblem"]
-
 Provenance = Literal["recorded", "peer", "specification"]
 """Test data of the reader: recorded logs, files that the peer's own program wrote for the test, or only the published
 description."""

@@ -11,8 +11,6 @@ from assay.formats.shared.sniffing import sniff
 
 from .interface import Format, Provenance
 
-__all__ = ["FormatInfo", "find_format", "list_formats", "load_format", "load_formats", "matching_formats"]
-
 
 class FormatInfo(NamedTuple):
     """Description of a format."""

@@ -20,16 +20,6 @@ import numpy.typing as npt
 
 from ._rates import Interval, normal_quantile, wilson_at
 
-__all__ = [
-    "Clustering",
-    "estimate_clustering",
-    "hierarchical_bootstrap",
-    "mean_interval",
-    "percentiles",
-    "student_quantile",
-    "task_bootstrap",
-]
-
 Floats = npt.NDArray[np.float64]
 REPLICATES = 4000
 _CHUNK = 2_000_000

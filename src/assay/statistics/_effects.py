@@ -13,8 +13,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["VarianceComponent", "variance_components"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -13,8 +13,6 @@ import msgspec
 from ._rates import Interval, wilson
 from ._summary import TaskCount
 
-__all__ = ["Flake", "find_flakes"]
-
 
 class Flake(msgspec.Struct, frozen=True):
     """One task with inconsistent results for one configuration."""

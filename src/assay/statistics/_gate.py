@@ -13,8 +13,6 @@ import msgspec
 
 from ._paired import Flip, PairedComparison, sign_test
 
-__all__ = ["GateDecision", "GateRule", "decide_gate"]
-
 
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The requirement on a candidate."""

@@ -10,8 +10,6 @@ import msgspec
 from ._effects import VarianceComponent, variance_components
 from ._summary import AttemptOutcome, Estimate, count_by_task, estimate_pass_rate
 
-__all__ = ["GridCell", "RateGrid", "build_grid"]
-
 TASK = "task"
 
 

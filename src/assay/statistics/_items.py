@@ -16,8 +16,6 @@ import numpy as np
 from ._rates import Interval, wilson
 from ._summary import TaskCount
 
-__all__ = ["DifficultyBand", "TaskProfile", "profile_tasks"]
-
 DifficultyBand = Literal["never", "hard", "middling", "easy", "always"]
 HARD, EASY = 0.25, 0.75
 

@@ -8,8 +8,6 @@ from statistics import median
 
 from ._rates import Interval, normal_quantile
 
-__all__ = ["median_interval"]
-
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Returns an interval between two values of the sample that contains the median with at least this confidence.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["benjamini_hochberg", "holm"]
-
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Returns adjusted p-values that control the family-wise error rate (Holm 1979), in the given order.

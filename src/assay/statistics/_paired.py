@@ -17,8 +17,6 @@ from ._clustered import REPLICATES, student_quantile, task_bootstrap
 from ._rates import Interval, mean_or_none, normal_quantile
 from ._summary import Estimate, TaskCount
 
-__all__ = ["Flip", "PairedComparison", "compare_paired", "difference_interval", "sign_test"]
-
 
 class Flip(msgspec.Struct, frozen=True):
     """A task whose rate changed."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["pareto_front"]
-
 
 def pareto_front(points: Sequence[tuple[float | None, float | None]]) -> tuple[int, ...]:
     """Returns the positions of the points on the front, the cheapest first.

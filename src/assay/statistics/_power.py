@@ -13,8 +13,6 @@ from statistics import NormalDist
 
 import msgspec
 
-__all__ = ["StudyDesign", "attempts_needed", "detectable_difference", "standard_error", "tasks_needed"]
-
 
 class StudyDesign(msgspec.Struct, frozen=True, kw_only=True):
     """A plan and its assumptions."""

@@ -16,8 +16,6 @@ from ._clustered import REPLICATES, percentiles
 from ._ranking import ranks_of
 from ._rates import Interval, mean_or_none, normal_quantile
 
-__all__ = ["CalibrationBin", "ReportCard", "area_under_curve", "calibration_error", "report_card"]
-
 Floats = npt.NDArray[np.float64]
 
 

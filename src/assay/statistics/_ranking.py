@@ -11,8 +11,6 @@ import numpy.typing as npt
 from ._clustered import REPLICATES, percentiles
 from ._rates import Interval, normal_quantile
 
-__all__ = ["RankAgreement", "rank_agreement", "ranks_of"]
-
 Floats = npt.NDArray[np.float64]
 DRAWS = REPLICATES // 4
 SMALL = 1e-9

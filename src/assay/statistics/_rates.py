@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
-__all__ = ["Interval", "mean_or_none", "normal_quantile", "pass_at_k", "pass_hat_k", "wilson", "wilson_at"]
-
 
 class Interval(NamedTuple):
     """A closed interval."""

@@ -15,8 +15,6 @@ from ._paired import PairedComparison, compare_paired, difference_interval
 from ._rates import Interval, normal_quantile, pass_at_k
 from ._summary import Estimate, TaskCount
 
-__all__ = ["Robustness", "blind_replay_line", "measure_robustness", "outcome_consistency"]
-
 
 class Robustness(msgspec.Struct, frozen=True):
     """The effect of a perturbation."""

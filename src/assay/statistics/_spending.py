@@ -20,8 +20,6 @@ from ._pareto import pareto_front
 from ._rates import Interval, mean_or_none, normal_quantile
 from ._summary import AttemptOutcome, Estimate, count_by_task, estimate_pass_rate
 
-__all__ = ["Amount", "Spending", "amount_interval", "summarise_spending"]
-
 
 class Amount(msgspec.Struct, frozen=True):
     """One measure over the attempts of one configuration."""

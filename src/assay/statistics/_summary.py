@@ -20,19 +20,6 @@ from assay.verdicts import SEPARATIONS
 from ._clustered import estimate_clustering, hierarchical_bootstrap, mean_interval
 from ._rates import normal_quantile, pass_at_k, pass_hat_k, wilson
 
-__all__ = [
-    "AtK",
-    "AttemptOutcome",
-    "Estimate",
-    "GroupSummary",
-    "OutcomeBounds",
-    "TaskCount",
-    "count_by_task",
-    "estimate_at_k",
-    "estimate_pass_rate",
-    "summarise",
-]
-
 _STATUSES = ("pass", "fail", "unknown", "error")
 _CLUSTERED = "Wilson at the task-clustered effective n"
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-__all__ = ["SurvivalPoint", "survival_curve"]
-
 
 class SurvivalPoint(msgspec.Struct, frozen=True):
     """One step of a survival curve."""

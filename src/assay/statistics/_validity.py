@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from ._ranking import RankAgreement, rank_agreement
 from ._summary import TaskCount
 
-__all__ = ["predictive_validity", "split_halves"]
-
 
 def split_halves(counts: Iterable[TaskCount]) -> tuple[tuple[TaskCount, ...], tuple[TaskCount, ...]]:
     """Splits tasks into alternating halves by name: in-sample and out-of-sample."""

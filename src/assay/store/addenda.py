@@ -25,18 +25,6 @@ from .layout import Layout
 from .run import encode_body
 from .sealed import SealedRun
 
-__all__ = [
-    "Addendum",
-    "Part",
-    "addenda",
-    "addendum_bytes",
-    "addendum_links",
-    "addendum_numbers",
-    "append_addenda",
-    "append_addendum",
-    "segment_links",
-]
-
 
 class _SegmentEvent(msgspec.Struct, frozen=True):
     index: int

@@ -19,8 +19,6 @@ from .rows import AttemptRow
 from .sealed import SealedRun
 from .tables import IN_QUERIES, arrow_schema, event_rows
 
-__all__ = ["addendum_tables"]
-
 
 def addendum_tables(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str, Path]:
     """Writes the rows that a sealed run's addenda add, one file for each table that has any, into a new folder.

@@ -23,15 +23,6 @@ from .rows import AttemptRow, ends_attempt
 from .run import RunStore
 from .sealed import VerdictSummary
 
-__all__ = [
-    "AUDITED",
-    "annotate",
-    "annotate_all",
-    "current_verdicts_of",
-    "later_events",
-    "load_current_verdicts",
-]
-
 AUDITED = "audited"
 """Name of the note that holds an audit's findings."""
 SEGMENT_BYTES = 4 << 20

@@ -20,8 +20,6 @@ from assay.verdicts import outcome_verdicts, worst_outcome
 
 from .rows import ends_attempt
 
-__all__ = ["assemble"]
-
 
 def assemble(events: Sequence[Event]) -> Trajectory:
     """Returns the trajectory of one chain; verdicts after its end do not change its `outcome`. Raises `StoreError`

@@ -37,8 +37,6 @@ from .tables import TABLES, event_rows, trajectory_row
 from .text_index import check_index
 from .trees import LISTING, listed_addresses
 
-__all__ = ["audit", "chain_problems"]
-
 MISSING = "is missing"
 _ADDRESS = re.compile(rb"blake3:[0-9a-f]{64}")
 

@@ -20,8 +20,6 @@ from typing import BinaryIO
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, digest_bytes
 
-__all__ = ["BlobStore"]
-
 _ADDRESS = re.compile(r"blake3:[0-9a-f]{64}")
 
 

@@ -30,8 +30,6 @@ from .sealed import SealedRun, file_digest
 from .tables import TABLES
 from .text_index import FILE as INDEX
 
-__all__ = ["LiveContent", "check_addenda_bytes", "check_manifest", "check_sealed_bytes"]
-
 _META = {"run", "manifest"}
 _ROW = msgspec.json.Decoder(AttemptRow)
 _EVENT, _EVENT_AS_TEXT = b"textintegertextblobtext", b"textintegertexttexttext"

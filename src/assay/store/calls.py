@@ -22,18 +22,6 @@ from assay.records import ModelCall, RawBody, digest_bytes
 
 from .blobs import BlobStore
 
-__all__ = [
-    "BodyDeltaEncoder",
-    "RedactedBytes",
-    "assistant_message",
-    "restore_body",
-    "restore_messages",
-    "restore_prompt_ids",
-    "restore_request",
-    "shared_prefix",
-    "shared_suffix",
-]
-
 INLINE_BYTES = 64 * 1024
 """New bytes are stored in the record up to this size, beyond it in a blob."""
 MOST_BYTES = 256 * 1024 * 1024

@@ -19,18 +19,6 @@ import msgspec
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, GENESIS, Body, Event, canonical_bytes, digest_bytes
 
-__all__ = [
-    "BrokenLink",
-    "Link",
-    "Problem",
-    "decode_event",
-    "heads_digest",
-    "link_digest",
-    "make_event",
-    "verify_chain",
-    "verify_links",
-]
-
 _BODY = msgspec.json.Decoder(Body)
 
 

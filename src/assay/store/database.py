@@ -20,8 +20,6 @@ from assay.records import SCHEMA_VERSION
 from assay.store.chain import Link, decode_event
 from assay.store.rows import RowBuilder
 
-__all__ = ["SCHEMA_QUERY", "WriterLock", "connect", "expected_schema", "has_writer", "store_errors"]
-
 PAGE_BYTES = 16 * 1024
 """Of a new file. An event has some KiB: in pages of 4 KiB most of them spill into a second one, and four times as many
 pages are written."""

@@ -29,8 +29,6 @@ from .layout import Layout, damaged_runs, list_runs
 from .run import RunStore
 from .trees import LISTING, listed_addresses
 
-__all__ = ["GcReport", "gc"]
-
 _ADDRESS = re.compile(rb"blake3:([0-9a-f]{64})")
 
 

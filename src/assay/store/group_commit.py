@@ -13,8 +13,6 @@ from typing import NamedTuple, Protocol
 from assay.errors import StoreError
 from assay.records import Body
 
-__all__ = ["GroupCommit", "Pending"]
-
 
 class Pending(Protocol):
     """Events of one chain that wait to be committed."""

@@ -20,8 +20,6 @@ from assay.errors import StoreError, UserError
 from .blobs import BlobStore
 from .database import store_errors
 
-__all__ = ["RUN_NAME", "Layout", "damaged_runs", "list_runs", "newest_run"]
-
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 
 

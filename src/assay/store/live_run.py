@@ -20,8 +20,6 @@ from .layout import Layout
 from .rows import AttemptRow, match_rows
 from .sealed import VerdictSummary, summarize_verdict
 
-__all__ = ["LiveRun"]
-
 _ROW = msgspec.json.Decoder(AttemptRow)
 
 

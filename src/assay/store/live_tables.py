@@ -27,8 +27,6 @@ from .rows import AttemptRow
 from .run import RunStore
 from .tables import TABLES, event_rows
 
-__all__ = ["Segment", "cached_segments", "check_live_tables", "live_tables"]
-
 CACHE_EVENTS = 1000
 """A segment has at least so many events, and a tenth of those before it: few files, and at most that to write again."""
 _TYPES = {"steps": "step", "calls": "model_call", "verdicts": "verdict", "evidence": "evidence", "events": None}

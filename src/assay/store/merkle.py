@@ -13,9 +13,6 @@ from typing import NamedTuple
 
 from assay.records import canonical_bytes, digest_bytes
 
-__all__ = ["ChainHead", "inclusion_proof", "leaf_digest", "merkle_root", "root_from_proof"]
-
-
 _DIGEST = re.compile(r"blake3:[0-9a-f]{64}")
 
 

@@ -22,8 +22,6 @@ from .database import store_errors
 from .run import RunStore
 from .tables import TABLES, arrow_schema, event_rows, trajectory_row
 
-__all__ = ["TableWriter", "fit_int64", "is_same_row", "read_rows", "write_tables"]
-
 GROUP_BYTES = 2 << 20  # smaller ones make footers that take longer to read than they save, larger ones slow point reads
 GROUP_ROWS = 16_384
 LEVEL = 3  # a tenth smaller than 1 for a tenth more of sealing; 9 gives 3% more for four times the time

@@ -33,8 +33,6 @@ from .tables import ADDED, IN_QUERIES, TABLES, VIEWS, view_statement
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["QueryLimits", "QueryResult", "query", "run_query"]
-
 _WORD = re.compile(r"[a-z_]+")
 _LISTS = {"show", "describe", "information_schema", "duckdb_tables", "duckdb_views", "duckdb_columns"}
 _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {

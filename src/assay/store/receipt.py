@@ -38,17 +38,6 @@ from .rows import AttemptRow
 from .run import RunStore
 from .signing import is_valid_signature, sign
 
-__all__ = [
-    "Proof",
-    "Receipt",
-    "ReceiptCoverage",
-    "Statement",
-    "check_receipt",
-    "make_receipt",
-    "read_receipt",
-    "write_receipt",
-]
-
 SIGNED_AS = b"assay-receipt-1\n"
 MOST_BYTES = 1 << 30
 """Of a receipt's file; a head takes about 110 bytes."""

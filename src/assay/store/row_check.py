@@ -24,8 +24,6 @@ from .rows import AttemptRow, RowBuilder
 from .run import RunStore
 from .sealed import SealedRun, VerdictSummary, summarize_verdict
 
-__all__ = ["CheckedRows", "check_rows"]
-
 SUMMED = ("attempt_started", "attempt_ended", "verdict", "note")
 """Types of the events that a row depends on, beside the number of steps."""
 

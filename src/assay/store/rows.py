@@ -20,8 +20,6 @@ from assay.records import (
 )
 from assay.verdicts import is_own_praise, is_reverification, outcome_separation, worst_finding, worst_outcome
 
-__all__ = ["ADMISSION", "AttemptRow", "RowBuilder", "ends_attempt", "final_rows"]
-
 ADMISSION = "admission"
 """The agent of an admission's chain, and the key in its run's manifest."""
 

@@ -37,8 +37,6 @@ from .live_run import LiveRun
 from .rows import AttemptRow, RowBuilder
 from .sealed import SealedRun, VerdictSummary
 
-__all__ = ["RunStore", "encode_body"]
-
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
 _SHALLOW = 300

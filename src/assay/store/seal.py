@@ -29,8 +29,6 @@ from .tables import TABLES
 from .text_index import FILE as INDEX
 from .text_index import write_index
 
-__all__ = ["SealReport", "seal"]
-
 
 class SealReport(msgspec.Struct, frozen=True):
     """The result of sealing. Keep `head` elsewhere: it reveals a rewrite or truncation, which the chain alone

@@ -33,17 +33,6 @@ from .chain import Link, decode_event
 from .rows import AttemptRow
 from .tables import ADDED, TABLES, arrow_schema
 
-__all__ = [
-    "SealManifest",
-    "SealedRun",
-    "VerdictSummary",
-    "file_digest",
-    "flatten_lists",
-    "summarize_verdict",
-    "text_bytes",
-    "text_ends",
-]
-
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt

@@ -25,8 +25,6 @@ from .query import QueryLimits, run_query
 from .sealed import SealedRun, flatten_lists, text_bytes, text_ends
 from .text_index import TEXTS, candidate_groups
 
-__all__ = ["Hit", "search"]
-
 _PLACES = {
     "message": "message",
     "reasoning": "reasoning",

@@ -20,8 +20,6 @@ from typing import Any
 
 from assay.errors import UserError
 
-__all__ = ["PUBLIC_PREFIX", "is_valid_signature", "new_key", "public_key", "sign"]
-
 PUBLIC_PREFIX = "ed25519:"
 _PUBLIC = re.compile(r"ed25519:[0-9a-f]{64}")
 _HEX = re.compile(r"[0-9a-f]{128}")

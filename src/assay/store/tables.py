@@ -23,18 +23,6 @@ from assay.records import (
 
 from .rows import AttemptRow
 
-__all__ = [
-    "ADDED",
-    "IN_QUERIES",
-    "TABLES",
-    "VIEWS",
-    "VIEW_KINDS",
-    "arrow_schema",
-    "event_rows",
-    "trajectory_row",
-    "view_statement",
-]
-
 _KEYS = {"run": "string", "chain": "string", "attempt": "string", "task": "string", "agent": "string"}
 TABLES: dict[str, dict[str, str]] = {
     "trajectories": {

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from .sealed import SealedRun
 
-__all__ = ["FILE", "TEXTS", "candidate_groups", "check_index", "write_index"]
-
 FILE = "search.parquet"
 TEXTS = ("arguments", "errors", "message", "outputs", "reasoning")
 """The columns of `steps` that are searched."""

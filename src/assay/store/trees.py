@@ -23,17 +23,6 @@ from assay.records import Evidence, canonical_bytes
 
 from .blobs import BlobStore
 
-__all__ = [
-    "LISTING",
-    "StoredTree",
-    "TreeFile",
-    "TreeTooLarge",
-    "listed_addresses",
-    "read_tree",
-    "store_tree",
-    "write_tree",
-]
-
 LISTING = "listing"
 """The key in an evidence's data under which a listing is named."""
 MOST_FILES = 200_000

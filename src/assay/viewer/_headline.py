@@ -9,8 +9,6 @@ import msgspec
 
 from ._light import MOST_PARSED, LightEvidence, LightStep, LightToolCall, one_line
 
-__all__ = ["evidence_headline", "format_argv", "step_headline", "verdict_headline"]
-
 _KEYS = (
     "command",
     "cmd",

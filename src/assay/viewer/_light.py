@@ -13,8 +13,6 @@ from assay.errors import StoreError
 from assay.records import Verdict
 from assay.store.chain import Link
 
-__all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "decode_light", "has_value", "one_line"]
-
 MOST_PARSED = 32_768
 """Longer arguments are not parsed for a headline."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-__all__ = ["POLICY", "TYPES", "asset_names", "read_asset", "render_index"]
-
 TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",

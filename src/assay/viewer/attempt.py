@@ -25,8 +25,6 @@ from .pictures import picture_of_blob, picture_of_text
 from .steps import AT_ONCE, call_summary, render_lines
 from .texts import blob_part, json_tree, resolve_pointer, text_part
 
-__all__ = ["VIEWS"]
-
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
 MOST_SIBLINGS = 100

@@ -17,8 +17,6 @@ from .outline import FLAGS, Outline, outline_of
 from .steps import AT_ONCE, render_lines
 from .texts import PART
 
-__all__ = ["blob_pictures", "blobs", "calls", "lines", "outlines", "pictures", "siblings", "texts", "tokens"]
-
 PARTS: Final = 8
 """Largest number of pieces of a text, or of parts of a call's tokens, in an export."""
 

@@ -16,8 +16,6 @@ from .interface import encode_part
 from .stamp import run_stamp
 from .views import make_view
 
-__all__ = ["CachedView", "ViewCache"]
-
 
 class CachedView(NamedTuple):
     """A view's JSON and its ETag."""

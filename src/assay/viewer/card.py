@@ -20,8 +20,6 @@ from .interface import Fields, View, json_bytes, view_name
 from .rows import shorten_name
 from .runs import created_at
 
-__all__ = ["VIEWS", "GroupLine", "summarize_run"]
-
 MOST_GROUPS = 60
 LONGEST_MANIFEST = 40_000
 

@@ -18,8 +18,6 @@ from assay.store.addenda import SegmentLinks, addendum_numbers, segment_links
 from assay.store.chain import Link, decode_event
 from assay.store.database import store_errors
 
-__all__ = ["Chain", "find_chain", "open_chain"]
-
 _NEAR = 16
 """Up to this many events between two requested ones are read too, which is faster than another query."""
 

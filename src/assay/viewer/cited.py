@@ -22,8 +22,6 @@ from .chains import Chain
 from .outline import Outline
 from .texts import pointer
 
-__all__ = ["list_findings", "list_verdicts"]
-
 MOST_VERDICTS, MOST_CITED, MOST_FINDINGS, MOST_QUOTES = 200, 24, 200, 8
 _SHOWN = 200
 _ERROR = re.compile(r"\b(?:FAILED|FAIL|Traceback|[A-Z]\w*(?:Error|Exception)\b|error:|fatal:|assert)|^E ", re.MULTILINE)

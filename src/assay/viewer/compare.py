@@ -33,8 +33,6 @@ from .files import Ends, compare_end_files, read_ends
 from .interface import Fields, View, json_bytes, split_field, view_name
 from .outline import outline_of
 
-__all__ = ["MOST_ATTEMPTS", "VIEWS", "compare_attempts"]
-
 MOST_ATTEMPTS: Final = 12
 MOST_ACTS: Final = 2000
 MOST_ROWS: Final = 8000

@@ -14,8 +14,6 @@ from assay.records import Body, ModelCall, ModelCalled
 
 from .texts import cut_text, json_tree, pointer
 
-__all__ = ["TOKENS_AT_ONCE", "describe_exchange", "require_call", "tokens_part"]
-
 TOKENS_AT_ONCE: Final = 2048
 MOST_MESSAGES = 60
 MOST_PARTS = 20

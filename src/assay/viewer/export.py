@@ -26,8 +26,6 @@ from .interface import View, json_bytes, match_name
 from .runs import run_line
 from .views import VIEWS
 
-__all__ = ["PageExportReport", "export_run", "view_file"]
-
 MOST_BYTES = 512 << 20
 _KINDS = {
     "card": "summary",

@@ -35,8 +35,6 @@ from assay.store import RunStore, current_verdicts_of, final_rows
 
 from .interface import Fields, View, json_bytes, view_name
 
-__all__ = ["VIEWS", "figures"]
-
 MOST_CONFIGURATIONS = 16
 MOST_TASKS = 120
 """Rows of the map of tasks, the most informative first."""

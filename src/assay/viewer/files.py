@@ -18,8 +18,6 @@ from assay.store.chain import decode_event
 from .chains import Chain
 from .outline import Outline
 
-__all__ = ["EndPath", "Ends", "compare_end_files", "read_ends"]
-
 MOST_BYTES: Final = 16 << 20
 MOST_PATHS: Final = 400
 

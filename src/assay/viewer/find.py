@@ -18,8 +18,6 @@ from assay.store.chain import Link, decode_event
 
 from .interface import Fields, View, json_bytes
 
-__all__ = ["VIEWS", "find_text"]
-
 MOST_HITS = 200
 LONGEST_TEXT = 500
 _AROUND = 80

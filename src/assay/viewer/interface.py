@@ -16,8 +16,6 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-__all__ = ["Fields", "Make", "Names", "View", "encode_part", "json_bytes", "match_name", "split_field", "view_name"]
-
 Fields = Mapping[str, str]
 Make = Callable[[Path, Fields], bytes | None]
 Names = Callable[[Path, str], Iterable[str]]

@@ -19,8 +19,6 @@ from assay.store.database import has_writer
 from .interface import json_bytes
 from .rows import attempt_columns
 
-__all__ = ["watch"]
-
 EVERY_S = 0.7
 QUIET_S = 15.0
 """Longest time between messages, so that a closed page is noticed."""

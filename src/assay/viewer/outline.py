@@ -16,8 +16,6 @@ from . import _headline as headline
 from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
 from .chains import Chain
 
-__all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
-
 MOST_LINES: Final = 100_000
 """Largest number of listed events."""
 FLAGS: Final = {"error": 1, "cut": 2, "tokens": 4, "uncertified": 8, "late": 16, "thought": 32, "beside": 64}

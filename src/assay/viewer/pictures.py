@@ -12,8 +12,6 @@ from typing import Any, Final
 from assay.errors import UserError
 from assay.store import BlobStore
 
-__all__ = ["encode_picture", "is_picture", "picture_of_blob", "picture_of_text"]
-
 MOST_BYTES: Final = 12 << 20
 MOST_PIXELS: Final = 50_000_000
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))

@@ -16,8 +16,6 @@ from assay.verdicts import CurrentVerdicts, assess
 
 from .interface import Fields, View, json_bytes, view_name
 
-__all__ = ["VIEWS", "attempt_columns", "list_rows", "shorten_name"]
-
 LONGEST = 300
 """Characters of a text in the table; an attempt's own page has the whole."""
 

@@ -18,8 +18,6 @@ from assay.verdicts import assess
 from .interface import Fields, View, json_bytes
 from .stamp import run_stamp
 
-__all__ = ["VIEWS", "RunLine", "created_at", "run_line"]
-
 MOST_RUNS = 2000
 """Newest runs that the page lists."""
 SUMMED = 300

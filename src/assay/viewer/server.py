@@ -32,8 +32,6 @@ from .live import watch
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["HOST", "Viewer", "open_viewer"]
-
 HOST = "127.0.0.1"
 AT_ONCE = 2
 """Threads that make views; more would share one processor and use more memory."""

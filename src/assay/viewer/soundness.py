@@ -17,8 +17,6 @@ from assay.store import ADMISSION, AttemptRow, RunStore
 
 from .interface import Fields, View, json_bytes, view_name
 
-__all__ = ["VIEWS", "soundness", "soundness_of_task"]
-
 MOST_TASKS = 5000
 MOST_EACH = 400
 """Findings, survivors, probes of one task."""

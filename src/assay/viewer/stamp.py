@@ -7,8 +7,6 @@ from pathlib import Path
 from assay.errors import StoreError, UserError
 from assay.store import Layout, RunStore
 
-__all__ = ["run_stamp"]
-
 
 def run_stamp(root: Path, run: str) -> str:
     """Returns a text that changes whenever a run is appended to, amended or sealed.

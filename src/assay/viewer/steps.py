@@ -38,8 +38,6 @@ from .outline import Outline
 from .pictures import is_picture
 from .texts import cut_text, json_tree, pointer
 
-__all__ = ["AT_ONCE", "call_summary", "render_lines"]
-
 AT_ONCE: Final = 40
 """Lines in a piece; pieces begin at its multiples."""
 MOST_BYTES: Final = 16 << 20

@@ -13,8 +13,6 @@ import msgspec
 from assay.errors import UserError
 from assay.store import BlobStore
 
-__all__ = ["PART", "blob_part", "cut_text", "json_tree", "pointer", "resolve_pointer", "text_part"]
-
 PART: Final = 1 << 16
 """Characters (of a blob: bytes) in a piece."""
 HEAD, TAIL = 4000, 2000

@@ -8,8 +8,6 @@ from pathlib import Path
 from . import attempt, card, compare, figures, find, rows, runs, soundness
 from .interface import View, match_name
 
-__all__ = ["VIEWS", "make_view", "names"]
-
 VIEWS: tuple[View, ...] = (
     *runs.VIEWS,
     *rows.VIEWS,

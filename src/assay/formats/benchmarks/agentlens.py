@@ -24,8 +24,6 @@ from assay.formats.shared.round_trip_builder import count_or_none, file_origin, 
 from assay.formats.shared.sniffing import sniff
 from assay.records import ModelCall, ToolCall, Trajectory, Usage, VerdictStatus
 
-__all__ = ["AgentLensFormat"]
-
 ANNOTATIONS = "trajectories.csv"
 _HEADER = b"task_id,model,trajectory_id,passed,"
 _PREVIEW = 500

@@ -28,8 +28,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import Trajectory
 
-__all__ = ["AgentRxFormat"]
-
 TRUTH, RUNS = "tau_ground_truth.json", "tau_dataset_failed.json"
 
 

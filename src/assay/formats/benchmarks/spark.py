@@ -28,8 +28,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import Trajectory
 
-__all__ = ["SparkFormat"]
-
 LINES, ATTEMPTS, SKILL = "trajectory.jsonl", "attempts.json", "SKILL.md"
 _KINDS = {"execution_result", "reflect_call", "pdi_snapshot", "skill_gen_call", "task_summary"}
 

@@ -13,8 +13,6 @@ from assay.formats.shared.json_stream import WarnFunction, loads, parse_time
 from assay.formats.shared.round_trip_builder import count_or_none, number, objects_in, text_or_none
 from assay.records import AttemptEnded, Noted, VerdictStatus
 
-__all__ = ["Attempt"]
-
 _LARGE = ("agent_stdout_full", "test_stdout_full", "ctrf_json", "type", "ts")
 _STATUS: dict[str, VerdictStatus] = {"PASS": "pass", "FAIL": "fail", "PARTIAL": "fail", "INFRA_ERROR": "unknown"}
 _CTRF = ("passed", "failed", "skipped", "pending", "other")

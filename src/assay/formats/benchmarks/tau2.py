@@ -34,8 +34,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage, VerdictStatus
 
-__all__ = ["Tau2Format"]
-
 _STOPS = {"max_steps": "turns", "timeout": "wall_s", "too_many_errors": "errors"}
 _BROKE = {"agent_error": "agent", "user_error": "environment", "infrastructure_error": "environment"}
 

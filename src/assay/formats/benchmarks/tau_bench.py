@@ -29,8 +29,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, Trajectory, VerdictStatus, canonical_bytes
 
-__all__ = ["TauBenchFormat", "read_run"]
-
 STOP = "###STOP###"
 
 

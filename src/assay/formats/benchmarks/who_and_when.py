@@ -21,8 +21,6 @@ from assay.formats.shared.round_trip_builder import file_origin, is_object, text
 from assay.formats.shared.sniffing import sniff
 from assay.records import Actor, Trajectory, VerdictStatus
 
-__all__ = ["WhoAndWhenFormat"]
-
 _LABELS = ("mistake_agent", "mistake_step", "mistake_reason", "labels")
 _EXIT = re.compile(r"exitcode: (-?\d{1,9}) \(")
 _PEOPLE = {"human", "user"}

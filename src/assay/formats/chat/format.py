@@ -32,8 +32,6 @@ from assay.formats.shared.sniffing import SniffResult, sniff
 from assay.records import Trajectory
 from assay.verdicts import current_verdicts_of, trust_of
 
-__all__ = ["ChatFormat", "has_turns", "iter_conversations", "read_metadata", "row_metadata", "write_rows"]
-
 _WRITTEN = Origin("chat", "", "")
 _STATUSES = ("pass", "fail", "unknown", "error")
 

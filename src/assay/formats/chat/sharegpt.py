@@ -28,8 +28,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import Actor, ModelCall, Step, ToolCall, Trajectory
 
-__all__ = ["ShareGptFormat"]
-
 _WRITTEN = Origin("sharegpt", "", "")
 _AGENT, _USER = ("gpt", "assistant", "chatgpt", "bot"), ("human", "user")
 _RESULT = ("observation", "tool", "function_response", "tool_response")

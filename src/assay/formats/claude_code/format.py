@@ -23,8 +23,6 @@ from assay.formats.shared.round_trip_builder import RoundTripBuilder, file_origi
 from assay.formats.shared.sniffing import sniff
 from assay.records import Trajectory
 
-__all__ = ["ClaudeCodeFormat"]
-
 
 class ClaudeCodeFormat:
     name: ClassVar[str] = "claude-code"

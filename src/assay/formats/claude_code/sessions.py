@@ -20,8 +20,6 @@ from assay.formats.shared.round_trip_builder import (
 )
 from assay.records import Actor, AttemptEnded, ModelCall, Observation, Step, ToolCall, Usage
 
-__all__ = ["MainBranch", "SessionReader", "find_main_branch", "plan_lines", "render_line"]
-
 _EXIT = re.compile(r"(?:<[a-z_]+>)?(?:Error: )?Exit code (-?[0-9]{1,9})(?:\n|$)")
 _BROKEN = "__unparsedToolInput"
 """The key of arguments that are not valid JSON."""

@@ -15,8 +15,6 @@ from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.round_trip_builder import MOST, count_or_none, text_or_empty, text_or_none
 from assay.records import ModelCall, Observation, Step, Usage
 
-__all__ = ["read_events"]
-
 _USAGE = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_output_tokens")
 _CALLS = {"command_execution": "shell", "file_change": "apply_patch", "mcp_tool_call": "", "web_search": "web_search"}
 

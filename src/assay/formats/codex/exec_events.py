@@ -15,8 +15,6 @@ from assay.formats.shared.round_trip_builder import file_origin
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, Trajectory
 
-__all__ = ["CodexExecFormat"]
-
 
 class CodexExecFormat:
     name: ClassVar[str] = "codex-exec"

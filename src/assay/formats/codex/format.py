@@ -34,8 +34,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, ToolCall, Trajectory, Usage
 
-__all__ = ["CodexFormat"]
-
 _LINES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"}
 _BARE = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
 _CALLS = {"function_call", "custom_tool_call", "local_shell_call", "web_search_call"}

@@ -12,8 +12,6 @@ from assay.formats.shared.messages import content_text
 from assay.formats.shared.round_trip_builder import number, text_or_none
 from assay.records import Observation
 
-__all__ = ["CommandEnd", "apply_end", "command_end", "exit_code", "parse_output"]
-
 _HEADER = re.compile(
     r"(?:Chunk ID: [^\n]{0,64}\n)?Wall time: ([0-9.]{1,20}) seconds\n(?:Process exited with code (-?[0-9]{1,9})\n)?"
 )

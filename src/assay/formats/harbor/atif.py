@@ -30,8 +30,6 @@ from assay.formats.shared.json_stream import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, ToolCall, Trajectory, Usage
 
-__all__ = ["AtifFormat", "DocumentPath", "DocumentSummary", "build_from_document", "read_document"]
-
 _ACTORS = {"agent": "agent", "user": "user", "system": "environment"}
 _PASSED_ON = ("reasoning_effort", "is_copied_context", "llm_call_count")
 _STEP = {"step_id", "timestamp", "source", "model_name", "message", "reasoning_content", "tool_calls", "observation",

@@ -17,8 +17,6 @@ from assay.formats.shared.output_files import FileNames, new_file, new_folder
 from assay.records import ModelCall, Observation, Step, ToolCall, Trajectory, canonical_bytes
 from assay.verdicts import IMPORTED, trust_of
 
-__all__ = ["SCHEMA", "UNKNOWN", "render_document", "write_trajectories"]
-
 SCHEMA = "ATIF-v1.8"
 UNKNOWN = "unknown"
 """The required version of an agent, where it is unknown."""

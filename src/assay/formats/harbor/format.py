@@ -32,8 +32,6 @@ from assay.formats.shared.round_trip_builder import objects_in
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, Trajectory, digest_bytes
 
-__all__ = ["HarborFormat"]
-
 _PROVIDER = ("Api", "RateLimit", "ServiceUnavailable", "APIConnection", "APIError", "ModelNotFound", "Authentication")
 _READ = {"agent/trajectory.json", "verifier/reward.json", "verifier/reward.txt", "verifier/ctrf.json",
          "verifier/test-stdout.txt"}  # fmt: skip

@@ -12,8 +12,6 @@ from assay.formats.shared.json_stream import LARGEST, WarnFunction, load_documen
 from assay.formats.shared.round_trip_builder import objects_in
 from assay.records import VerdictStatus
 
-__all__ = ["REASON", "ctrf_report", "read_artifacts", "read_verifier", "score_rewards"]
-
 REASON = "as recorded by Harbor"
 _STATUSES = {"passed": "passed", "failed": "failed", "skipped": "skipped", "pending": "pending", "other": "other"}
 _FILES = 10_000

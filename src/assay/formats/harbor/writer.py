@@ -22,8 +22,6 @@ from assay.formats.shared.output_files import FileNames, new_folder, outcome_ver
 from assay.records import Evidence, Trajectory
 from assay.verdicts import IMPORTED, trust_of
 
-__all__ = ["write_job"]
-
 _STOPS = {"wall_s": "AgentTimeoutError", "cancelled": "CancelledError", "tokens": "OutputLengthExceededError"}
 _BREAKS = {"verifier": "VerifierError", "provider": "ApiError", "agent": "AgentError"}
 

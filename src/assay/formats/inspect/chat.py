@@ -12,20 +12,6 @@ from assay.formats.shared.round_trip import diff_json, patch_json
 from assay.formats.shared.round_trip_builder import objects_in
 from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
 
-__all__ = [
-    "REST",
-    "from_chat",
-    "from_chat_tool",
-    "index_tool_calls",
-    "observation_of",
-    "reasoning_of",
-    "render_message",
-    "to_chat",
-    "to_chat_tool",
-    "tool_calls_of",
-    "unindex_tool_calls",
-]
-
 REST = "inspect"
 """Key of the Inspect fields that a record keeps."""
 _ACTORS = {"agent": "assistant", "user": "user", "environment": "user", "other_agent": "user"}

@@ -34,18 +34,6 @@ from assay.records import (
 )
 from assay.verdicts import IMPORTED, is_imported
 
-__all__ = [
-    "ASSAY",
-    "call_metadata",
-    "info_event",
-    "read_own_call",
-    "read_record",
-    "restore_step",
-    "step_from_messages",
-    "step_messages",
-    "turn_fields",
-]
-
 ASSAY = "assay"
 """Key of Assay's fields in a log."""
 MOST_EMBEDDED = 4 << 20

@@ -32,16 +32,6 @@ from assay.records import (
 )
 from assay.verdicts import is_reverification
 
-__all__ = [
-    "NOTE",
-    "ModelEvent",
-    "SampleEvents",
-    "ToolEvent",
-    "pack_ranges",
-    "render_evidence_event",
-    "render_model_event",
-]
-
 NOTE = "inspect."
 """Prefix of the names of notes that hold an event."""
 _WIRE_KEYS = ("messages", "contents", "input", "inputs")

@@ -27,8 +27,6 @@ from assay.formats.shared.output_files import new_file
 from assay.formats.shared.round_trip_builder import is_imported_from, source_fields
 from assay.records import Trajectory, canonical_bytes
 
-__all__ = ["InspectFormat"]
-
 _VERSION = 2
 
 

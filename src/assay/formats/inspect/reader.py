@@ -22,8 +22,6 @@ from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_no
 from assay.records import AttemptEnded, AttemptStarted, Body, Observation, ToolCall, canonical_bytes
 from assay.verdicts import IMPORTED
 
-__all__ = ["LogFacts", "read_sample"]
-
 _LIMITS = {
     "time": "wall_s",
     "working": "working_s",

@@ -22,8 +22,6 @@ from assay.formats.shared.archives import Member, archive_kind, open_archive
 from assay.formats.shared.json_stream import WarnFunction, json_fields, json_items, load_document, loads, read_head
 from assay.formats.shared.sniffing import sniff
 
-__all__ = ["SEQUENCES", "Attachments", "Log", "Sample", "is_inspect_log", "open_log", "pairs", "ranges"]
-
 WHOLE = 96 << 20
 """Samples up to this many bytes are decoded at once."""
 LARGEST_ITEM = 512 << 20

@@ -12,16 +12,6 @@ from assay.formats.shared.round_trip_builder import RoundTripBuilder, objects_in
 from assay.records import Trajectory, Verdict, VerdictGiven, VerdictStatus
 from assay.verdicts import IMPORTED, is_imported
 
-__all__ = [
-    "INVALIDATED",
-    "UNSCORED",
-    "as_number",
-    "is_own_verdict",
-    "judge_invalidation",
-    "judge_scores",
-    "visible_value",
-]
-
 INVALIDATED, UNSCORED, EDITED = "invalidated", "unscored", "edited"
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 

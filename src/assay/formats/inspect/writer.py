@@ -24,8 +24,6 @@ from assay.formats.shared.round_trip import ITEMS, patch_json, restore_observati
 from assay.formats.shared.round_trip_builder import is_imported_from, source_fields
 from assay.records import Evidence, ModelCall, Step, Trajectory, Verdict, canonical_bytes
 
-__all__ = ["FORMAT", "iso", "render_sample", "render_summary"]
-
 FORMAT = "inspect"
 _NAN = msgspec.Raw(b"NaN")
 _LIMITS = {

@@ -11,8 +11,6 @@ from assay.formats.shared.messages import actor_of, content_text, iso_time
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_empty, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall, Usage
 
-__all__ = ["EventReader", "plan_events", "render_event"]
-
 _NOT_ARGUMENTS = frozenset(
     {"thought", "confirmation_state", "security_risk", "blocking", "hidden", "is_static", "impl_source", "kind"}
 )

@@ -37,8 +37,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, Trajectory, Usage, VerdictStatus
 
-__all__ = ["OpenHandsFormat"]
-
 _STATE, _EVENTS = "base_state.json", "events"
 _STOPPED = {"stuck": "stuck", "paused": "cancelled"}
 

@@ -44,8 +44,6 @@ from assay.records import (
     canonical_bytes,
 )
 
-__all__ = ["OtelGenAiFormat"]
-
 _ASKED, _MODEL = "gen_ai.request.", "gen_ai.request.model"
 _MODELS = ("chat", "generate_content", "text_completion")
 _SYSTEM, _TOOLS = "gen_ai.system_instructions", "gen_ai.tool.definitions"

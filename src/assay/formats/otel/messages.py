@@ -13,8 +13,6 @@ from assay.formats.shared.round_trip import diff_json, patch_json
 from assay.formats.shared.round_trip_builder import objects_in, text_or_none
 from assay.records import canonical_bytes
 
-__all__ = ["REST", "from_chat_messages", "parse_objects", "text_of", "to_chat"]
-
 REST = "otel"
 """Key of the span fields that a record keeps."""
 

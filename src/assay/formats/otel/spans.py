@@ -19,18 +19,6 @@ from assay.formats.shared.json_stream import WarnFunction, json_items, load_docu
 from assay.formats.shared.round_trip_builder import list_or_empty, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
 
-__all__ = [
-    "Form",
-    "Span",
-    "encode_lines",
-    "encode_value",
-    "is_genai_trace",
-    "otlp_span",
-    "plain_value",
-    "traces",
-    "with_attributes",
-]
-
 Form = Literal["otlp", "flat"]
 LARGEST = 512 << 20
 _ABOUT = ("resource", "scope")

@@ -17,8 +17,6 @@ from assay.formats.shared.round_trip_builder import source_fields
 from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canonical_bytes
 from assay.verdicts import outcome_verdicts, trust_of
 
-__all__ = ["INPUT", "OUTPUT", "render_spans", "restore_spans"]
-
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 
 

@@ -31,8 +31,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage
 
-__all__ = ["PiFormat"]
-
 _ENDED = {"stop": "the model ended its turn"}
 
 

@@ -27,8 +27,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["ArchiveLimits", "Member", "archive_kind", "extract_archive", "open_archive"]
-
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _ZSTANDARD = 93
 _DAMAGED = (

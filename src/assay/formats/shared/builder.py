@@ -34,9 +34,6 @@ from assay.records import (
 )
 from assay.verdicts import IMPORTED
 
-__all__ = ["Origin", "TrajectoryBuilder", "derive_task_id", "split_text_parts", "tool_call"]
-
-
 MOST_RESULTS = 4096
 """Largest number of results in one turn, which bounds the time that a file takes; further ones become turns."""
 

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 from assay.errors import UserError
 from assay.records import BranchCause, ModelCall
 
-__all__ = ["MessageTree", "SharedPrefix", "answer_message", "message_numbers"]
-
 _TIPS = 8
 
 

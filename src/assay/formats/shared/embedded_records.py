@@ -29,8 +29,6 @@ from assay.records import (
 )
 from assay.verdicts import IMPORTED, current_verdicts_of, is_imported, is_reverification
 
-__all__ = ["ASSAY", "EmbeddedCalls", "embed_records", "read_started", "restore_records", "slim_call", "started_fields"]
-
 ASSAY = "assay"
 WHOLE = 4 << 20
 """Characters of blobs that are embedded beside one trajectory's evidence."""

@@ -21,24 +21,6 @@ from assay.errors import UserError
 from assay.formats.interface import ImportContext, ReadProblem
 from assay.records import DIGEST_PREFIX, Truncation
 
-__all__ = [
-    "INLINE_BYTES",
-    "LARGEST",
-    "Source",
-    "WarnFunction",
-    "digest_file",
-    "json_fields",
-    "json_items",
-    "json_lines",
-    "json_objects",
-    "load_document",
-    "loads",
-    "parse_time",
-    "read_head",
-    "truncate_text",
-    "warn_in",
-]
-
 LARGEST = 64 << 20
 """Largest item (a line, an element of an array, a field) in bytes; larger ones are skipped with a warning."""
 INLINE_BYTES = 64 << 10

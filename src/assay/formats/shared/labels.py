@@ -6,8 +6,6 @@ from typing import Any
 
 from assay.formats.shared.builder import TrajectoryBuilder
 
-__all__ = ["add_label"]
-
 
 def add_label(builder: TrajectoryBuilder, source: str, data: dict[str, Any]) -> str:
     """Adds a label. `data` is in the source's words; `steps`, where it is there, are positions in our steps."""

@@ -27,8 +27,6 @@ from assay.records import (
 )
 from assay.verdicts import current_verdicts_of, is_imported
 
-__all__ = ["THROWAWAY", "report_losses"]
-
 THROWAWAY = ImportContext(digest_bytes, lambda _: None)
 """For reading back."""
 Facts = dict[str, Counter[bytes]]

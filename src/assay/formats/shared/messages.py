@@ -15,17 +15,6 @@ from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall
 
-__all__ = [
-    "actor_of",
-    "chat_calls",
-    "content_text",
-    "iso_time",
-    "plan_chat_messages",
-    "read_message",
-    "render_chat_message",
-    "role_of",
-]
-
 _ACTORS: dict[str, Actor] = {"assistant": "agent", "user": "user", "tool": "environment", "function": "environment"}
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 

@@ -12,15 +12,6 @@ from assay.errors import UserError
 from assay.records import ModelCall, Trajectory, Verdict
 from assay.verdicts import outcome_verdicts
 
-__all__ = [
-    "FileNames",
-    "new_file",
-    "new_folder",
-    "outcome_verdict",
-    "prompt_tokens",
-    "refuse_existing",
-]
-
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 

@@ -19,19 +19,6 @@ from assay.formats.interface import ExportContext, ImportContext
 from assay.formats.shared.json_stream import truncate_text
 from assay.records import ModelCall, Noted, Observation, Step, Trajectory, Truncation
 
-__all__ = [
-    "ITEMS",
-    "Item",
-    "ItemRenderer",
-    "diff_items",
-    "diff_json",
-    "patch_json",
-    "restore_items",
-    "restore_observations",
-    "source_note",
-    "truncate_observations",
-]
-
 ITEMS = "items"
 _DROPPED, _WHOLE = "-", "="
 ItemRenderer = Callable[[Step, str, ModelCall | None], Any]

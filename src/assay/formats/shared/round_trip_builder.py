@@ -25,28 +25,6 @@ from assay.formats.shared.sniffing import SniffResult
 from assay.records import Observation, Step, Trajectory
 from assay.verdicts import IMPORTED, trust_of
 
-__all__ = [
-    "MOST",
-    "WHOLE",
-    "RoundTripBuilder",
-    "attempt_name",
-    "count_or_none",
-    "file_origin",
-    "find_file",
-    "import_config",
-    "is_imported_from",
-    "is_object",
-    "load_optional_document",
-    "named_rewards",
-    "number",
-    "source_fields",
-    "text_or_empty",
-    "text_or_none",
-    "write_array",
-    "write_one_per_file",
-]
-
-
 MOST = 256
 """Largest number of tool calls in one turn, which bounds the time that a hostile file takes."""
 WHOLE = 256 << 20

@@ -13,8 +13,6 @@ from typing import Any, Literal, NamedTuple
 from assay.formats.shared.archives import archive_kind
 from assay.formats.shared.json_stream import loads, read_head
 
-__all__ = ["SniffResult", "sniff", "sniff_bytes"]
-
 Shape = Literal["object", "array", "lines", "zip", "tar", "folder", "other"]
 _HEAD = 256 << 10
 _TOKEN = re.compile(

@@ -37,8 +37,6 @@ from assay.formats.swe_agent.report import OUTPUT, REPORT, judge, report_beside
 from assay.formats.swe_agent.steps import EntryRenderer, TrajReader, history_plan, trajectory_plan
 from assay.records import AttemptEnded, Trajectory
 
-__all__ = ["SweAgentFormat"]
-
 _STOPPED = {"exit_cost": "cost_usd", "exit_context": "tokens", "exit_total_execution_time": "wall_s"}
 _GENERIC = {"main", "swe_main", "swe-bench", ""}
 

@@ -35,8 +35,6 @@ from assay.formats.shared.sniffing import sniff
 from assay.formats.swe_agent.mini_steps import Messages, render_message
 from assay.records import AttemptEnded, Trajectory
 
-__all__ = ["MiniSweAgentFormat"]
-
 _FORMAT = "mini-swe-agent-1.1"
 _STOPPED = {"LimitsExceeded": "limits", "TimeExceeded": "wall_s", "UserInterruption": "cancelled"}
 

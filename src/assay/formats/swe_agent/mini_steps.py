@@ -11,8 +11,6 @@ from assay.formats.shared.messages import chat_calls, content_text, read_message
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, count_or_none, number, text_or_none
 from assay.records import ModelCall, Observation, Step, ToolCall, Usage
 
-__all__ = ["Messages", "render_message"]
-
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
 _RETURNED = re.compile(r"<returncode>(-?[0-9]{1,9})</returncode>")
 _NOT_EXECUTED = "action was not executed"

@@ -14,8 +14,6 @@ from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.round_trip_builder import find_file, load_optional_document
 from assay.records import VerdictStatus
 
-__all__ = ["OUTPUT", "REPORT", "is_report", "judge", "report_beside", "report_of"]
-
 REPORT, OUTPUT = "report.json", "test_output.txt"
 _LISTS = (("FAIL_TO_PASS", True), ("PASS_TO_PASS", True), ("FAIL_TO_FAIL", False), ("PASS_TO_FAIL", False))
 _PATCH = {"exists": "patch_exists", "applied": "patch_successfully_applied", "resolved": "resolved"}

@@ -19,8 +19,6 @@ from assay.formats.shared.sniffing import sniff
 from assay.formats.swe_agent.report import OUTPUT, judge, report_of
 from assay.records import Trajectory
 
-__all__ = ["SweSmithFormat"]
-
 
 class SweSmithFormat:
     name: ClassVar[str] = "swe-smith"

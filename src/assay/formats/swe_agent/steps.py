@@ -13,8 +13,6 @@ from assay.formats.shared.messages import chat_calls, content_text, read_message
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, number, text_or_empty, text_or_none
 from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
 
-__all__ = ["EntryRenderer", "TrajReader", "history_plan", "trajectory_plan"]
-
 _TOOLS = frozenset(
     {
         *("open", "goto", "create", "edit", "insert", "append", "scroll_up", "scroll_down", "submit", "exit_cost"),

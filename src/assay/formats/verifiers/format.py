@@ -42,8 +42,6 @@ from assay.formats.shared.sniffing import sniff
 from assay.formats.verifiers.graph import MessageGraph, at_path, chat_of
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, VerdictStatus
 
-__all__ = ["VerifiersFormat"]
-
 LARGEST_LINE = 512 << 20
 _BOUNDARIES = {
     "ProviderError": "provider",

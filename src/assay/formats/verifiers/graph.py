@@ -8,8 +8,6 @@ from assay.formats.shared.json_stream import parse_time
 from assay.formats.shared.round_trip_builder import count_or_none, list_or_empty, number, text_or_none
 from assay.records import ModelCall, Usage
 
-__all__ = ["MessageGraph", "at_path", "chat_of"]
-
 
 def at_path(value: Any, *keys: str) -> Any:
     """Returns a value in nested objects; None where a key is missing."""

@@ -33,8 +33,6 @@ from assay.formats.shared.round_trip_builder import (
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage, VerdictStatus
 
-__all__ = ["NemoGymFormat"]
-
 LARGEST_LINE = 512 << 20
 _TOKENS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 _CALL = "assay_call"
