@@ -16,7 +16,7 @@ from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
 from assay.store import AttemptRow, RunStore, current_verdicts_of, final_rows
 from assay.verdicts import CurrentVerdicts
 
-from .interface import Fields, View, json_bytes, view_name
+from .interface import Fields, View, json_bytes, run_view_name
 from .rows import shorten_name
 from .runs import created_at
 
@@ -112,8 +112,4 @@ def _card(root: Path, fields: Fields) -> bytes:
     return json_bytes(summarize_run(root, fields["run"]))
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (view_name("run", run, "card"),)
-
-
-VIEWS = (View("run/{run}/card", _card, _names),)
+VIEWS = (View("run/{run}/card", _card, run_view_name("card")),)

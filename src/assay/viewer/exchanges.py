@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from assay.errors import UserError
 from assay.records import Body, ModelCall, ModelCalled
+from assay.store import assistant_message
 
 from .texts import cut_text, json_tree, pointer
 
@@ -38,7 +39,7 @@ def describe_exchange(call: ModelCall) -> dict[str, Any]:
     messages = own if isinstance(own, list) else []
     ends = MOST_MESSAGES // 2
     shown = [n for n in range(len(messages)) if n < ends or n >= len(messages) - ends]
-    answer = _response_message(call)
+    answer = assistant_message(call)
     return {
         "id": call.id,
         "shared": call.shared_messages,
@@ -49,13 +50,6 @@ def describe_exchange(call: ModelCall) -> dict[str, Any]:
         "answer": None if answer is None else _message(answer, "/call/response/choices/0/message"),
         "told": json_tree(_prompt_facts(call), "/call/response/assay"),
     }
-
-
-def _response_message(call: ModelCall) -> dict[str, Any] | None:
-    choices = (call.response or {}).get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    return message if isinstance(message, dict) else None
 
 
 def _prompt_facts(call: ModelCall) -> Any:

@@ -33,7 +33,7 @@ from assay.statistics import (
 )
 from assay.store import RunStore, current_verdicts_of, final_rows
 
-from .interface import Fields, View, json_bytes, view_name
+from .interface import Fields, View, json_bytes, run_view_name
 
 MOST_CONFIGURATIONS = 16
 MOST_TASKS = 120
@@ -289,8 +289,4 @@ def _make(root: Path, fields: Fields) -> bytes:
         raise UserError(f"these attempts cannot be drawn: {exc}") from exc
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (view_name("run", run, "figures"),)
-
-
-VIEWS = (View("run/{run}/figures", _make, _names),)
+VIEWS = (View("run/{run}/figures", _make, run_view_name("figures")),)

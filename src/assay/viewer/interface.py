@@ -52,6 +52,11 @@ def view_name(*parts: str | Iterable[str]) -> str:
     return "/".join(encode_part(part) if isinstance(part, str) else "+".join(map(encode_part, part)) for part in parts)
 
 
+def run_view_name(kind: str) -> Names:
+    """Returns a function that names a run's one view of a kind."""
+    return lambda _, run: (view_name("run", run, kind),)
+
+
 def split_field(field: str) -> tuple[str, ...]:
     """Splits a field whose pattern ends with `+`."""
     return tuple(unquote(part, errors="strict") for part in field.split("+"))

@@ -14,7 +14,7 @@ from assay.records import digest_bytes
 from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of
 from assay.verdicts import CurrentVerdicts, assess
 
-from .interface import Fields, View, json_bytes, view_name
+from .interface import Fields, View, json_bytes, run_view_name
 
 LONGEST = 300
 """Characters of a text in the table; an attempt's own page has the whole."""
@@ -113,8 +113,4 @@ def _rows(root: Path, fields: Fields) -> bytes:
     return json_bytes(list_rows(root, fields["run"]))
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (view_name("run", run, "rows"),)
-
-
-VIEWS = (View("run/{run}/rows", _rows, _names),)
+VIEWS = (View("run/{run}/rows", _rows, run_view_name("rows")),)

@@ -15,7 +15,7 @@ import msgspec
 from assay.records import EvidenceAdded
 from assay.store import ADMISSION, AttemptRow, RunStore
 
-from .interface import Fields, View, json_bytes, view_name
+from .interface import Fields, View, json_bytes, run_view_name, view_name
 
 MOST_TASKS = 5000
 MOST_EACH = 400
@@ -218,15 +218,11 @@ def _one(root: Path, fields: Fields) -> bytes | None:
     return None if found is None else json_bytes(found)
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (view_name("run", run, "soundness"),)
-
-
 def _names_of_tasks(root: Path, run: str) -> Iterable[str]:
     return [view_name("run", run, "soundness", one["chain"]) for one in soundness(root, run)["tasks"]]
 
 
 VIEWS = (
-    View("run/{run}/soundness", _all, _names),
+    View("run/{run}/soundness", _all, run_view_name("soundness")),
     View("run/{run}/soundness/{chain}", _one, _names_of_tasks),
 )

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import UserError
-from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.builder import TrajectoryBuilder, tool_call
 from assay.formats.shared.json_stream import WarnFunction, load_document, loads, parse_time, read_head, warn_in
-from assay.formats.shared.labels import add_label
 from assay.formats.shared.round_trip_builder import count_or_none, file_origin, find_file, is_object, text_or_none
 from assay.formats.shared.sniffing import sniff
-from assay.records import ModelCall, ToolCall, Trajectory, Usage, VerdictStatus
+from assay.records import ModelCall, ToolCall, Usage, VerdictStatus
 
 ANNOTATIONS = "trajectories.csv"
 _HEADER = b"task_id,model,trajectory_id,passed,"
@@ -31,11 +30,10 @@ _NOT_ARGUMENTS = {"thought"}
 _STATUS: dict[str, VerdictStatus] = {"passed": "pass", "failed": "fail"}
 
 
-class AgentLensFormat:
+class AgentLensFormat(ReadOnlyFormat):
     name: ClassVar[str] = "agentlens"
     title: ClassVar[str] = "AgentLens-Bench states"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = "AgentLens-Bench is an annotated data set and is only read"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
@@ -63,10 +61,6 @@ class AgentLensFormat:
         for state in states:
             _add_turn(builder, state, metadata)
         yield _finish(builder, metadata, path)
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """Does not write."""
-        raise UserError("AgentLens-Bench is an annotated data set and is only read")
 
 
 def _order_states(states: dict[str, Any], bad: WarnFunction) -> list[dict[str, Any]]:
@@ -148,7 +142,7 @@ def _finish(builder: TrajectoryBuilder, metadata: dict[str, Any], path: Path) ->
     row = _find_annotation(path, path.stem)
     evidence: tuple[str, ...] = ()
     if row is not None:
-        evidence = (add_label(builder, "agentlens", row),)
+        evidence = (builder.add_label("agentlens", row),)
     said = text_or_none(metadata.get("pass_fail_status")) or ""
     status = _STATUS.get(said, "unknown")
     score = {"pass": 1.0, "fail": 0.0}.get(status)

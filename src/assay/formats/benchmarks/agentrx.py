@@ -7,16 +7,15 @@ result belongs to the step that called it).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import UserError
 from assay.formats.benchmarks.tau_bench import finish_run, read_run
-from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.builder import Origin, TrajectoryBuilder
 from assay.formats.shared.json_stream import WarnFunction, json_items, warn_in
-from assay.formats.shared.labels import add_label
 from assay.formats.shared.messages import render_chat_message
 from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
@@ -26,16 +25,14 @@ from assay.formats.shared.round_trip_builder import (
     objects_in,
 )
 from assay.formats.shared.sniffing import sniff
-from assay.records import Trajectory
 
 TRUTH, RUNS = "tau_ground_truth.json", "tau_dataset_failed.json"
 
 
-class AgentRxFormat:
+class AgentRxFormat(ReadOnlyFormat):
     name: ClassVar[str] = "agentrx"
     title: ClassVar[str] = "AgentRx failure labels over tau-bench runs"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = "AgentRx is a labelled data set and is only read: export its runs to tau-bench"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
@@ -57,10 +54,6 @@ class AgentRxFormat:
                 _add_labels(builder, truth.get(task) if isinstance(task := run.get("task_id"), int | str) else None)
                 yield finish_run(builder, run, f"run {position}")
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """Does not write."""
-        raise UserError("AgentRx is a labelled data set and is only read: export its runs to tau-bench")
-
 
 def _read_unmatched_labels(
     path: Path, origin: Origin, reading: ImportContext, bad: WarnFunction
@@ -73,7 +66,7 @@ def _read_unmatched_labels(
     for position, label in json_items(path, (), bad):
         if isinstance(label, dict) and isinstance(label.get("failures"), list):
             label_only = TrajectoryBuilder(origin, reading)
-            add_label(label_only, "agentrx", label)
+            label_only.add_label("agentrx", label)
             yield label_only.finish(f"label {position}", task=str(label.get("trajectory_id")))
         else:
             bad(f"[{position}]", "a label is an object with a list of failures")
@@ -94,4 +87,4 @@ def _add_labels(builder: RoundTripBuilder, label: dict[str, Any] | None) -> None
     steps = builder.step_by_position()
     numbers = [failure.get("step_number") for failure in objects_in(label.get("failures"))]
     where = [steps.get(n - 1) if isinstance(n, int) and not isinstance(n, bool) else None for n in numbers]
-    add_label(builder, "agentrx", {**label, "steps": where})
+    builder.add_label("agentrx", {**label, "steps": where})

@@ -8,13 +8,13 @@ What was done between attempts (reflections, drift, distilled skills) is kept as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import UserError
 from assay.formats.benchmarks.spark_events import Attempt
-from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import WarnFunction, digest_file, json_lines, warn_in
 from assay.formats.shared.round_trip_builder import (
@@ -26,17 +26,15 @@ from assay.formats.shared.round_trip_builder import (
     text_or_none,
 )
 from assay.formats.shared.sniffing import sniff
-from assay.records import Trajectory
 
 LINES, ATTEMPTS, SKILL = "trajectory.jsonl", "attempts.json", "SKILL.md"
 _KINDS = {"execution_result", "reflect_call", "pdi_snapshot", "skill_gen_call", "task_summary"}
 
 
-class SparkFormat:
+class SparkFormat(ReadOnlyFormat):
     name: ClassVar[str] = "spark"
     title: ClassVar[str] = "SPARK attempts (trajectory.jsonl, attempts.json)"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = "SPARK's files are only read"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
@@ -66,10 +64,6 @@ class SparkFormat:
             for number, record in known.items():
                 if number not in done:
                     yield source.one(Attempt(number, None, record), bad)
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """Does not write."""
-        raise UserError("SPARK's files are only read")
 
 
 class _AttemptReader:

@@ -10,7 +10,7 @@ from assay.formats.codex.events import read_events
 from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.shared.builder import Origin, TrajectoryBuilder
 from assay.formats.shared.json_stream import WarnFunction, loads, parse_time
-from assay.formats.shared.round_trip_builder import count_or_none, number, objects_in, text_or_none
+from assay.formats.shared.round_trip_builder import count_or_none, get_path, number, objects_in, text_or_none
 from assay.records import AttemptEnded, Noted, VerdictStatus
 
 _LARGE = ("agent_stdout_full", "test_stdout_full", "ctrf_json", "type", "ts")
@@ -36,7 +36,7 @@ class Attempt:
         line = self._line if self._line is not None else self._record or {}
         result = line.get("result_json")
         result = result if isinstance(result, dict) else {}
-        model = text_or_none(_get_path(result, "config", "agent", "model_name"))
+        model = text_or_none(get_path(result, "config", "agent", "model_name"))
         error = self._read_output(builder, line, bad, model or "unknown")
         builder.fields |= {key: value for key, value in line.items() if key not in _LARGE}
         evidence = tuple(self._add_evidence(builder, line, result))
@@ -46,7 +46,7 @@ class Attempt:
         if skill is not None:
             builder.add_text_evidence("skill", skill.read_bytes().decode("utf-8", "replace"), file=skill.name)
         _judge(builder, line, evidence)
-        agent = text_or_none(_get_path(result, "agent_info", "name")) or "codex"
+        agent = text_or_none(get_path(result, "agent_info", "name")) or "codex"
         return builder.finish(
             f"attempt {self._number}",
             ended=_build_end(result, line, error),
@@ -85,7 +85,7 @@ class Attempt:
         reward = number(line.get("reward"))
         if reward is not None:
             yield builder.add_evidence("reward", {"values": {"reward": reward}}, channel="audit")
-        recorded = _get_path(result, "verifier_result", "rewards")
+        recorded = get_path(result, "verifier_result", "rewards")
         rewards = (
             {str(k): v for k, v in recorded.items() if number(v) is not None} if isinstance(recorded, dict) else {}
         )
@@ -107,12 +107,6 @@ class Attempt:
             yield builder.add_text_evidence("test_output", text)
 
 
-def _get_path(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _recorded_counts(line: dict[str, Any]) -> dict[str, Any] | None:
     """Returns the counts that SPARK recorded; None where it recorded none."""
     passed, total = count_or_none(line.get("n_passed")), count_or_none(line.get("n_tests"))
@@ -124,14 +118,14 @@ def _recorded_counts(line: dict[str, Any]) -> dict[str, Any] | None:
 
 def _parse_ctrf(report: Any) -> dict[str, Any] | None:
     """Returns a CTRF report's counts and tests; None where there is no report."""
-    results = _get_path(report, "results")
-    summary, tests = _get_path(results, "summary"), _get_path(results, "tests")
+    results = get_path(report, "results")
+    summary, tests = get_path(results, "summary"), get_path(results, "tests")
     if not isinstance(summary, dict) and not isinstance(tests, list):
         return None
-    recorded = {status: count_or_none(_get_path(summary, status)) for status in _CTRF}
+    recorded = {status: count_or_none(get_path(summary, status)) for status in _CTRF}
     found: dict[str, Any] = {"source": "ctrf"}
     found["counts"] = {status: count for status, count in recorded.items() if count is not None}
-    total = count_or_none(_get_path(summary, "tests"))
+    total = count_or_none(get_path(summary, "tests"))
     found |= {} if total is None else {"total": total}
     named = objects_in(tests)
     found["tests"] = [
@@ -156,11 +150,11 @@ def _judge(builder: TrajectoryBuilder, line: dict[str, Any], evidence: tuple[str
 
 def _build_end(result: dict[str, Any], line: dict[str, Any], error: str | None) -> AttemptEnded:
     problem = result.get("exception_info")
-    kind = text_or_none(_get_path(problem, "exception_type")) or text_or_none(_get_path(problem, "type"))
-    recorded = text_or_none(_get_path(problem, "exception_message")) or text_or_none(_get_path(problem, "message"))
+    kind = text_or_none(get_path(problem, "exception_type")) or text_or_none(get_path(problem, "type"))
+    recorded = text_or_none(get_path(problem, "exception_message")) or text_or_none(get_path(problem, "message"))
     recorded = recorded or text_or_none(line.get("error")) or error
     stopped = "wall_s" if kind is not None and "Timeout" in kind else None
-    times = (parse_time(_get_path(result, "agent_execution", name)) for name in ("started_at", "finished_at"))
+    times = (parse_time(get_path(result, "agent_execution", name)) for name in ("started_at", "finished_at"))
     began, over = times
     metrics = {} if began is None or over is None else {"agent_execution_s": over - began}
     words = ": ".join(word for word in (kind, recorded) if word) or None

@@ -24,6 +24,7 @@ from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
     count_or_none,
     file_origin,
+    get_path,
     is_imported_from,
     is_object,
     named_rewards,
@@ -57,7 +58,7 @@ class Tau2Format:
         top = json_fields(path, ("tasks", "simulations"), bad)
         info = top.get("info")
         tasks = {str(t.get("id")): t for _, t in json_items(path, ("tasks",), bad) if isinstance(t, dict)}
-        origin = file_origin(self.name, path, text_or_none(_get(info, "git_commit")) or "")
+        origin = file_origin(self.name, path, text_or_none(get_path(info, "git_commit")) or "")
         for position, run in json_items(path, ("simulations",), bad):
             where = f"simulations[{position}]"
             if not isinstance(run, dict) or not isinstance(run.get("messages"), list):
@@ -113,10 +114,6 @@ def _read_back(run: dict[str, Any], info: dict[str, Any]) -> ImportedTrajectory:
     return _finish(builder, run, info, "")
 
 
-def _get(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, dict) else None
-
-
 def _fresh_info(trajectory: Trajectory) -> dict[str, Any]:
     return {
         "num_trials": 1,
@@ -141,7 +138,7 @@ def _fresh_run(trajectory: Trajectory) -> dict[str, Any]:
 def _read_messages(builder: RoundTripBuilder, messages: list[Any], bad: WarnFunction, where: str) -> None:
     for position, message in enumerate(messages):
         place = f"{where}.messages[{position}]"
-        role = text_or_none(_get(message, "role"))
+        role = text_or_none(get_path(message, "role"))
         if role is None:
             bad(place, "a message is an object with a role")
         elif role == "tool":
@@ -171,7 +168,9 @@ def _read_turn(builder: RoundTripBuilder, message: dict[str, Any], role: str) ->
         f"call-{len(builder.steps)}" if isinstance(usage, dict) or (cost is not None and role == "assistant") else None
     )
     if call_id is not None:
-        recorded = Usage(count_or_none(_get(usage, "prompt_tokens")), count_or_none(_get(usage, "completion_tokens")))
+        recorded = Usage(
+            count_or_none(get_path(usage, "prompt_tokens")), count_or_none(get_path(usage, "completion_tokens"))
+        )
         builder.add_call(ModelCall(call_id, "openai-chat", "unknown", {}, {}, usage=recorded, cost_usd=cost))
     step = builder.add_step(
         actor_of(role),
@@ -205,7 +204,7 @@ def _render_item(step: Step, part: str, call: ModelCall | None) -> dict[str, Any
 
 def _judge(builder: RoundTripBuilder, run: dict[str, Any]) -> None:
     recorded = run.get("reward_info")
-    reward = number(_get(recorded, "reward"))
+    reward = number(get_path(recorded, "reward"))
     if reward is None or not isinstance(recorded, dict):
         builder.add_verdict("unknown", None, "no reward was recorded by tau2-bench")
         return
@@ -230,14 +229,14 @@ def _finish(builder: RoundTripBuilder, run: dict[str, Any], info: Any, key: str)
         metrics={name: value for name, value in costs.items() if value is not None},
         at=parse_time(run.get("end_time")),
     )
-    agent = _get(info, "agent_info")
+    agent = get_path(info, "agent_info")
     task = run.get("task_id")
     return builder.finish(
         f"{key}: task {task} trial {run.get('trial')}",
         ended=ended,
         task=str(task) if isinstance(task, str | int) else None,
-        agent=text_or_none(_get(agent, "implementation")) or "unknown",
-        model=text_or_none(_get(agent, "llm")),
+        agent=text_or_none(get_path(agent, "implementation")) or "unknown",
+        model=text_or_none(get_path(agent, "llm")),
         number=count_or_none(run.get("trial")) or 0,
         seed=count_or_none(run.get("seed")) or 0,
         at=parse_time(run.get("start_time")),

@@ -7,30 +7,28 @@ Position i of `history` is step i, so that `mistake_step` needs no mapping. Who 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import UserError
-from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.json_stream import WarnFunction, load_document, warn_in
-from assay.formats.shared.labels import add_label
 from assay.formats.shared.messages import content_text
 from assay.formats.shared.round_trip_builder import file_origin, is_object, text_or_none
 from assay.formats.shared.sniffing import sniff
-from assay.records import Actor, Trajectory, VerdictStatus
+from assay.records import Actor, VerdictStatus
 
 _LABELS = ("mistake_agent", "mistake_step", "mistake_reason", "labels")
 _EXIT = re.compile(r"exitcode: (-?\d{1,9}) \(")
 _PEOPLE = {"human", "user"}
 
 
-class WhoAndWhenFormat:
+class WhoAndWhenFormat(ReadOnlyFormat):
     name: ClassVar[str] = "who-and-when"
     title: ClassVar[str] = "Who&When failure attribution"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = "Who&When is a labelled data set and is only read"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
@@ -56,10 +54,6 @@ class WhoAndWhenFormat:
             builder.add_verdict("unknown", None, "Who&When does not say whether the answer was correct")
         task = text_or_none(found.get("question_ID")) or path.stem
         yield builder.finish(task, task=task)
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """Does not write."""
-        raise UserError("Who&When is a labelled data set and is only read")
 
 
 def _add_turn(builder: TrajectoryBuilder, message: Any, bad: WarnFunction, where: str) -> None:
@@ -90,4 +84,4 @@ def _add_labels(builder: TrajectoryBuilder, found: dict[str, Any], bad: WarnFunc
         labels |= {"steps": [number], "actor": found.get("mistake_agent")}
     else:
         bad("mistake_step", f"{step!r} is not a position in a history of {len(builder.steps)} messages")
-    add_label(builder, "who-and-when", labels)
+    builder.add_label("who-and-when", labels)

@@ -8,7 +8,7 @@ of its own is a trajectory of its own. What was said on a branch that was left (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,19 +16,18 @@ import msgspec
 
 from assay.formats.claude_code.sessions import SessionReader, find_main_branch, plan_lines, render_line
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.json_stream import json_lines, json_objects, warn_in
-from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.round_trip import restore_items
-from assay.formats.shared.round_trip_builder import RoundTripBuilder, file_origin, is_imported_from, write_one_per_file
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, file_origin
 from assay.formats.shared.sniffing import sniff
 from assay.records import Trajectory
 
 
-class ClaudeCodeFormat:
+class ClaudeCodeFormat(SingleFileFormat):
     name: ClassVar[str] = "claude-code"
     title: ClassVar[str] = "Claude Code session (.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
@@ -46,20 +45,14 @@ class ClaudeCodeFormat:
             session.line(line)
         yield session.finish(path.stem)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        write_one_per_file(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
-        mine = is_imported_from(trajectory, self.name)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
         session = f"{trajectory.attempt}.{trajectory.retry}"
         with path.open("wb") as stream:
             before: str | None = None
-            if not mine:
+            if not own:
                 stream.write(msgspec.json.encode({"type": "mode", "mode": "normal", "sessionId": session}) + b"\n")
-            for position, item in enumerate(restore_items(trajectory, render_line, plan_lines, writing, own=mine)):
-                if not mine:
+            for position, item in enumerate(restore_items(trajectory, render_line, plan_lines, writing, own=own)):
+                if not own:
                     known = {"sessionId": session, "uuid": f"{session}-{position}", "parentUuid": before}
                     item, before = {**item, **known}, known["uuid"]
                 stream.write(msgspec.json.encode(item) + b"\n")
-        read_back = None if mine else next(self.read(path, THROWAWAY))
-        report_losses(trajectory, read_back, writing, self.name)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from assay.formats.codex.items import exit_code
 from assay.formats.shared.builder import TrajectoryBuilder, tool_call
 from assay.formats.shared.json_stream import WarnFunction
-from assay.formats.shared.round_trip_builder import MOST, count_or_none, text_or_empty, text_or_none
+from assay.formats.shared.round_trip_builder import MOST, count_or_none, exit_code, text_or_empty, text_or_none
 from assay.records import ModelCall, Observation, Step, Usage
 
 _USAGE = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_output_tokens")

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from assay.errors import UserError
 from assay.formats.codex.events import read_events
-from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.json_stream import json_lines, warn_in
 from assay.formats.shared.round_trip_builder import file_origin
 from assay.formats.shared.sniffing import sniff
-from assay.records import AttemptEnded, Trajectory
+from assay.records import AttemptEnded
 
 
-class CodexExecFormat:
+class CodexExecFormat(ReadOnlyFormat):
     name: ClassVar[str] = "codex-exec"
     title: ClassVar[str] = "Codex events (codex exec --json)"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = (
+        "the output of `codex exec` is only read: export to codex, which writes session files"
+    )
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
@@ -39,7 +40,3 @@ class CodexExecFormat:
             task=None if builder.steps else path.stem,
             agent="codex",
         )
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """Does not write."""
-        raise UserError("the output of `codex exec` is only read: export to codex, which writes session files")

@@ -9,7 +9,7 @@ wrote itself, the first one on its description alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,19 +17,17 @@ import msgspec
 
 from assay.formats.codex.items import CommandEnd, apply_end, command_end, parse_output
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import json_objects, parse_time, warn_in
-from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.messages import actor_of, content_text, iso_time, role_of
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
     count_or_none,
     file_origin,
-    is_imported_from,
     text_or_empty,
     text_or_none,
-    write_one_per_file,
 )
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, ToolCall, Trajectory, Usage
@@ -43,11 +41,10 @@ _INJECTED = ("<environment_context>", "<user_instructions>", "<subagent_notifica
 _LARGE_META = ("base_instructions", "instructions", "dynamic_tools")
 
 
-class CodexFormat:
+class CodexFormat(SingleFileFormat):
     name: ClassVar[str] = "codex"
     title: ClassVar[str] = "Codex session (rollout-*.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
@@ -64,18 +61,12 @@ class CodexFormat:
             session.line(line)
         yield session.finish(path)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        write_one_per_file(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
-        mine = is_imported_from(trajectory, self.name)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
         with path.open("wb") as stream:
-            if not mine:
+            if not own:
                 stream.write(msgspec.json.encode(_render_meta(trajectory)) + b"\n")
-            for item in restore_items(trajectory, _render_line, _plan_lines, writing, own=mine):
+            for item in restore_items(trajectory, _render_line, _plan_lines, writing, own=own):
                 stream.write(msgspec.json.encode(item) + b"\n")
-        read_back = None if mine else next(self.read(path, THROWAWAY))
-        report_losses(trajectory, read_back, writing, self.name)
 
 
 class _Session:

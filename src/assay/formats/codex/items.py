@@ -9,7 +9,7 @@ import msgspec
 
 from assay.formats.shared.json_stream import loads
 from assay.formats.shared.messages import content_text
-from assay.formats.shared.round_trip_builder import number, text_or_none
+from assay.formats.shared.round_trip_builder import exit_code, number, text_or_none
 from assay.records import Observation
 
 _HEADER = re.compile(
@@ -37,10 +37,6 @@ def command_end(payload: dict[str, Any]) -> tuple[str, CommandEnd] | None:
         if call_id is None
         else (call_id, CommandEnd(exit_code(item.get("exit_code")), _seconds(item.get("duration"))))
     )
-
-
-def exit_code(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
 
 
 def _seconds(value: Any) -> float | None:

@@ -27,6 +27,7 @@ from assay.formats.shared.json_stream import (
     parse_time,
     warn_in,
 )
+from assay.formats.shared.round_trip_builder import text_or_none
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, ToolCall, Trajectory, Usage
 
@@ -116,7 +117,7 @@ def _read_trajectory(
     builder = TrajectoryBuilder(place.origin._replace(version=version), place.reading)
     filled = build_from_document(builder, fields, steps, place)
     made = builder.finish(key, ended=filled.ended, **filled.started)
-    return _drop_end(made) if filled.unfinished else made
+    return drop_end(made) if filled.unfinished else made
 
 
 def build_from_document(
@@ -148,7 +149,7 @@ def build_from_document(
     return DocumentSummary({"agent": name, "model": model, **started}, ended, own.get("unfinished") is True)
 
 
-def _drop_end(made: ImportedTrajectory) -> ImportedTrajectory:
+def drop_end(made: ImportedTrajectory) -> ImportedTrajectory:
     return ImportedTrajectory(made.key, made.started, tuple(b for b in made.bodies if not isinstance(b, AttemptEnded)))
 
 
@@ -160,7 +161,7 @@ def _split_extra(extra: Any) -> tuple[Any, Any]:
 
 
 def _read_step(held: dict[str, Any], builder: TrajectoryBuilder, model: str | None, place: DocumentPath) -> None:
-    source = _str_or_none(held.get("source"))
+    source = text_or_none(held.get("source"))
     if source not in _ACTORS:
         place.bad("source", f"expected system, user or agent, not {str(source)[:50]!r}; read as system")
     extra, own = _split_extra(held.get("extra"))
@@ -181,8 +182,8 @@ def _read_step(held: dict[str, Any], builder: TrajectoryBuilder, model: str | No
         message or None,
         reasoning=reasoning if isinstance(reasoning, str) else None,
         tool_calls=calls,
-        call=call or _str_or_none(own.get("call")),
-        state=_str_or_none(own.get("state")),
+        call=call or text_or_none(own.get("call")),
+        state=text_or_none(own.get("state")),
         started=_float_or(own.get("started"), at),
         ended=_float_or(own.get("ended"), None),
     )
@@ -265,7 +266,7 @@ def _read_observation(content: str, call_id: Any, own: Any, builder: TrajectoryB
         if isinstance(own.get(name), kind) and (kind is bool or not isinstance(own[name], bool)):
             known[name] = own[name]
     known["duration_s"] = _float_or(own.get("duration_s"), None)
-    id_ = _str_or_none(own.get("call_id")) or (str(call_id) if call_id is not None else None)
+    id_ = text_or_none(own.get("call_id")) or (str(call_id) if call_id is not None else None)
     found = builder.make_observation(content, id_, **known)
     return builder.restore_truncation(found, own)
 
@@ -273,7 +274,7 @@ def _read_observation(content: str, call_id: Any, own: Any, builder: TrajectoryB
 def _read_call(
     held: dict[str, Any], builder: TrajectoryBuilder, model: str | None, rest: dict[str, Any], place: DocumentPath
 ) -> str | None:
-    metrics, own_model = held.get("metrics"), _str_or_none(held.get("model_name"))
+    metrics, own_model = held.get("metrics"), text_or_none(held.get("model_name"))
     if not isinstance(metrics, dict):
         if own_model:
             rest["model_name"] = own_model
@@ -307,7 +308,3 @@ def _int_or_none(value: Any) -> int | None:
 
 def _float_or(value: Any, default: float | None) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
-
-
-def _str_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

@@ -141,7 +141,7 @@ class _Steps:
         )
         parts = rest.pop("message_parts", None)
         whole_parts = isinstance(parts, list) and all(isinstance(p, dict) for p in parts)
-        held: dict[str, Any] = {"step_id": number, "timestamp": _iso(step.started), "source": source}
+        held: dict[str, Any] = {"step_id": number, "timestamp": iso_or_none(step.started), "source": source}
         held |= {"message": parts if whole_parts else step.message or "", "reasoning_content": step.reasoning}
         if step.started is not None and parse_time(held["timestamp"]) != step.started:
             own["started"] = step.started
@@ -154,7 +154,7 @@ class _Steps:
         rest |= {"extra": extra} if extra is not None and not isinstance(extra, dict) else {}
         rest |= {"message_parts": parts} if parts is not None and not whole_parts else {}
         own |= {"extra": rest} if rest else {}
-        return _drop_none({**held, "extra": {**native, **_extra(own)} or None})
+        return drop_none({**held, "extra": {**native, **_extra(own)} or None})
 
     def _first_call(self, step: Step, own: dict[str, Any]) -> ModelCall | None:
         """Returns the step's call where the step is the first that came from it."""
@@ -194,7 +194,7 @@ class _Steps:
         usage = call.usage
         metrics = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
         metrics |= {"cached_tokens": usage.cached_tokens}
-        words = _drop_none({**metrics, "cost_usd": call.cost_usd, **self._calls.tokens(call)})
+        words = drop_none({**metrics, "cost_usd": call.cost_usd, **self._calls.tokens(call)})
         model = call.model if call.model not in (self._trajectory.model, "unknown") else None
         held: dict[str, Any] = {"metrics": {**words, "extra": {**native, ASSAY: slim_call(call)}}}
         count = rest.get("llm_call_count")
@@ -212,7 +212,7 @@ class _Steps:
             content = self._whole(seen, own)
         if seen.stderr_truncated is not None:
             self._whole_stderr(seen, own)
-        return _drop_none(
+        return drop_none(
             {"source_call_id": seen.call_id if inside else None, "content": content, "extra": _extra(own) or None}
         )
 
@@ -256,7 +256,7 @@ def _tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _extra(own: dict[str, Any]) -> dict[str, Any]:
-    words = _drop_none(own)
+    words = drop_none(own)
     return {ASSAY: words} if words else {}
 
 
@@ -277,12 +277,12 @@ def _restore_native(made: dict[str, Any], beside: dict[str, Any]) -> None:
         made["subagent_trajectory_ref"] = beside["subagent_trajectory_ref"]
 
 
-def _iso(at: float | None) -> str | None:
+def iso_or_none(at: float | None) -> str | None:
     try:
         return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def _drop_none(words: dict[str, Any]) -> dict[str, Any]:
+def drop_none(words: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value is not None}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.harbor.atif import DocumentPath, DocumentSummary, build_from_document
+from assay.formats.harbor.atif import DocumentPath, DocumentSummary, build_from_document, drop_end
 from assay.formats.harbor.verifier import read_artifacts, read_verifier
 from assay.formats.harbor.writer import write_job
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
@@ -102,9 +102,7 @@ def _trial(folder: Path, file: str, reading: ImportContext) -> ImportedTrajector
         **started,
     )
     if filled.unfinished:
-        return ImportedTrajectory(
-            made.key, made.started, tuple(b for b in made.bodies if not isinstance(b, AttemptEnded))
-        )
+        return drop_end(made)
     return made
 
 

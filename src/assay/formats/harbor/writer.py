@@ -7,7 +7,6 @@ reward `integrity` = 0 beside its own, so that a sum of rewards does not count i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -15,7 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from assay.errors import StoreError
-from assay.formats.harbor.atif_writer import render_document
+from assay.formats.harbor.atif_writer import iso_or_none, render_document
 from assay.formats.harbor.verifier import REASON
 from assay.formats.interface import ExportContext, Loss
 from assay.formats.shared.output_files import FileNames, new_folder, outcome_verdict
@@ -39,7 +38,7 @@ def write_job(trajectories: Iterable[Trajectory], target: Path, writing: ExportC
 
 def _job_result(name: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     times = [t for r in results for t in (r.get("started_at"), r.get("finished_at")) if t]
-    began, ended = min(times, default=_iso(0.0)), max(times, default=None)
+    began, ended = min(times, default=iso_or_none(0.0)), max(times, default=None)
     errors = sum(r.get("exception_info") is not None for r in results)
     stats = {"n_completed_trials": len(results), "n_errored_trials": errors}
     found = {"id": str(uuid5(NAMESPACE_URL, f"assay-job:{name}")), "started_at": began, "finished_at": ended}
@@ -114,8 +113,8 @@ def _fresh_result(trajectory: Trajectory, writing: ExportContext) -> dict[str, A
         "task_checksum": trajectory.task_digest or "unknown",
         "config": {"task": {"path": trajectory.task}, "trial_name": name},
         "agent_info": {"name": trajectory.agent, "version": "unknown"},
-        "started_at": _iso(trajectory.started.at),
-        "finished_at": _iso(finished.at) if finished is not None else None,
+        "started_at": iso_or_none(trajectory.started.at),
+        "finished_at": iso_or_none(finished.at) if finished is not None else None,
     }
     if trajectory.model is not None:
         result["agent_info"]["model_info"] = {"name": trajectory.model}
@@ -145,7 +144,7 @@ def _exception(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]
         kind = _STOPS.get(finished.stopped, "LimitReachedError")
     else:
         kind = _BREAKS.get(str(finished.broke), "EnvironmentFailedError")
-    at = _iso(finished.at) or _iso(trajectory.started.at)
+    at = iso_or_none(finished.at) or iso_or_none(trajectory.started.at)
     if at is None:
         why = "Harbor wants the time at which an exception occurred, which is not known"
         writing.report_loss(Loss(trajectory.attempt, "finished.stopped" if finished.stopped else "finished.broke", why))
@@ -232,10 +231,3 @@ def _resolve_inside(folder: Path, name: str) -> Path | None:
 
 def _write(path: Path, value: Any) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-
-
-def _iso(at: float | None) -> str | None:
-    try:
-        return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        return None

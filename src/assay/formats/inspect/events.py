@@ -16,7 +16,7 @@ from assay.formats.inspect.embedded_records import ASSAY, read_own_call, read_re
 from assay.formats.inspect.samples import Sample, pairs, ranges
 from assay.formats.interface import ImportContext
 from assay.formats.shared.builder import split_text_parts
-from assay.formats.shared.conversations import MessageTree
+from assay.formats.shared.conversations import MessageTree, first_message
 from assay.formats.shared.json_stream import WarnFunction, parse_time, truncate_text
 from assay.formats.shared.round_trip import diff_json
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, count_or_none, text_or_none
@@ -142,7 +142,7 @@ class SampleEvents:
         item = {key: value for key, value in event.items() if key not in ("input", "input_refs")}
         keys = self._conversation(at, event)
         output = item.get("output")
-        answer = _first_message(output)
+        answer = first_message(output)
         number = None if answer is None else self._number(answer)
         id_ = f"m{at}"
         shared = self._lines.add(id_, keys, number)
@@ -280,13 +280,6 @@ def pack_ranges(numbers: Sequence[int]) -> list[list[int]]:
         else:
             found.append([number, number + 1])
     return found
-
-
-def _first_message(output: Any) -> dict[str, Any] | None:
-    choices = output.get("choices") if isinstance(output, dict) else None
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    return message if isinstance(message, dict) else None
 
 
 def _response(output: Any, answer: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.messages import actor_of, content_text, iso_time
-from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_empty, text_or_none
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, exit_code, get_path, text_or_empty, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall, Usage
 
 _NOT_ARGUMENTS = frozenset(
@@ -115,11 +115,11 @@ class EventReader:
         text = content_text(seen.get("content"))
         if text is None:
             text = text_or_none(event.get("error")) or text_or_none(event.get("rejection_reason")) or ""
-        code = seen.get("exit_code", _get_path(seen, "metadata", "exit_code"))
+        code = seen.get("exit_code", get_path(seen, "metadata", "exit_code"))
         found = Observation(
             text,
             text_or_none(event.get("tool_call_id")),
-            exit_code=_code(code),
+            exit_code=exit_code(code),
             error=seen.get("is_error") is True or event.get("kind") != "ObservationEvent",
             timed_out=seen.get("timeout") is True,
         )
@@ -142,7 +142,7 @@ class EventReader:
         call_id = text_or_none(metadata.get("tool_call_id")) or f"event-{event.get('id')}"
         if isinstance(event.get("id"), int | str):
             self._calls[event["id"]] = call_id
-        answer = _get_path(metadata, "model_response", "id")
+        answer = get_path(metadata, "model_response", "id")
         thought = text_or_none(arguments.get("thought")) or None
         step = self._step(answer, thought, None, at)
         name = text_or_none(metadata.get("function_name")) or action
@@ -154,40 +154,30 @@ class EventReader:
     def _old_result(self, event: dict[str, Any], at: float | None) -> None:
         cause = event.get("cause")
         known = self._calls.get(cause) if isinstance(cause, int | str) else None
-        metadata = text_or_none(_get_path(event, "tool_call_metadata", "tool_call_id"))
+        metadata = text_or_none(get_path(event, "tool_call_metadata", "tool_call_id"))
         if text_or_empty(event.get("observation")) in _SILENT or (known is None and metadata is None and cause is None):
             self._builder.keep_item(event)
             return
-        code = _get_path(event, "extras", "metadata", "exit_code")
-        code = _get_path(event, "extras", "exit_code") if code is None else code
+        code = get_path(event, "extras", "metadata", "exit_code")
+        code = get_path(event, "extras", "exit_code") if code is None else code
         found = Observation(
             content_text(event.get("content")) or "",
             metadata or known,
-            exit_code=_code(code),
+            exit_code=exit_code(code),
             error=event.get("observation") == "error",
         )
         step = self._builder.add_result(found, started=at)
         self._builder.keep_item(event, f"old-result {len(step.observations) - 1}", step)
 
 
-def _get_path(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _code(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
-
-
 def _original_arguments(metadata: dict[str, Any], call_id: str, arguments: dict[str, Any]) -> Any:
     """Returns the arguments as the model wrote them, where recorded; else as they were executed."""
-    choices = _get_path(metadata, "model_response", "choices")
+    choices = get_path(metadata, "model_response", "choices")
     for choice in choices if isinstance(choices, list) else ():
-        calls = _get_path(choice, "message", "tool_calls")
+        calls = get_path(choice, "message", "tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict) and call.get("id") == call_id:
-                return _get_path(call, "function", "arguments")
+                return get_path(call, "function", "arguments")
     return {key: value for key, value in arguments.items() if key not in _NOT_ARGUMENTS}
 
 

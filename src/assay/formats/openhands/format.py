@@ -28,6 +28,7 @@ from assay.formats.shared.round_trip_builder import (
     count_or_none,
     file_origin,
     find_file,
+    get_path,
     is_imported_from,
     named_rewards,
     number,
@@ -99,7 +100,7 @@ class OpenHandsFormat:
         state = line.get("base_state")
         status = state.get("execution_status") if isinstance(state, dict) else None
         error = text_or_none(line.get("error"))
-        cost = number(_get_path(line.get("metrics"), "accumulated_cost"))
+        cost = number(get_path(line.get("metrics"), "accumulated_cost"))
         ended = AttemptEnded(
             ended="the agent finished" if events.finished or status == "finished" else None,
             stopped=_STOPPED.get(str(status)),
@@ -155,24 +156,18 @@ def _document(path: Path, bad: WarnFunction) -> Any:
         return None
 
 
-def _get_path(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _model(line: dict[str, Any]) -> str | None:
-    named = _get_path(line, "base_state", "agent", "llm", "model"), _get_path(line, "metadata", "llm_config", "model")
+    named = get_path(line, "base_state", "agent", "llm", "model"), get_path(line, "metadata", "llm_config", "model")
     return next((name for name in named if isinstance(name, str)), None)
 
 
 def _usages(line: dict[str, Any]) -> dict[str, Usage]:
     """Returns the tokens of each answer of the model, by its id."""
     found: dict[str, Usage] = {}
-    by_use = _get_path(line, "base_state", "stats", "usage_to_metrics")
-    told = [_get_path(line, "metrics"), *(by_use.values() if isinstance(by_use, dict) else ())]
+    by_use = get_path(line, "base_state", "stats", "usage_to_metrics")
+    told = [get_path(line, "metrics"), *(by_use.values() if isinstance(by_use, dict) else ())]
     for metrics in told:
-        usages = _get_path(metrics, "token_usages")
+        usages = get_path(metrics, "token_usages")
         for usage in usages if isinstance(usages, list) else ():
             if isinstance(usage, dict) and isinstance(name := usage.get("response_id"), str) and name:
                 keys = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "reasoning_tokens")
@@ -182,10 +177,10 @@ def _usages(line: dict[str, Any]) -> dict[str, Usage]:
 
 def _judge(builder: RoundTripBuilder, line: dict[str, Any]) -> None:
     result = line.get("test_result")
-    if isinstance(patch := _get_path(result, "git_patch"), str) and patch:
+    if isinstance(patch := get_path(result, "git_patch"), str) and patch:
         builder.add_text_evidence("submission", patch)
-    report = _get_path(result, "report") if isinstance(_get_path(result, "report"), dict) else line.get("report")
-    resolved = _get_path(report, "resolved")
+    report = get_path(result, "report") if isinstance(get_path(result, "report"), dict) else line.get("report")
+    resolved = get_path(report, "resolved")
     if isinstance(report, dict) and isinstance(resolved, bool):
         status: VerdictStatus = "pass" if resolved else "fail"
         fact = builder.add_evidence("report", report, channel="audit")

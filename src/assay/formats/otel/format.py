@@ -160,14 +160,9 @@ class _Trace:
         request[REST]["text"] = held
         tools = parse_objects(attributes.get(_TOOLS))
         request |= {"tools": tools} if tools else {}
-        choices = [
-            {
-                "index": n,
-                "message": _answer(m),
-                **({"finish_reason": m["finish_reason"]} if "finish_reason" in m else {}),
-            }
-            for n, m in enumerate(outputs)
-        ]
+        choices: list[dict[str, Any]] = [{"index": n, "message": _answer(m)} for n, m in enumerate(outputs)]
+        for choice, message in zip(choices, outputs, strict=True):
+            choice |= {"finish_reason": message["finish_reason"]} if "finish_reason" in message else {}
         error = attributes.get("error.type") or _status(span)
         return ModelCall(
             id=id_,
@@ -280,11 +275,6 @@ class _Trace:
 def _answer(message: dict[str, Any]) -> dict[str, Any]:
     """Converts an output to the form that the next input repeats, without its finish reason."""
     return to_chat({key: value for key, value in message.items() if key != "finish_reason"})[0]
-
-
-def _choice(index: int, message: dict[str, Any]) -> dict[str, Any]:
-    choice = {"index": index, "message": _answer(message)}
-    return choice | ({"finish_reason": message["finish_reason"]} if "finish_reason" in message else {})
 
 
 def _status(span: Span) -> str | None:

@@ -13,20 +13,18 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import json_lines, json_objects, parse_time, warn_in
-from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.messages import actor_of, content_text, iso_time
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
     count_or_none,
     file_origin,
-    is_imported_from,
     number,
     objects_in,
     text_or_none,
-    write_one_per_file,
 )
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage
@@ -34,11 +32,10 @@ from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory
 _ENDED = {"stop": "the model ended its turn"}
 
 
-class PiFormat:
+class PiFormat(SingleFileFormat):
     name: ClassVar[str] = "pi"
     title: ClassVar[str] = "pi session (.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
@@ -53,22 +50,16 @@ class PiFormat:
             session.line(line)
         yield session.finish(path.stem)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        write_one_per_file(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
-        mine = is_imported_from(trajectory, self.name)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
         with path.open("wb") as stream:
             before: str | None = None
-            if not mine:
+            if not own:
                 stream.write(msgspec.json.encode(_head(trajectory)) + b"\n")
-            for position, item in enumerate(restore_items(trajectory, _render_entry, _plan_entries, writing, own=mine)):
-                if not mine:
+            for position, item in enumerate(restore_items(trajectory, _render_entry, _plan_entries, writing, own=own)):
+                if not own:
                     item = {**item, "id": f"{position:08x}", "parentId": before}
                     before = item["id"]
                 stream.write(msgspec.json.encode(item) + b"\n")
-        read_back = None if mine else next(self.read(path, THROWAWAY))
-        report_losses(trajectory, read_back, writing, self.name)
 
 
 def _head(trajectory: Trajectory) -> dict[str, Any]:

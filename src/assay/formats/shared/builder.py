@@ -223,6 +223,10 @@ class TrajectoryBuilder:
         more = {"truncated": {"length": cut.length, "digest": cut.digest}} if cut else {}
         return self.add_evidence(kind, {"text": start, **more, **data}, blobs=(cut.digest,) if cut else ())
 
+    def add_label(self, source: str, data: dict[str, Any]) -> str:
+        """Adds a label as evidence. `data` is the source's; its `steps`, if any, are positions in our steps."""
+        return self.add_evidence("label", {"source": source, **data}, channel="audit")
+
     def add_verdict(
         self,
         status: VerdictStatus,

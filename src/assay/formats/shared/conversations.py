@@ -92,9 +92,9 @@ class MessageTree:
         return SharedPrefix(parent, depth, f"b-{call}", cause, None if cause == "resample" else depth)
 
 
-def answer_message(call: ModelCall) -> dict[str, Any] | None:
-    """Returns the assistant's message of a call, or None."""
-    choices = (call.response or {}).get("choices")
+def first_message(response: Any) -> dict[str, Any] | None:
+    """Returns the message of a response's first choice, or None."""
+    choices = response.get("choices") if isinstance(response, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
     return message if isinstance(message, dict) else None
@@ -130,7 +130,7 @@ def _join_messages(
     shared: list[int] = []
     if call.shared_messages:
         parent = by_id[call.parent or ""]
-        answer = answer_message(parent)
+        answer = first_message(parent.response)
         before = [*found[parent.id], *([number(answer)] if answer is not None else [])]
         if not 0 <= call.shared_messages <= len(before):
             raise UserError(

@@ -168,6 +168,17 @@ def objects_in(value: Any) -> list[dict[str, Any]]:
     return [item for item in list_or_empty(value) if isinstance(item, dict)]
 
 
+def get_path(value: Any, *keys: str) -> Any:
+    """Returns a value in nested objects; None where a key is missing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def exit_code(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
+
+
 def number(value: Any) -> float | None:
     """Returns a number as a float; None for other values and booleans."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -10,27 +10,25 @@ that is one of SWE-agent's own, else `bash`, and the argument `command` is the w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.json_stream import WarnFunction, load_document, loads, warn_in
-from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
     WHOLE,
     RoundTripBuilder,
     attempt_name,
     file_origin,
-    is_imported_from,
     is_object,
     number,
     source_fields,
     text_or_none,
-    write_one_per_file,
 )
 from assay.formats.shared.sniffing import sniff
 from assay.formats.swe_agent.report import OUTPUT, REPORT, judge, report_beside
@@ -41,11 +39,11 @@ _STOPPED = {"exit_cost": "cost_usd", "exit_context": "tokens", "exit_total_execu
 _GENERIC = {"main", "swe_main", "swe-bench", ""}
 
 
-class SweAgentFormat:
+class SweAgentFormat(SingleFileFormat):
     name: ClassVar[str] = "swe-agent"
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = True
+    suffix: ClassVar[str] = ".traj"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
@@ -67,26 +65,20 @@ class SweAgentFormat:
         builder.fields = {k: v for k, v in found.items() if k not in {"trajectory", "history", "instance_id"}}
         yield _finish(builder, found, path, info or {})
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """Writes one file, or for several a folder of them, with reports beside."""
-        write_one_per_file(trajectories, target, ".traj", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
-        mine, fresh = is_imported_from(trajectory, self.name), EntryRenderer()
-        entries = restore_items(trajectory, fresh, trajectory_plan, writing, own=mine, place="trajectory")
-        history = restore_items(trajectory, fresh, history_plan, writing, own=mine, place="history")
-        fields = dict(source_fields(trajectory)) if mine else _fresh_fields(trajectory)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
+        fresh = EntryRenderer()
+        entries = restore_items(trajectory, fresh, trajectory_plan, writing, own=own, place="trajectory")
+        history = restore_items(trajectory, fresh, history_plan, writing, own=own, place="history")
+        fields = dict(source_fields(trajectory)) if own else _fresh_fields(trajectory)
         report = fields.pop("report", None)
         lists = fields.pop("lists", ["trajectory", "history"])
         made = {"trajectory": list(entries), "history": list(history)}
         found = {**{key: made[key] for key in ("trajectory", "history") if key in lists}, **fields}
         path.write_bytes(msgspec.json.encode({**found, "instance_id": trajectory.task}))
-        read_back = None if mine else next(self.read(path, THROWAWAY))
-        report_losses(trajectory, read_back, writing, self.name)
         if report is not None:
             path.with_suffix(f".{REPORT}").write_bytes(msgspec.json.encode(report))
         output = next((e for e in trajectory.evidence if e.kind == "test_output"), None)
-        if mine and report is not None and output is not None:
+        if own and report is not None and output is not None:
             whole = writing.read_blob(output.blobs[0]) if output.blobs else str(output.data["text"]).encode()
             path.with_suffix(f".{OUTPUT}").write_bytes(whole)
 

@@ -8,15 +8,15 @@ calls, which was tested on the program's own files; the two others on their desc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.json_stream import load_document, warn_in
-from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.messages import plan_chat_messages
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
@@ -24,12 +24,11 @@ from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
     attempt_name,
     file_origin,
-    is_imported_from,
+    get_path,
     is_object,
     number,
     source_fields,
     text_or_none,
-    write_one_per_file,
 )
 from assay.formats.shared.sniffing import sniff
 from assay.formats.swe_agent.mini_steps import Messages, render_message
@@ -39,11 +38,11 @@ _FORMAT = "mini-swe-agent-1.1"
 _STOPPED = {"LimitsExceeded": "limits", "TimeExceeded": "wall_s", "UserInterruption": "cancelled"}
 
 
-class MiniSweAgentFormat:
+class MiniSweAgentFormat(SingleFileFormat):
     name: ClassVar[str] = "mini-swe-agent"
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
+    suffix: ClassVar[str] = ".traj.json"
 
     def recognises(self, path: Path) -> bool:
         """Checks several keys, because the format's name is at the end of its files."""
@@ -65,22 +64,16 @@ class MiniSweAgentFormat:
         builder = RoundTripBuilder(
             file_origin(self.name, path, text_or_none(info.get("mini_version")) or ""), reading, render_message
         )
-        model = _model(info)
+        model = text_or_none(get_path(info, "config", "model", "model_name"))
         Messages(builder, bad, model or "unknown").read(messages)
         builder.fields = {key: value for key, value in found.items() if key not in {"messages", "instance_id"}}
         yield _finish(builder, found, info, path, model)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        write_one_per_file(trajectories, target, ".traj.json", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: ExportContext) -> None:
-        mine = is_imported_from(trajectory, self.name)
-        messages = restore_items(trajectory, render_message, plan_chat_messages, writing, own=mine)
-        fields = source_fields(trajectory) if mine else _fresh_fields(trajectory)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
+        messages = restore_items(trajectory, render_message, plan_chat_messages, writing, own=own)
+        fields = source_fields(trajectory) if own else _fresh_fields(trajectory)
         found = {**fields, "messages": list(messages), "instance_id": trajectory.task}
         path.write_bytes(msgspec.json.encode(found))
-        read_back = None if mine else next(self.read(path, THROWAWAY))
-        report_losses(trajectory, read_back, writing, self.name)
 
 
 def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
@@ -94,13 +87,6 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
         "submission": next((e.data.get("text") for e in trajectory.evidence if e.kind == "submission"), ""),
     }
     return {"info": info, "trajectory_format": _FORMAT}
-
-
-def _model(info: dict[str, Any]) -> str | None:
-    found: Any = info
-    for key in ("config", "model", "model_name"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return text_or_none(found)
 
 
 def _finish(

@@ -8,7 +8,7 @@ from typing import Any
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.messages import chat_calls, content_text, read_message, render_chat_message
-from assay.formats.shared.round_trip_builder import RoundTripBuilder, count_or_none, number, text_or_none
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, count_or_none, exit_code, number, text_or_none
 from assay.records import ModelCall, Observation, Step, ToolCall, Usage
 
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
@@ -103,8 +103,7 @@ class Messages:
         if code is None and (found := _RETURNED.search((content or "")[:4096])):
             code = int(found[1])
         executed = problem != _NOT_EXECUTED
-        known = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 1 << 31
-        seen = Observation(content or "", call_id, exit_code=code if executed and known else None, error=bool(problem))
+        seen = Observation(content or "", call_id, exit_code=exit_code(code) if executed else None, error=bool(problem))
         self._builder.add_answer(seen, message)
 
     def _exchange(self, extra: dict[str, Any], problem: str | None = None) -> str | None:

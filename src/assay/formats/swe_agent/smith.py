@@ -6,25 +6,23 @@ attempt counts twice. So do tasks, validations and summaries, which look similar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import UserError
-from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.json_stream import load_document, warn_in
 from assay.formats.shared.round_trip_builder import file_origin, find_file, is_object
 from assay.formats.shared.sniffing import sniff
 from assay.formats.swe_agent.report import OUTPUT, judge, report_of
-from assay.records import Trajectory
 
 
-class SweSmithFormat:
+class SweSmithFormat(ReadOnlyFormat):
     name: ClassVar[str] = "swe-smith"
     title: ClassVar[str] = "SWE-smith or SWE-bench evaluation report"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = "a report is not a trajectory: export to swe-agent, which also writes reports"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
@@ -51,10 +49,6 @@ class SweSmithFormat:
         judge(builder, report[1], find_file(path.parent / OUTPUT))
         made_by = report[1].get("model_name_or_path")
         yield builder.finish(instance, task=instance, model=made_by if isinstance(made_by, str) else None)
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
-        """Does not write."""
-        raise UserError("a report is not a trajectory: export to swe-agent, which also writes reports")
 
 
 def _trajectory_of(path: Path, instance: str) -> str | None:

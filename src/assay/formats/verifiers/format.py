@@ -31,6 +31,7 @@ from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
     file_origin,
+    get_path,
     is_imported_from,
     named_rewards,
     number,
@@ -39,7 +40,7 @@ from assay.formats.shared.round_trip_builder import (
     text_or_none,
 )
 from assay.formats.shared.sniffing import sniff
-from assay.formats.verifiers.graph import MessageGraph, at_path, chat_of
+from assay.formats.verifiers.graph import MessageGraph, chat_of
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, VerdictStatus
 
 LARGEST_LINE = 512 << 20
@@ -173,7 +174,7 @@ def _trace(
     builder = RoundTripBuilder(origin, reading, _fresh_node)
     told = objects_in(trace.get("calls"))
     calls = {c["node"]: c for c in told if isinstance(c.get("node"), int)}
-    graph = MessageGraph(trace["nodes"], calls, text_or_none(at_path(trace, "agent", "config", "model")))
+    graph = MessageGraph(trace["nodes"], calls, text_or_none(get_path(trace, "agent", "config", "model")))
     for index, node in enumerate(trace["nodes"]):
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict):
             bad(f"{where}.nodes[{index}]", "expected a node with a message")
@@ -230,16 +231,16 @@ def _fresh_node(step: Step, part: str, call: ModelCall | None = None) -> dict[st
 
 def _failed_call(call: dict[str, Any], index: int) -> ModelCall:
     """Returns a failed call."""
-    said = at_path(call, "error", "message")
+    said = get_path(call, "error", "message")
     return ModelCall(
         id=f"f{index}",
         dialect=text_or_none(call.get("endpoint")) or "unknown",
         model=text_or_none(call.get("model")) or "",
         request={},
         response=None,
-        error=f"{at_path(call, 'error', 'type')}: {said}",
-        started=parse_time(at_path(call, "time", "start")),
-        ended=parse_time(at_path(call, "time", "end")),
+        error=f"{get_path(call, 'error', 'type')}: {said}",
+        started=parse_time(get_path(call, "time", "start")),
+        ended=parse_time(get_path(call, "time", "end")),
     )
 
 
@@ -275,20 +276,20 @@ def _build_end(trace: dict[str, Any]) -> AttemptEnded:
     stopped = "wall_s" if timeout else _LIMITS.get(stop or "")
     plain = stop is not None and broke is None and stopped is None
     timing = trace.get("timing")
-    span = [parse_time(at_path(timing, "agent", which)) for which in ("start", "end")]
+    span = [parse_time(get_path(timing, "agent", which)) for which in ("start", "end")]
     wall = {"agent_s": span[1] - span[0]} if span[0] and span[1] and span[1] >= span[0] else {}
     error = str(errors[-1].get("message"))[:4000] if errors else None
     return AttemptEnded(ended=stop if plain else None, stopped=stopped, broke=broke, error=error, metrics=wall)
 
 
 def _start_fields(trace: dict[str, Any], model: str | None) -> dict[str, Any]:
-    data = at_path(trace, "task", "data")
+    data = get_path(trace, "task", "data")
     held = data if isinstance(data, dict) else {}
-    task = held.get("id") or held.get("name") or at_path(trace, "task", "key") or held.get("idx")
-    harness = at_path(trace, "agent", "config", "harness", "id")
-    name = at_path(trace, "agent", "name")
+    task = held.get("id") or held.get("name") or get_path(trace, "task", "key") or held.get("idx")
+    harness = get_path(trace, "agent", "config", "harness", "id")
+    name = get_path(trace, "agent", "name")
     agents = [str(part) for part in (harness, None if name == "agent" else name) if part]
-    at = parse_time(at_path(trace, "timing", "start"))
+    at = parse_time(get_path(trace, "timing", "start"))
     named = {"agent": "/".join(agents) or "unknown", "model": model, "at": at}
     return {**named, **({"task": str(task)} if task is not None else {})}
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from assay.formats.shared.json_stream import parse_time
-from assay.formats.shared.round_trip_builder import count_or_none, list_or_empty, number, text_or_none
+from assay.formats.shared.round_trip_builder import count_or_none, get_path, list_or_empty, number, text_or_none
 from assay.records import ModelCall, Usage
-
-
-def at_path(value: Any, *keys: str) -> Any:
-    """Returns a value in nested objects; None where a key is missing."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def chat_of(message: dict[str, Any]) -> dict[str, Any]:
@@ -70,8 +63,8 @@ class MessageGraph:
         tools = self._nodes[path[0]].get("tools") if path and above is None else None
         request |= {"tools": [_tool(t) for t in tools]} if isinstance(tools, list) and tools else {}
         choice = {"index": 0, "message": chat_of(node["message"]), "finish_reason": fields.get("finish_reason")}
-        asked = count_or_none(at_path(fields, "usage", "prompt_tokens"))
-        cached = count_or_none(at_path(fields, "usage", "cached_input_tokens"))
+        asked = count_or_none(get_path(fields, "usage", "prompt_tokens"))
+        cached = count_or_none(get_path(fields, "usage", "cached_input_tokens"))
         call = ModelCall(
             id=f"n{index}",
             dialect=text_or_none(fields.get("endpoint")) or "unknown",
@@ -80,15 +73,15 @@ class MessageGraph:
             response={"choices": [choice]},
             usage=Usage(
                 None if asked is None else asked + (cached or 0),
-                count_or_none(at_path(fields, "usage", "completion_tokens")),
+                count_or_none(get_path(fields, "usage", "completion_tokens")),
                 cached,
-                count_or_none(at_path(fields, "usage", "reasoning_tokens")),
+                count_or_none(get_path(fields, "usage", "reasoning_tokens")),
             ),
-            cost_usd=number(at_path(fields, "usage", "cost")),
+            cost_usd=number(get_path(fields, "usage", "cost")),
             sampling=fields["sampling"] if isinstance(fields.get("sampling"), dict) else {},
             parent=None if parent is None else parent.id,
-            started=parse_time(at_path(fields, "time", "start")),
-            ended=parse_time(at_path(fields, "time", "end")),
+            started=parse_time(get_path(fields, "time", "start")),
+            ended=parse_time(get_path(fields, "time", "end")),
             shared_messages=0 if above is None else self._places[above].depth,
             shared_fields=("tools",)
             if parent is not None and ("tools" in parent.request or parent.shared_fields)
