@@ -35,7 +35,7 @@ def lines_of(root: Path) -> list[dict[str, Any]]:
 def test_each_event_is_one_line_and_calls_stand_with_their_steps(root: Path) -> None:
     lines = shown(root, "outline")["lines"]
     assert lines["kinds"] == "ascssss" + "eevn" + "z"
-    assert lines["heads"][1:4] == ["I look.", "m: asked", "shell: ls"]
+    assert lines["heads"][1:4] == ["I look.", "m: request", "shell: ls"]
     assert lines["calls_of"][:4] == [-1, 1, -1, 4]
     assert lines["steps"] == [[0, 1], [1, 3], [2, 4], [3, 5], [4, 6]]
     assert lines["evidence"] == {"e1": 7, "e2": 8}

@@ -93,7 +93,7 @@ def test_the_card_counts_doubtful_passes_apart(store: Path) -> None:
     (group,) = found["groups"]
     assert (group.attempts, group.passed, group.doubtful, group.failed) == (3, 1, 1, 1)
     assert '"asked": "for this"' in found["manifest"]
-    assert ("tried again", "1") in found["facts"]
+    assert ("retried", "1") in found["facts"]
 
 
 @pytest.mark.parametrize("form", ["live", "sealed"])

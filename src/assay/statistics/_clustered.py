@@ -36,7 +36,9 @@ class Clustering(NamedTuple):
     """Number of independent attempts with the same information."""
 
 
-def mean_interval(means: Sequence[float], confidence: float = 0.95, *, most: float | None = None) -> Interval | None:
+def mean_interval(
+    values_by_task: Sequence[float], confidence: float = 0.95, *, most: float | None = None
+) -> Interval | None:
     """Returns a cluster-robust interval for the mean over tasks of values in [0, 1].
 
     The variance between tasks gives an effective number of observations for Wilson's interval, with Student's quantile
@@ -44,7 +46,7 @@ def mean_interval(means: Sequence[float], confidence: float = 0.95, *, most: flo
     of tasks.
 
     Args:
-        means: One value a task.
+        values_by_task: One value a task.
         confidence: Between 0 and 1.
         most: Upper limit of the effective number, for example the number of attempts.
 
@@ -52,7 +54,7 @@ def mean_interval(means: Sequence[float], confidence: float = 0.95, *, most: flo
         The interval; None for fewer than two tasks, whose spread is unknown.
     """
     normal_quantile(confidence)
-    values = _unit_values(means)
+    values = _unit_values(values_by_task)
     tasks = len(values)
     if tasks < 2:
         return None
@@ -79,12 +81,12 @@ def _unit_values(values: Sequence[float]) -> Floats:
 
 
 def task_bootstrap(
-    means: Sequence[float], confidence: float = 0.95, *, seed: int = 0, replicates: int = REPLICATES
+    values_by_task: Sequence[float], confidence: float = 0.95, *, seed: int = 0, replicates: int = REPLICATES
 ) -> Interval | None:
     """Returns a percentile interval of the mean over tasks, tasks drawn with replacement; None for fewer than two
     tasks."""
     normal_quantile(confidence)
-    values = np.asarray(means, dtype=np.float64)
+    values = np.asarray(values_by_task, dtype=np.float64)
     tasks = len(values)
     if tasks < 2:
         return None
@@ -153,10 +155,10 @@ def estimate_clustering(columns: Sequence[Sequence[float]]) -> Clustering:
     tasks, attempts = len(columns), float(lengths.sum()) if len(columns) else 0.0
     if tasks < 2 or attempts <= tasks or lengths.min() < 1:
         return Clustering(None, None, None)
-    means = np.array([float(np.mean(column)) for column in columns])
-    grand = float(means @ lengths) / attempts
-    within = sum(float(np.sum((np.asarray(c) - m) ** 2)) for c, m in zip(columns, means, strict=True))
-    between_square = float(lengths @ (means - grand) ** 2) / (tasks - 1)
+    values_by_task = np.array([float(np.mean(column)) for column in columns])
+    grand = float(values_by_task @ lengths) / attempts
+    within = sum(float(np.sum((np.asarray(c) - m) ** 2)) for c, m in zip(columns, values_by_task, strict=True))
+    between_square = float(lengths @ (values_by_task - grand) ** 2) / (tasks - 1)
     within_square = within / (attempts - tasks)
     weighted = float(lengths @ lengths) / attempts
     typical = (attempts - weighted) / (tasks - 1)

@@ -93,11 +93,11 @@ def _noise(side: Floats, draw: np.random.Generator) -> Floats:
     return np.asarray(apart - apart.mean(axis=1, keepdims=True), dtype=np.float64)
 
 
-def _covariances(around: Floats, free: int, draw: np.random.Generator) -> Floats:
+def _covariances(scale: Floats, free: int, draw: np.random.Generator) -> Floats:
     """Draws from an inverse Wishart distribution with `free` degrees of freedom, [draws, 2, 2]."""
     normal = draw.standard_normal((DRAWS, 2, free))
     wishart = normal @ normal.swapaxes(1, 2) / free
-    root = np.linalg.cholesky(around + SMALL * np.eye(2))
+    root = np.linalg.cholesky(scale + SMALL * np.eye(2))
     return np.asarray(root @ np.linalg.inv(wishart + SMALL * np.eye(2)) @ root.T, dtype=np.float64)
 
 

@@ -53,10 +53,10 @@ class Spending(msgspec.Struct, frozen=True):
     """In the order of the given measures, without those that no attempt has."""
 
 
-def amount_interval(means: Sequence[float], confidence: float = 0.95) -> Interval | None:
+def amount_interval(task_means: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Returns Student's interval for the mean over tasks of non-negative amounts; None for fewer than two tasks."""
     normal_quantile(confidence)
-    values = np.asarray(means, dtype=np.float64)
+    values = np.asarray(task_means, dtype=np.float64)
     n = len(values)
     if n < 2:
         return None
@@ -110,8 +110,8 @@ def _amount(
     values = [value for task in sorted(by_task) for value in by_task[task]]
     if not values:
         return None
-    means = [math.fsum(by_task[task]) / len(by_task[task]) for task in sorted(by_task)]
-    interval = amount_interval(means, confidence)
+    task_means = [math.fsum(by_task[task]) / len(by_task[task]) for task in sorted(by_task)]
+    interval = amount_interval(task_means, confidence)
     method = "Student over tasks" if interval is not None else "one task has no spread"
     low, high = interval if interval is not None else (None, None)
     missing, total = len(rows) - len(values), math.fsum(values)
@@ -120,7 +120,7 @@ def _amount(
         known=len(values),
         missing=missing,
         total=total,
-        mean=Estimate(mean_or_none(means), low, high, method, len(values), len(means), confidence),
+        mean=Estimate(mean_or_none(task_means), low, high, method, len(values), len(task_means), confidence),
         median=median(values),
         most=max(values),
         per_pass=total / passed if passed and not missing else None,

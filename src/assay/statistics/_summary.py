@@ -262,17 +262,17 @@ def _rate(judged: Sequence[TaskCount], draw: _EstimateOptions) -> Estimate:
         interval = wilson(only.passed, only.judged, draw.confidence)
         value, method = only.passed / only.judged, "Wilson, for this one task alone"
         return Estimate(value, *interval, method, only.judged, 1, draw.confidence)
-    means = [count.passed / count.judged for count in judged]
-    return _over_tasks(means, sum(count.judged for count in judged), draw, capped=True)
+    task_means = [count.passed / count.judged for count in judged]
+    return _over_tasks(task_means, sum(count.judged for count in judged), draw, capped=True)
 
 
-def _over_tasks(means: Sequence[float], attempts: int, draw: _EstimateOptions, *, capped: bool) -> Estimate:
+def _over_tasks(task_means: Sequence[float], attempts: int, draw: _EstimateOptions, *, capped: bool) -> Estimate:
     """Estimates the mean over tasks, with its clustered interval."""
-    tasks = len(means)
+    tasks = len(task_means)
     if not tasks:
         return Estimate(None, None, None, "nothing was judged", 0, 0, draw.confidence)
-    value = math.fsum(means) / tasks
-    interval = mean_interval(means, draw.confidence, most=attempts if capped else None)
+    value = math.fsum(task_means) / tasks
+    interval = mean_interval(task_means, draw.confidence, most=attempts if capped else None)
     if interval is None:
         return Estimate(value, None, None, "one task has no spread", attempts, tasks, draw.confidence)
     return Estimate(value, *interval, _CLUSTERED, attempts, tasks, draw.confidence)
@@ -302,8 +302,8 @@ def _mean_score(rows: Sequence[AttemptOutcome], draw: _EstimateOptions) -> Estim
     for row in rows:
         if row.score is not None and row.status in {"pass", "fail"}:
             scores[row.task].append(row.score)
-    means = [math.fsum(scores[task]) / len(scores[task]) for task in sorted(scores)]
-    return _over_tasks(means, sum(map(len, scores.values())), draw, capped=False)
+    task_means = [math.fsum(scores[task]) / len(scores[task]) for task in sorted(scores)]
+    return _over_tasks(task_means, sum(map(len, scores.values())), draw, capped=False)
 
 
 def _at_k(counts: Sequence[TaskCount], k: int, draw: _EstimateOptions) -> AtK:

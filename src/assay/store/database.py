@@ -183,14 +183,14 @@ def _remedy(exc: OSError) -> str:
     return ""
 
 
-def _hint(said: str) -> str:
-    if any(word in said for word in ("malformed", "not a database", "no such", "decode")):
+def _hint(message: str) -> str:
+    if any(word in message for word in ("malformed", "not a database", "no such", "decode")):
         return "it is damaged: restore it from a copy; `assay verify` says where, as far as it can be read"
-    if "full" in said or "disk I/O" in said:
+    if "full" in message or "disk I/O" in message:
         return "free space and run `assay resume`"
-    if "locked" in said:
+    if "locked" in message:
         return "another process holds it: wait for it or stop it"
-    if "readonly" in said or "unable to open" in said:
+    if "readonly" in message or "unable to open" in message:
         return "this user may not write there: copy the run's folder to where you may"
     return "see the message"
 

@@ -200,11 +200,11 @@ def check_receipt(root: Path, run: str, receipt: Receipt, *, key: str | None = N
         problems += _run_problems(store, receipt, rows)
         total = sum(row.length for row in rows.values())
         later = len(addendum_links(store.layout)) - receipt.statement.addenda
-    given, proof = receipt.statement, receipt.proof
-    chains, events = (given.chains, given.events) if proof is None else (1, proof.length)
+    statement, proof = receipt.statement, receipt.proof
+    chains, events = (statement.chains, statement.events) if proof is None else (1, proof.length)
     signed_by = receipt.signature.key if receipt.signature and not _has_invalid_signature(receipt) else None
     left = max(0, len(rows) - chains), max(0, total - events), max(0, later)
-    return ReceiptCoverage(tuple(problems), chains, events, given.addenda, *left, signed_by)
+    return ReceiptCoverage(tuple(problems), chains, events, statement.addenda, *left, signed_by)
 
 
 def _chain_heads(rows: Sequence[AttemptRow]) -> tuple[ChainHead, ...]:
@@ -239,15 +239,15 @@ def _make_proof(store: RunStore, heads: tuple[ChainHead, ...], attempt: str, *, 
 
 def _receipt_problems(receipt: Receipt, key: str | None) -> Iterator[str]:
     """Checks the receipt's own consistency and its signature."""
-    given, heads = receipt.statement, receipt.heads
+    statement, heads = receipt.statement, receipt.heads
     if (heads is None) == (receipt.proof is None):
         yield "the receipt has neither heads nor a proof, or both: it was changed"
     if heads is not None:
         if list(heads) != sorted(set(heads)) or len({head.chain for head in heads}) != len(heads):
             yield "the heads in the receipt are not in order of their chains: it was changed"
-        elif (given.chains, given.events) != (len(heads), sum(head.length for head in heads)):
+        elif (statement.chains, statement.events) != (len(heads), sum(head.length for head in heads)):
             yield "the receipt has wrong counts of chains or events: it was changed"
-        elif merkle_root(map(leaf_digest, heads)) != given.root:
+        elif merkle_root(map(leaf_digest, heads)) != statement.root:
             yield "the heads in the receipt do not match its root: it was changed"
     if receipt.signature is None:
         if key is not None:
@@ -265,40 +265,42 @@ def _has_invalid_signature(receipt: Receipt) -> bool:
 
 def _proof_problems(receipt: Receipt) -> Iterator[Problem]:
     """Checks that the proof leads to the root, and that the events in it lead to its head."""
-    proof, given = receipt.proof, receipt.statement
+    proof, statement = receipt.proof, receipt.statement
     if proof is None:
         return
     leaf = leaf_digest(ChainHead(proof.chain, proof.length, proof.head))
-    if root_from_proof(leaf, proof.index, given.chains, proof.path) != given.root:
-        yield Problem(given.run, proof.chain, None, "the proof in the receipt does not match its root: it was changed")
+    if root_from_proof(leaf, proof.index, statement.chains, proof.path) != statement.root:
+        yield Problem(
+            statement.run, proof.chain, None, "the proof in the receipt does not match its root: it was changed"
+        )
     if proof.events is not None:
         links = (Link(proof.chain, n, e.previous, e.body.encode(), e.digest) for n, e in enumerate(proof.events))
         broken = verify_links(links, proof.head)
         if broken is not None:
-            yield Problem(given.run, proof.chain, broken.at, f"in the receipt: {broken.problem}: {broken.detail}")
+            yield Problem(statement.run, proof.chain, broken.at, f"in the receipt: {broken.problem}: {broken.detail}")
         elif len(proof.events) != proof.length:
-            yield Problem(given.run, proof.chain, None, "the receipt has a wrong number of events")
+            yield Problem(statement.run, proof.chain, None, "the receipt has a wrong number of events")
 
 
 def _run_problems(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
-    run, given, proof = store.run, receipt.statement, receipt.proof
-    if given.run != run:
-        yield Problem(run, None, None, f"the receipt is of run {given.run!r}")
+    run, statement, proof = store.run, receipt.statement, receipt.proof
+    if statement.run != run:
+        yield Problem(run, None, None, f"the receipt is of run {statement.run!r}")
         return
-    if digest_record(store.manifest()) != given.manifest:
+    if digest_record(store.manifest()) != statement.manifest:
         yield Problem(run, None, None, "the manifest differs from the receipt's: it was changed")
     heads = receipt.heads or ()
     for head in heads if proof is None else (ChainHead(proof.chain, proof.length, proof.head),):
-        what = _prefix_problem(store, head, rows.get(head.chain), given.state)
+        what = _prefix_problem(store, head, rows.get(head.chain), statement.state)
         if what is not None:
             yield Problem(run, head.chain, what[0], what[1])
-    if given.state == "sealed":
+    if statement.state == "sealed":
         if not store.is_sealed:
             yield Problem(run, None, None, "the receipt is of the sealed run, but this one is live: it was replaced")
         known = {head.chain for head in heads}
         for chain in sorted(set(rows) - known) if proof is None else ():
             yield Problem(run, chain, None, "it is not in the receipt of the sealed run: it was added later")
-    yield from _addenda_problems(store, given)
+    yield from _addenda_problems(store, statement)
 
 
 def _prefix_problem(
@@ -321,13 +323,13 @@ def _digest_at(store: RunStore, head: ChainHead) -> str | None:
     return next((link.digest for link in store.links(head.chain) if link.index == head.length - 1), None)
 
 
-def _addenda_problems(store: RunStore, given: Statement) -> Iterator[Problem]:
-    if not given.addenda:
+def _addenda_problems(store: RunStore, statement: Statement) -> Iterator[Problem]:
+    if not statement.addenda:
         return
     segments = addendum_links(store.layout)
-    if len(segments) < given.addenda:
-        what = f"the receipt has {given.addenda} addenda, the run {len(segments)}: the last ones were removed"
+    if len(segments) < statement.addenda:
+        what = f"the receipt has {statement.addenda} addenda, the run {len(segments)}: the last ones were removed"
         yield Problem(store.run, f"addendum.{len(segments)}", None, what)
-    elif segments[given.addenda - 1].head != given.addenda_head:
+    elif segments[statement.addenda - 1].head != statement.addenda_head:
         what = "it or those before it differ from the receipt's: they were rewritten"
-        yield Problem(store.run, f"addendum.{given.addenda - 1}", None, what)
+        yield Problem(store.run, f"addendum.{statement.addenda - 1}", None, what)

@@ -85,19 +85,19 @@ class _RowInputs(NamedTuple):
 
 def _read_live(layout: Layout, only: str | None) -> _RowInputs:
     types = ", ".join(f"'{name}'" for name in SUMMED)
-    one, given = ("", ()) if only is None else (" AND chain = ?", (only,))
+    one, arguments = ("", ()) if only is None else (" AND chain = ?", (only,))
     links: dict[str, list[Link]] = defaultdict(list)
     with contextlib.closing(connect(layout.sqlite, write=False)) as connection, store_errors(layout.sqlite):
         connection.execute("BEGIN")
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE type IN ({types}){one}"
-        for chain, index, previous, body, digest in connection.execute(query, given):
+        for chain, index, previous, body, digest in connection.execute(query, arguments):
             whole = body if isinstance(body, bytes) else str(body).encode()
             links[chain].append(Link(chain, index, previous, whole, digest))
         query = f"SELECT chain, max(idx) + 1, digest FROM events WHERE 1{one} GROUP BY chain"
-        last = connection.execute(query, given).fetchall()
+        last = connection.execute(query, arguments).fetchall()
         query = f"SELECT chain, count(*) FROM events WHERE type = 'step'{one} GROUP BY chain"
-        steps = dict(connection.execute(query, given))
-        rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", given).fetchall()
+        steps = dict(connection.execute(query, arguments))
+        rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", arguments).fetchall()
         connection.execute("ROLLBACK")
     return _RowInputs(dict(rows), links, {chain: (length, head, steps.get(chain, 0)) for chain, length, head in last})
 

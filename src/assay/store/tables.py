@@ -211,7 +211,7 @@ def trajectory_row(row: AttemptRow) -> dict[str, Any]:
 
 
 def _step_record(step: Step) -> dict[str, Any]:
-    seen = step.observations
+    observations = step.observations
     return {
         "index": step.index,
         "actor": step.actor,
@@ -219,10 +219,10 @@ def _step_record(step: Step) -> dict[str, Any]:
         "reasoning": step.reasoning,
         "tools": [c.name for c in step.tool_calls],
         "arguments": [c.arguments for c in step.tool_calls],
-        "outputs": [o.content for o in seen],
-        "errors": [o.stderr for o in seen],
-        "exit_codes": [o.exit_code for o in seen],
-        "failed": any(o.error for o in seen),
+        "outputs": [o.content for o in observations],
+        "errors": [o.stderr for o in observations],
+        "exit_codes": [o.exit_code for o in observations],
+        "failed": any(o.error for o in observations),
         "call": step.call,
         "state": step.state,
         "started": step.started,

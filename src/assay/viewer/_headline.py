@@ -60,13 +60,13 @@ def format_argv(value: object) -> str:
     return value[:1000] if isinstance(value, str) else str(value)[:300] if isinstance(value, int | float | bool) else ""
 
 
-def evidence_headline(found: LightEvidence) -> str:
+def evidence_headline(evidence: LightEvidence) -> str:
     """Returns the kind of a piece of evidence with a short detail."""
-    return one_line(f"{found.kind}: {detail}" if (detail := _evidence_detail(found)) else found.kind)
+    return one_line(f"{evidence.kind}: {detail}" if (detail := _evidence_detail(evidence)) else evidence.kind)
 
 
-def _evidence_detail(found: LightEvidence) -> str:
-    data = found.data
+def _evidence_detail(evidence: LightEvidence) -> str:
+    data = evidence.data
     if data.argv is not None:
         code = f" → exit {data.exit_code}" if isinstance(data.exit_code, int) else ""
         return format_argv(data.argv)[:80] + code
@@ -74,7 +74,7 @@ def _evidence_detail(found: LightEvidence) -> str:
         return _format_counts(data.counts)
     if isinstance(data.values, Mapping):
         return ", ".join(f"{key} {value}" for key, value in list(data.values.items())[:5])
-    if found.kind == "snapshot" and isinstance(data.changes, int):
+    if evidence.kind == "snapshot" and isinstance(data.changes, int):
         return f"{data.changes} changed path{'' if data.changes == 1 else 's'}"
     if isinstance(data.changes, list):
         return f"{len(data.changes)} changed path{'' if len(data.changes) == 1 else 's'}"

@@ -46,7 +46,7 @@ def _outline(root: Path, fields: Fields) -> bytes:
 def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
     """Returns the attempt's identity, end and verdicts."""
     ends = {n: decode_event(link).body for n, link in chain.links_by_number((0, *_last_lines(outline))).items()}
-    began = ends.get(0)
+    first_body = ends.get(0)
     ended = next((body for body in ends.values() if isinstance(body, AttemptEnded)), None)
     row = chain.row
     trust = assess(current_verdicts_of(chain.store, [row])[row.chain], row)
@@ -57,8 +57,8 @@ def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
         "separation": trust.separation,
         "final": row.final,
         "seq": None if chain.store.is_sealed else chain.store.live.last_seq(),
-        "isolation": msgspec.to_builtins(began.isolation) if isinstance(began, AttemptStarted) else None,
-        "config": json_tree(began.config, "/config") if isinstance(began, AttemptStarted) else None,
+        "isolation": msgspec.to_builtins(first_body.isolation) if isinstance(first_body, AttemptStarted) else None,
+        "config": json_tree(first_body.config, "/config") if isinstance(first_body, AttemptStarted) else None,
         "artifacts": _artifacts(ended),
         "verdicts": list_verdicts(chain, outline),
         "findings": list_findings(chain, outline),

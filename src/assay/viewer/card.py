@@ -94,18 +94,18 @@ def _line(agent: str, model: str | None, counts: Sequence[TaskCount]) -> GroupLi
 
 
 def _facts(rows: Sequence[AttemptRow], manifest: dict[str, Any], *, sealed: bool) -> list[tuple[str, str]]:
-    facts = [("kept", "sealed" if sealed else "live")]
+    facts = [("state", "sealed" if sealed else "live")]
     created = created_at(manifest)
     if created is not None:
-        facts.append(("made", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))
+        facts.append(("created", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))
     version = manifest.get("assay_version")
     if isinstance(version, str):
-        facts.append(("by Assay", version[:40]))
+        facts.append(("Assay", version[:40]))
     isolations = Counter(row.isolation or "unknown" for row in rows)
     facts.append(("isolation", ", ".join(name for name, _ in isolations.most_common(4)) or "-"))
     cut = sum(row.interrupted for row in rows)
     retried = sum(row.retried for row in rows)
-    return facts + [(name, str(n)) for name, n in (("tried again", retried), ("cut", cut)) if n]
+    return facts + [(name, str(n)) for name, n in (("retried", retried), ("interrupted", cut)) if n]
 
 
 def _card(root: Path, fields: Fields) -> bytes:

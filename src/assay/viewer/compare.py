@@ -86,9 +86,9 @@ def compare_attempts(root: Path, run: str, chains: Sequence[str]) -> dict[str, A
     if not 2 <= len(chosen) <= MOST_ATTEMPTS:
         raise UserError(f"2 to {MOST_ATTEMPTS} attempts can be compared, not {len(chosen)}")
     with RunStore.open(root, run) as store, store.snapshot():
-        held = [find_chain(store, chain) for chain in chosen]
-        stands = current_verdicts_of(store, [chain.row for chain in held])
-        paths = [_read_path(chain, stands[chain.row.chain]) for chain in held]
+        size = [find_chain(store, chain) for chain in chosen]
+        stands = current_verdicts_of(store, [chain.row for chain in size])
+        paths = [_read_path(chain, stands[chain.row.chain]) for chain in size]
     outcomes = [_PASSED.get(_trust(path).outcome_class) for path in paths]
     graph = quotient_graph([path.actions for path in paths], outcomes, [path.states for path in paths])
     tree = prefix_tree([path.states for path in paths], outcomes)
@@ -124,11 +124,11 @@ def _read_path(chain: Chain, stand: CurrentVerdicts) -> _AttemptPath:
 def _steps(chain: Chain) -> tuple[list[Step], int]:
     """Returns the steps of an attempt's agents with truncated texts, and the number of further ones."""
     found: list[Step] = []
-    acts = left_out = held = 0
+    acts = left_out = size = 0
     for link in chain.links(0, chain.length):
         if _TYPE.decode(link.body).type != "step":
             continue
-        if acts >= MOST_ACTS or held >= MOST_CHARACTERS:
+        if acts >= MOST_ACTS or size >= MOST_CHARACTERS:
             left_out += 1
             continue
         body = decode_event(link).body
@@ -136,8 +136,8 @@ def _steps(chain: Chain) -> tuple[list[Step], int]:
             short = _shorten_step(body.step)
             found.append(short)
             acts += max(len(short.tool_calls), 1)
-            held += sum(len(seen.content) + len(seen.stderr) for seen in short.observations)
-            held += sum(len(call.arguments) for call in short.tool_calls)
+            size += sum(len(seen.content) + len(seen.stderr) for seen in short.observations)
+            size += sum(len(call.arguments) for call in short.tool_calls)
     return found, left_out
 
 
@@ -182,9 +182,9 @@ def _align_walks(walks: Sequence[Sequence[int]]) -> list[list[int]]:
     rows: list[tuple[int, list[int]]] = []
     for number in order:
         walk = np.asarray(walks[number], dtype=np.int64)
-        held = np.asarray([each for each, _ in rows], dtype=np.int64)
+        size = np.asarray([each for each, _ in rows], dtype=np.int64)
         room = MOST_CELLS // max(len(walk), 1)
-        pairs = align(held[:room, None] == walk[None, :]) if len(held) and len(walk) else ()
+        pairs = align(size[:room, None] == walk[None, :]) if len(size) and len(walk) else ()
         rows = _merge_rows(rows, [int(each) for each in walk], number, len(walks), pairs)
     return [row for _, row in rows[:MOST_ROWS]]
 
@@ -252,12 +252,12 @@ def _class(node: QuotientNode) -> dict[str, Any]:
 
 def _tree(tree: PrefixTree, graph: Quotient) -> dict[str, Any]:
     """Returns the nodes as columns: parent, attempts, passed, failed, ended, and the first action there."""
-    told = dict.fromkeys(range(len(tree.nodes)), "")
+    labels = dict.fromkeys(range(len(tree.nodes)), "")
     at = dict.fromkeys(range(len(tree.nodes)), (-1, -1))
     for number, walk in enumerate(tree.walks):
         for position, node in enumerate(walk):
-            if not told[node]:
-                told[node] = graph.nodes[graph.walks[number][position]].told()
+            if not labels[node]:
+                labels[node] = graph.nodes[graph.walks[number][position]].told()
                 at[node] = (number, position)
     kept = tree.nodes[:MOST_ROWS]
     return {
@@ -266,7 +266,7 @@ def _tree(tree: PrefixTree, graph: Quotient) -> dict[str, Any]:
         "passed": [node.passed for node in kept],
         "failed": [node.failed for node in kept],
         "ended": [node.ended for node in kept],
-        "told": [one_line(told[n], 80) for n in range(len(kept))],
+        "told": [one_line(labels[n], 80) for n in range(len(kept))],
         "at": [at[n] for n in range(len(kept))],
         "walks": [list(walk) for walk in tree.walks],
     }

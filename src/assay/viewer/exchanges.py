@@ -68,7 +68,7 @@ def _tools(tools: Any) -> list[str]:
 
 def _message(message: Any, at: str) -> dict[str, Any]:
     if not isinstance(message, dict):
-        return {"role": "?", "parts": [{"text": "this is no message"}], "calls": []}
+        return {"role": "?", "parts": [{"text": "invalid message"}], "calls": []}
     content, parts = message.get("content"), []
     if isinstance(content, str) and content:
         parts.append(cut_text(content, at + "/content"))
@@ -98,9 +98,9 @@ def _part(part: Any, at: str) -> dict[str, Any]:
     if isinstance(url, str):
         if url.startswith("data:image/"):
             return {"picture": at + ("/image_url/url" if isinstance(address, dict) else "/image_url")}
-        return {"text": f"[a picture elsewhere, which is not fetched: {url[:300]}]"}
+        return {"text": f"[external picture, not fetched: {url[:300]}]"}
     kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-    return {"text": f"[a part of the kind {str(kind)[:60]!r}]", "at": at, "length": 0}
+    return {"text": f"[content part of type {str(kind)[:60]!r}]", "at": at, "length": 0}
 
 
 def _call(call: Any, at: str) -> dict[str, Any]:

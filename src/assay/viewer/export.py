@@ -108,21 +108,21 @@ def view_file(name: str) -> str:
 
 def _export_views(root: Path, run: str, writer: _Writer, progress: Progress | None) -> PageExportReport:
     left_out: Counter[str] = Counter()
-    for known in VIEWS:
-        for name in known.names(root, run):
-            body = _make_view(known, root, name)
+    for view in VIEWS:
+        for name in view.names(root, run):
+            body = _make_view(view, root, name)
             if body is None or not writer.put(name, body):
-                left_out[_kind_name(known)] += 1
+                left_out[_kind_name(view)] += 1
             if progress is not None:
                 progress(writer.views, writer.size)
     _write_pages(root, run, writer.folder, left_out)
     return PageExportReport(writer.folder, writer.views, writer.size, dict(left_out))
 
 
-def _make_view(known: View, root: Path, name: str) -> bytes | None:
-    fields = match_name(known, name)
+def _make_view(view: View, root: Path, name: str) -> bytes | None:
+    fields = match_name(view, name)
     try:
-        return None if fields is None else known.make(root, fields)
+        return None if fields is None else view.make(root, fields)
     except (UserError, StoreError):
         return None  # a part of a run that cannot be read does not keep the rest from being written
 
@@ -142,6 +142,6 @@ def _write_pages(root: Path, run: str, folder: Path, left_out: Mapping[str, int]
     (folder / "index.html").write_bytes(render_index(exported=True))
 
 
-def _kind_name(known: View) -> str:
-    parts = [part for part in known.pattern.split("/") if not part.startswith("{")]
+def _kind_name(view: View) -> str:
+    parts = [part for part in view.pattern.split("/") if not part.startswith("{")]
     return _KINDS.get(parts[-1], parts[-1])

@@ -160,7 +160,7 @@ class _OutlineBuilder:
             self._note(number, event)
         else:
             words = event.stopped or event.broke or event.ended or ""
-            text = "the attempt began" if event.type == "attempt_started" else f"the attempt ended: {words}"
+            text = "attempt started" if event.type == "attempt_started" else f"attempt ended: {words}"
             failed = event.broke is not None or event.stopped is not None
             self._line(number, KINDS.get(event.type, "n"), one_line(text), failed * FLAGS["error"], at=event.at)
 
@@ -168,8 +168,8 @@ class _OutlineBuilder:
         """Returns the outline; calls without a step are lines of their own."""
         self._claim_rest()
         order = sorted(range(len(self.events)), key=self.events.__getitem__)
-        place = {line: at for at, line in enumerate(order)}
-        lanes = [_move_lane(lane, place) for lane in self.lanes]
+        position = {line: at for at, line in enumerate(order)}
+        lanes = [_move_lane(lane, position) for lane in self.lanes]
         return Outline(
             events=[self.events[n] for n in order],
             kinds="".join(self.kinds[n] for n in order),
@@ -179,13 +179,13 @@ class _OutlineBuilder:
             states_of=[self.states_of[n] for n in order],
             at=[self.at[n] for n in order],
             calls_of=[self.calls_of[n] for n in order],
-            steps=_move_lines(self.steps, place),
-            evidence=_move_lines(self.evidence, place),
+            steps=_move_lines(self.steps, position),
+            evidence=_move_lines(self.evidence, position),
             calls=self.calls,
-            call_lines=_move_lines(self.call_lines, place),
+            call_lines=_move_lines(self.call_lines, position),
             states=list(self.states),
             lanes=lanes,
-            verdicts=sorted(place[n] for n in self.verdicts),
+            verdicts=sorted(position[n] for n in self.verdicts),
             audited=self.audited,
             left_out=left_out,
             models=list(self.models),
@@ -282,7 +282,7 @@ class _OutlineBuilder:
 
     def _claim_rest(self) -> None:
         for call_id, (number, call, lane) in self._waiting.items():
-            names = call.error or f"{call.model}: asked"
+            names = call.error or f"{call.model}: request"
             line = self._line(number, "c", one_line(names), _call_flags(call), lane, state=call.state, at=call.started)
             self.call_lines[call_id] = line
             if self.lanes[lane].first < 0 or self.events[self.lanes[lane].first] > number:
@@ -300,9 +300,9 @@ def _call_flags(call: LightCall) -> int:
     return flags | FLAGS["uncertified"] * (call.certificate is not None and not call.certificate.certified)
 
 
-def _move_lane(lane: Lane, place: Mapping[int, int]) -> Lane:
-    return msgspec.structs.replace(lane, first=place.get(lane.first, -1))
+def _move_lane(lane: Lane, position: Mapping[int, int]) -> Lane:
+    return msgspec.structs.replace(lane, first=position.get(lane.first, -1))
 
 
-def _move_lines(found: Mapping[_K, int], place: Mapping[int, int]) -> dict[_K, int]:
-    return {key: place[line] for key, line in found.items()}
+def _move_lines(found: Mapping[_K, int], position: Mapping[int, int]) -> dict[_K, int]:
+    return {key: position[line] for key, line in found.items()}

@@ -86,38 +86,38 @@ def _order_states(states: dict[str, Any], bad: WarnFunction) -> list[dict[str, A
 
 def _add_turn(builder: TrajectoryBuilder, state: dict[str, Any], metadata: dict[str, Any]) -> None:
     index = len(builder.steps)
-    entry, known = state.get("log_entry"), state.get("metadata")
-    known = known if isinstance(known, dict) else {}
+    entry, known_data = state.get("log_entry"), state.get("metadata")
+    known_data = known_data if isinstance(known_data, dict) else {}
     extra = {k: v for k, v in state.items() if k not in {"log_entry", "metadata", "observation", "step"}}
     if not isinstance(entry, dict):
         message = text_or_none(metadata.get("task_description")) if index == 0 else None
-        builder.add_step("user" if index == 0 else "environment", message, extra={**extra, "metadata": known})
+        builder.add_step("user" if index == 0 else "environment", message, extra={**extra, "metadata": known_data})
         return
     call = _parse_call(entry)
     preview = text_or_none(entry.get("response_preview"))
     seen = [] if preview is None else [builder.make_observation(preview, call.id)]
     extra |= {"cut": True} if preview is not None and len(preview) >= _PREVIEW else {}
     usage = Usage(
-        count_or_none(known.get("input_tokens")),
-        count_or_none(known.get("output_tokens")),
-        count_or_none(known.get("cached_input_tokens")),
+        count_or_none(known_data.get("input_tokens")),
+        count_or_none(known_data.get("output_tokens")),
+        count_or_none(known_data.get("cached_input_tokens")),
     )
-    model = text_or_none(known.get("model"))
+    model = text_or_none(known_data.get("model"))
     called = None
     if usage != Usage() and model is not None:
         called = builder.add_call(ModelCall(f"call-{index}", "unknown", model, {}, {}, usage=usage))
     builder.add_step(
         "agent",
-        text_or_none(known.get("thought")) or None,
+        text_or_none(known_data.get("thought")) or None,
         tool_calls=(call,),
         observations=tuple(seen),
         call=called,
-        started=parse_time(known.get("timestamp")),
+        started=parse_time(known_data.get("timestamp")),
         extra={
             **extra,
             "observation": state.get("observation"),
             "entry": _other_entry_fields(entry),
-            "metadata": _other_metadata(known),
+            "metadata": _other_metadata(known_data),
         },
     )
 
@@ -133,8 +133,8 @@ def _other_entry_fields(entry: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in entry.items() if k not in {"args", "response_preview", "tool", "id", "signature"}}
 
 
-def _other_metadata(known: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in known.items() if k not in {"thought", "input_tokens", "output_tokens", "timestamp"}}
+def _other_metadata(known_data: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in known_data.items() if k not in {"thought", "input_tokens", "output_tokens", "timestamp"}}
 
 
 def _finish(builder: TrajectoryBuilder, metadata: dict[str, Any], path: Path) -> ImportedTrajectory:
@@ -156,16 +156,16 @@ def _finish(builder: TrajectoryBuilder, metadata: dict[str, Any], path: Path) ->
 
 
 def _find_annotation(path: Path, name: str) -> dict[str, Any] | None:
-    place = find_file(path.parent.parent.parent / "annotations" / ANNOTATIONS)
-    if place is None:
+    file = find_file(path.parent.parent.parent / "annotations" / ANNOTATIONS)
+    if file is None:
         return None
-    state = place.stat()
-    return _load_annotations(place, state.st_mtime_ns, state.st_size).get(name)
+    state = file.stat()
+    return _load_annotations(file, state.st_mtime_ns, state.st_size).get(name)
 
 
 @lru_cache(maxsize=2)
-def _load_annotations(place: Path, _changed: int, _size: int) -> dict[str, dict[str, Any]]:
-    text = place.read_bytes().decode("utf-8", "replace")
+def _load_annotations(path: Path, _changed: int, _size: int) -> dict[str, dict[str, Any]]:
+    text = path.read_bytes().decode("utf-8", "replace")
     try:
         rows = [_parse_row(row) for row in csv.DictReader(io.StringIO(text))]
         return {str(row["trajectory_id"]): row for row in rows if row.get("trajectory_id")}

@@ -47,21 +47,21 @@ class SparkFormat(ReadOnlyFormat):
         folder = path if whole else path.parent
         lines = path if not whole and _has_lines(path) else find_file(folder / LINES)
         attempts = path if not whole and not _has_lines(path) else find_file(folder / ATTEMPTS)
-        known = _load_attempts(attempts)
+        attempts_by_number = _load_attempts(attempts)
         digest = digest_file(path if not whole else lines or attempts or path)
         source = _AttemptReader(Origin(self.name, path.name, digest), reading, _task_name(folder, attempts))
         done: set[int] = set()
         if lines is not None and (whole or lines == path):
-            yield from source.lines(lines, known, done, find_file(folder / SKILL))
+            yield from source.lines(lines, attempts_by_number, done, find_file(folder / SKILL))
         elif lines is not None:
-            done = {n for n in _attempt_numbers(lines) if n in known}
+            done = {n for n in _attempt_numbers(lines) if n in attempts_by_number}
             if done:
                 told = ", ".join(map(str, sorted(done)))
                 problem = f"attempts {told} are read with {LINES}: import that, or the folder"
                 warn_in(reading, path.name)("attempts", problem)
         if whole or attempts == path:
             bad = warn_in(reading, path.name)
-            for number, record in known.items():
+            for number, record in attempts_by_number.items():
                 if number not in done:
                     yield source.one(Attempt(number, None, record), bad)
 
@@ -76,7 +76,7 @@ class _AttemptReader:
         return attempt.read(self._origin, self._reading, bad, self._task_name, skill)
 
     def lines(
-        self, path: Path, known: dict[int, dict[str, Any]], done: set[int], skill: Path | None
+        self, path: Path, attempts_by_number: dict[int, dict[str, Any]], done: set[int], skill: Path | None
     ) -> Iterator[ImportedTrajectory]:
         """Yields the attempts in `trajectory.jsonl`, each with the lines that follow it."""
         bad = warn_in(self._reading, path.name)
@@ -92,7 +92,7 @@ class _AttemptReader:
                     yield self.one(open_, bad)
                 tried = _number_or(line.get("attempt"), len(done))
                 done.add(tried)
-                open_ = Attempt(tried, line, known.get(tried), where)
+                open_ = Attempt(tried, line, attempts_by_number.get(tried), where)
                 open_.notes, early = early, []
             else:
                 (open_.notes if open_ is not None else early).append(line)

@@ -36,23 +36,23 @@ class WhoAndWhenFormat(ReadOnlyFormat):
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
-        found = load_document(path)
-        history = found.get("history") if isinstance(found, dict) else None
+        document = load_document(path)
+        history = document.get("history") if isinstance(document, dict) else None
         if not isinstance(history, list):
             bad("history", "expected a list of messages")
             return
         builder = TrajectoryBuilder(file_origin(self.name, path), reading)
         for position, message in enumerate(history):
             _add_turn(builder, message, bad, f"history[{position}]")
-        builder.fields = {key: value for key, value in found.items() if key not in {"history", *_LABELS}}
-        _add_labels(builder, found, bad)
-        correct = found.get("is_correct", found.get("is_corrected"))
+        builder.fields = {key: value for key, value in document.items() if key not in {"history", *_LABELS}}
+        _add_labels(builder, document, bad)
+        correct = document.get("is_correct", document.get("is_corrected"))
         if isinstance(correct, bool):
             status: VerdictStatus = "pass" if correct else "fail"
             builder.add_verdict(status, float(correct), "as recorded by Who&When")
         else:
             builder.add_verdict("unknown", None, "Who&When does not say whether the answer was correct")
-        task = text_or_none(found.get("question_ID")) or path.stem
+        task = text_or_none(document.get("question_ID")) or path.stem
         yield builder.finish(task, task=task)
 
 
@@ -75,13 +75,13 @@ def _add_turn(builder: TrajectoryBuilder, message: Any, bad: WarnFunction, where
     builder.add_step(actor, text, extra=extra)
 
 
-def _add_labels(builder: TrajectoryBuilder, found: dict[str, Any], bad: WarnFunction) -> None:
-    labels = {key: found[key] for key in _LABELS if key in found}
-    step = found.get("mistake_step")
+def _add_labels(builder: TrajectoryBuilder, document: dict[str, Any], bad: WarnFunction) -> None:
+    labels = {key: document[key] for key in _LABELS if key in document}
+    step = document.get("mistake_step")
     number = int(step) if isinstance(step, str) and step.isdecimal() and len(step) < 9 else step
     inside = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(builder.steps)
     if inside:
-        labels |= {"steps": [number], "actor": found.get("mistake_agent")}
+        labels |= {"steps": [number], "actor": document.get("mistake_agent")}
     else:
         bad("mistake_step", f"{step!r} is not a position in a history of {len(builder.steps)} messages")
     builder.add_label("who-and-when", labels)

@@ -49,30 +49,30 @@ class ChatFormat:
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
-        for place, row, messages in iter_conversations(path, "messages", bad):
-            yield _conversation(row, messages, place, origin, reading)
+        for where, row, messages in iter_conversations(path, "messages", bad):
+            yield _conversation(row, messages, where, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         write_rows(trajectories, target, lambda trajectory: _row(trajectory, writing))
 
 
-def has_turns(seen: SniffResult, name: str, *fields: str) -> bool:
+def has_turns(sniffed: SniffResult, name: str, *fields: str) -> bool:
     """Returns whether a file's objects have an array of objects with these fields, or an empty array."""
-    start = {"array": f"[].{name}", "lines": name, "object": name}.get(seen.shape)
-    if start is None or start not in seen.paths or start in seen.values:
+    start = {"array": f"[].{name}", "lines": name, "object": name}.get(sniffed.shape)
+    if start is None or start not in sniffed.paths or start in sniffed.values:
         return False
-    inside = any(path.startswith((f"{start}[", f"{start}.")) for path in seen.paths)
-    return seen.has(*(f"{start}[].{field}" for field in fields)) or not inside
+    inside = any(path.startswith((f"{start}[", f"{start}.")) for path in sniffed.paths)
+    return sniffed.has(*(f"{start}[].{field}" for field in fields)) or not inside
 
 
 def iter_conversations(path: Path, name: str, bad: WarnFunction) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
     """Yields the place of each row, the row, and its array of that name; warns of rows without one."""
-    for place, row in _rows(path, bad):
+    for where, row in _rows(path, bad):
         turns = row.get(name) if isinstance(row, dict) else None
         if isinstance(turns, list):
-            yield place, row, turns
+            yield where, row, turns
         else:
-            bad(place, f"expected an object with an array of {name}")
+            bad(where, f"expected an object with an array of {name}")
 
 
 def _rows(path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
@@ -93,16 +93,16 @@ def write_rows(trajectories: Iterable[Trajectory], target: Path, row: Any) -> No
 
 
 def _conversation(
-    row: dict[str, Any], messages: list[Any], place: str, origin: Origin, reading: ImportContext
+    row: dict[str, Any], messages: list[Any], where: str, origin: Origin, reading: ImportContext
 ) -> ImportedTrajectory:
     builder = RoundTripBuilder(origin, reading, render_chat_message)
     bad = warn_in(reading, origin.file)
     for position, message in enumerate(messages):
-        read_message(builder, message, bad, f"{place}.messages[{position}]")
+        read_message(builder, message, bad, f"{where}.messages[{position}]")
         if not isinstance(message, dict):
             builder.keep_item(message)
     builder.fields = {key: value for key, value in row.items() if key != "messages"}
-    return builder.finish(place, **read_metadata(row, builder))
+    return builder.finish(where, **read_metadata(row, builder))
 
 
 def read_metadata(row: dict[str, Any], builder: RoundTripBuilder) -> dict[str, Any]:

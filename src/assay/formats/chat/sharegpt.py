@@ -44,15 +44,15 @@ class ShareGptFormat:
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
-        for place, row, turns in iter_conversations(path, "conversations", bad):
-            yield _conversation(row, turns, place, origin, reading)
+        for where, row, turns in iter_conversations(path, "conversations", bad):
+            yield _conversation(row, turns, where, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         write_rows(trajectories, target, lambda trajectory: _row(trajectory, writing))
 
 
 def _conversation(
-    row: dict[str, Any], turns: list[Any], place: str, origin: Origin, reading: ImportContext
+    row: dict[str, Any], turns: list[Any], where: str, origin: Origin, reading: ImportContext
 ) -> ImportedTrajectory:
     builder = RoundTripBuilder(origin, reading, _render_item)
     bad = warn_in(reading, origin.file)
@@ -64,10 +64,10 @@ def _conversation(
         if isinstance(turn, dict) and isinstance(value, str) and isinstance(turn.get("from"), str):
             speaking.turn(turn, turn["from"], value)
         else:
-            bad(f"{place}.conversations[{position}]", "expected an object with `from` and `value` texts")
+            bad(f"{where}.conversations[{position}]", "expected an object with `from` and `value` texts")
             builder.keep_item(turn)
     builder.fields = {key: value for key, value in row.items() if key != "conversations"}
-    return builder.finish(place, **read_metadata(row, builder))
+    return builder.finish(where, **read_metadata(row, builder))
 
 
 class _TurnReader:

@@ -66,7 +66,7 @@ class SessionReader:
         """Step of each answer of the model."""
         self._calls: dict[str, int] = {}
         """Model call of each answer."""
-        self._known: dict[str, Any] = {}
+        self._session_fields: dict[str, Any] = {}
         self._model: str | None = None
         self._first: float | None = None
         self._last: float | None = None
@@ -79,7 +79,7 @@ class SessionReader:
         self._last = at if at is not None else self._last
         for key in ("sessionId", "version", "cwd", "gitBranch", "agentId"):
             if isinstance(value := line.get(key), str):
-                self._known.setdefault(key, value)
+                self._session_fields.setdefault(key, value)
         message, kind = line.get("message"), line.get("type")
         if kind == "assistant" and isinstance(message, dict):
             self._answer(line, message, at)
@@ -176,7 +176,7 @@ class SessionReader:
         code = _EXIT.match(text) if error else None
         known = line.get("toolUseResult")
         known = known if isinstance(known, dict) else {}
-        seen = Observation(
+        obs = Observation(
             text,
             text_or_none(block.get("tool_use_id")),
             exit_code=int(code[1]) if code else None,
@@ -184,7 +184,7 @@ class SessionReader:
             stderr=text_or_none(known.get("stderr")) or "",
             timed_out=known.get("interrupted") is True,
         )
-        step = self._builder.add_result(seen, started=at)
+        step = self._builder.add_result(obs, started=at)
         return step, f"result {len(step.observations) - 1}"
 
     def _aside(self, line: dict[str, Any]) -> bool:
@@ -199,11 +199,11 @@ class SessionReader:
         return {} if not known or not self._tree.line_ids or known & self._tree.line_ids else {"branch": "left"}
 
     def finish(self, name: str) -> ImportedTrajectory:
-        self._builder.fields = {"session": self._known} if self._known else {}
+        self._builder.fields = {"session": self._session_fields} if self._session_fields else {}
         ended = {"end_turn": "the model ended its turn", "stop_sequence": "the model ended its turn"}
         metrics = {} if self._cost is None else {"cost_usd": self._cost}
         return self._builder.finish(
-            f"session {self._known.get('agentId') or self._known.get('sessionId') or name}",
+            f"session {self._session_fields.get('agentId') or self._session_fields.get('sessionId') or name}",
             ended=AttemptEnded(ended=ended.get(self._stop or ""), metrics=metrics, at=self._last),
             agent="claude-code",
             model=self._model,
@@ -256,7 +256,12 @@ def _block(step: Step, kind: str, at: int) -> dict[str, Any]:
     return {"type": "text", "text": step.message or ""}
 
 
-def _result_line(seen: Observation) -> dict[str, Any]:
-    block = {"tool_use_id": seen.call_id, "type": "tool_result", "content": seen.content, "is_error": seen.error}
-    told = {"stderr": seen.stderr, "interrupted": seen.timed_out}
+def _result_line(obs: Observation) -> dict[str, Any]:
+    block = {
+        "tool_use_id": obs.call_id,
+        "type": "tool_result",
+        "content": obs.content,
+        "is_error": obs.error,
+    }
+    told = {"stderr": obs.stderr, "interrupted": obs.timed_out}
     return {"type": "user", "message": {"role": "user", "content": [block]}, "toolUseResult": told}

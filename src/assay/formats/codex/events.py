@@ -91,17 +91,17 @@ class _EventReader:
         arguments = {key: item.get(key) for key in keys.get(kind, ("arguments",))}
         output = text_or_none(item.get("aggregated_output"))
         failed = item.get("status") == "failed"
-        seen = None
+        obs = None
         if text_or_empty(item.get("status")) not in {"", "in_progress"}:
             content = output if output is not None else str(item.get("status"))
-            seen = self._builder.make_observation(
+            obs = self._builder.make_observation(
                 content, str(item.get("id")), exit_code=exit_code(item.get("exit_code")), error=failed
             )
-        self._add_call(item, name, arguments, seen)
+        self._add_call(item, name, arguments, obs)
 
-    def _add_call(self, item: dict[str, Any], name: str, arguments: dict[str, Any], seen: Observation | None) -> None:
+    def _add_call(self, item: dict[str, Any], name: str, arguments: dict[str, Any], obs: Observation | None) -> None:
         call = tool_call(str(item.get("id")), name, arguments)
-        found = (seen,) if seen is not None else ()
+        found = (obs,) if obs is not None else ()
         step = self._step
         if step is None or len(step.tool_calls) >= MOST:
             self._step = self._builder.add_step("agent", tool_calls=(call,), observations=found)

@@ -137,9 +137,9 @@ class _Session:
 
     def _result(self, item: dict[str, Any], line: dict[str, Any], at: float | None) -> None:
         call_id = text_or_none(item.get("call_id"))
-        seen = apply_end(parse_output(item.get("output"), call_id), self._ends.pop(call_id or "", None))
+        obs = apply_end(parse_output(item.get("output"), call_id), self._ends.pop(call_id or "", None))
         self._step = None
-        self._builder.add_answer(seen, line, started=at)
+        self._builder.add_answer(obs, line, started=at)
 
     def _open_step(self, at: float | None, *, fits: Any) -> Step:
         step = self._step
@@ -155,7 +155,7 @@ class _Session:
     def _event(self, payload: dict[str, Any]) -> None:
         kind = text_or_empty(payload.get("type"))
         found = command_end(payload)
-        if found is not None and not self._builder.amend_result(found[0], lambda seen: apply_end(seen, found[1])):
+        if found is not None and not self._builder.amend_result(found[0], lambda obs: apply_end(obs, found[1])):
             self._ends[found[0]] = found[1]
         elif kind == "token_count":
             told = payload.get("info")
@@ -259,17 +259,17 @@ def _payload(step: Step, kind: str, at: int) -> dict[str, Any]:
         call = step.tool_calls[at]
         return {"type": "function_call", "name": call.name, "arguments": call.arguments, "call_id": call.id}
     if kind == "result":
-        seen = step.observations[at]
-        return {"type": "function_call_output", "call_id": seen.call_id, "output": seen.content}
+        obs = step.observations[at]
+        return {"type": "function_call_output", "call_id": obs.call_id, "output": obs.content}
     role = role_of(step, "developer")
     part = "output_text" if role == "assistant" else "input_text"
     content = [{"type": part, "text": step.message}] if step.message is not None else []
     return {"type": "message", "role": role, "content": content}
 
 
-def _end_payload(seen: Observation) -> dict[str, Any]:
-    made = {"type": "exec_command_end", "call_id": seen.call_id, "exit_code": seen.exit_code}
-    duration = seen.duration_s if seen.duration_s is not None and 0 <= seen.duration_s < 1e9 else None
+def _end_payload(obs: Observation) -> dict[str, Any]:
+    made = {"type": "exec_command_end", "call_id": obs.call_id, "exit_code": obs.exit_code}
+    duration = obs.duration_s if obs.duration_s is not None and 0 <= obs.duration_s < 1e9 else None
     if duration is None:
         return made
     return {**made, "duration": {"secs": int(duration), "nanos": round(duration % 1 * 1e9)}}

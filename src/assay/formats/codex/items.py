@@ -80,12 +80,12 @@ def _float(text: str | None) -> float | None:
         return None
 
 
-def apply_end(seen: Observation, ended: CommandEnd | None) -> Observation:
+def apply_end(obs: Observation, ended: CommandEnd | None) -> Observation:
     """Applies an event's values, which are more exact, to an observation."""
     if ended is None:
-        return seen
+        return obs
     return msgspec.structs.replace(
-        seen,
-        exit_code=seen.exit_code if ended.exit_code is None else ended.exit_code,
-        duration_s=seen.duration_s if ended.duration_s is None else ended.duration_s,
+        obs,
+        exit_code=obs.exit_code if ended.exit_code is None else ended.exit_code,
+        duration_s=obs.duration_s if ended.duration_s is None else ended.duration_s,
     )

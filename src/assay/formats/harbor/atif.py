@@ -68,9 +68,9 @@ def read_document(source: Source, origin: Origin, reading: ImportContext) -> Ite
         raise UserError("not an ATIF document: it has neither schema_version nor agent")
     steps = json_items(source, ("steps",), bad)
     yield _read_trajectory("trajectory", fields, steps, DocumentPath(origin, reading, bad, ""))
-    for index, held in json_items(source, ("subagent_trajectories",), bad):
-        place = f"subagent_trajectories[{index}]"
-        yield from _read_embedded(held, fields.get("trajectory_id"), DocumentPath(origin, reading, bad, place))
+    for index, raw in json_items(source, ("subagent_trajectories",), bad):
+        where = f"subagent_trajectories[{index}]"
+        yield from _read_embedded(raw, fields.get("trajectory_id"), DocumentPath(origin, reading, bad, where))
 
 
 class DocumentPath:
@@ -80,24 +80,24 @@ class DocumentPath:
         self.origin, self.reading, self.prefix = origin, reading, prefix
         self._bad = bad
 
-    def bad(self, place: str, problem: str) -> None:
-        self._bad(f"{self.prefix}.{place}".strip("."), problem)
+    def bad(self, where: str, problem: str) -> None:
+        self._bad(f"{self.prefix}.{where}".strip("."), problem)
 
     def below(self, prefix: str) -> DocumentPath:
         return DocumentPath(self.origin, self.reading, self._bad, f"{self.prefix}.{prefix}".strip("."))
 
 
-def _read_embedded(held: Any, parent: Any, place: DocumentPath) -> Iterator[ImportedTrajectory]:
-    if not isinstance(held, dict) or not isinstance(held.get("steps"), list):
-        place.bad("", "expected a trajectory with steps")
+def _read_embedded(raw: Any, parent: Any, where: DocumentPath) -> Iterator[ImportedTrajectory]:
+    if not isinstance(raw, dict) or not isinstance(raw.get("steps"), list):
+        where.bad("", "expected a trajectory with steps")
         return
-    fields = {k: v for k, v in held.items() if k not in ("steps", "subagent_trajectories")}
+    fields = {k: v for k, v in raw.items() if k not in ("steps", "subagent_trajectories")}
     if parent is not None:
         fields["parent"] = parent
-    yield _read_trajectory(f"trajectory {place.prefix}", fields, enumerate(held["steps"]), place)
-    below = held.get("subagent_trajectories")
+    yield _read_trajectory(f"trajectory {where.prefix}", fields, enumerate(raw["steps"]), where)
+    below = raw.get("subagent_trajectories")
     for index, one in enumerate(below if isinstance(below, list) else []):
-        yield from _read_embedded(one, held.get("trajectory_id"), place.below(f"subagent_trajectories[{index}]"))
+        yield from _read_embedded(one, raw.get("trajectory_id"), where.below(f"subagent_trajectories[{index}]"))
 
 
 class DocumentSummary(NamedTuple):
@@ -111,17 +111,17 @@ class DocumentSummary(NamedTuple):
 
 
 def _read_trajectory(
-    key: str, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], place: DocumentPath
+    key: str, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], where: DocumentPath
 ) -> ImportedTrajectory:
     version = str(fields.get("schema_version", ""))
-    builder = TrajectoryBuilder(place.origin._replace(version=version), place.reading)
-    filled = build_from_document(builder, fields, steps, place)
-    made = builder.finish(key, ended=filled.ended, **filled.started)
-    return drop_end(made) if filled.unfinished else made
+    builder = TrajectoryBuilder(where.origin._replace(version=version), where.reading)
+    filled = build_from_document(builder, fields, steps, where)
+    result = builder.finish(key, ended=filled.ended, **filled.started)
+    return drop_end(result) if filled.unfinished else result
 
 
 def build_from_document(
-    builder: TrajectoryBuilder, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], place: DocumentPath
+    builder: TrajectoryBuilder, fields: dict[str, Any], steps: Iterable[tuple[Any, Any]], where: DocumentPath
 ) -> DocumentSummary:
     """Reads a document into the builder."""
     fields = {k: v for k, v in fields.items() if k != "schema_version"}
@@ -137,20 +137,22 @@ def build_from_document(
     fields |= own["fields"] if isinstance(own.get("fields"), dict) else {}
     extra = fields.pop("extra", extra)
     builder.fields = {**fields, **({"agent": agent} if agent else {}), **({"extra": extra} if extra else {})}
-    restore_calls(own, builder, place.bad, f"extra.{ASSAY}")
-    for index, held in () if own.get("placeholder") else steps:
-        if isinstance(held, dict):
-            _read_step(held, builder, model, place.below(f"steps[{index}]"))
+    restore_calls(own, builder, where.bad, f"extra.{ASSAY}")
+    for index, raw in () if own.get("placeholder") else steps:
+        if isinstance(raw, dict):
+            _read_step(raw, builder, model, where.below(f"steps[{index}]"))
         else:
-            place.bad(f"steps[{index}]", "expected a step")
-    ended = restore_records(own, builder, place.bad, f"extra.{ASSAY}")
-    started = read_started(own, place.bad, f"extra.{ASSAY}")
+            where.bad(f"steps[{index}]", "expected a step")
+    ended = restore_records(own, builder, where.bad, f"extra.{ASSAY}")
+    started = read_started(own, where.bad, f"extra.{ASSAY}")
     started.setdefault("at", next((s.started for s in builder.steps if s.started is not None), None))
     return DocumentSummary({"agent": name, "model": model, **started}, ended, own.get("unfinished") is True)
 
 
-def drop_end(made: ImportedTrajectory) -> ImportedTrajectory:
-    return ImportedTrajectory(made.key, made.started, tuple(b for b in made.bodies if not isinstance(b, AttemptEnded)))
+def drop_end(result: ImportedTrajectory) -> ImportedTrajectory:
+    return ImportedTrajectory(
+        result.key, result.started, tuple(b for b in result.bodies if not isinstance(b, AttemptEnded))
+    )
 
 
 def _split_extra(extra: Any) -> tuple[Any, Any]:
@@ -160,24 +162,24 @@ def _split_extra(extra: Any) -> tuple[Any, Any]:
     return {k: v for k, v in extra.items() if k != ASSAY}, extra.get(ASSAY)
 
 
-def _read_step(held: dict[str, Any], builder: TrajectoryBuilder, model: str | None, place: DocumentPath) -> None:
-    source = text_or_none(held.get("source"))
+def _read_step(raw: dict[str, Any], builder: TrajectoryBuilder, model: str | None, where: DocumentPath) -> None:
+    source = text_or_none(raw.get("source"))
     if source not in _ACTORS:
-        place.bad("source", f"expected system, user or agent, not {str(source)[:50]!r}; read as system")
-    extra, own = _split_extra(held.get("extra"))
+        where.bad("source", f"expected system, user or agent, not {str(source)[:50]!r}; read as system")
+    extra, own = _split_extra(raw.get("extra"))
     own = own if isinstance(own, dict) else {}
     rest: dict[str, Any] = dict(own["extra"]) if isinstance(own.get("extra"), dict) else {}
-    unknown = {k: v for k, v in held.items() if k not in _STEP}
+    unknown = {k: v for k, v in raw.items() if k not in _STEP}
     more = {**unknown, **(extra if isinstance(extra, dict) else {})}
-    rest |= {name: held[name] for name in _PASSED_ON if held.get(name) is not None} | ({"extra": more} if more else {})
-    message, parts = _read_content(held.get("message"), place, "message")
-    calls = _read_tool_calls(held.get("tool_calls"), rest, place)
-    observations = _read_observations(held.get("observation"), builder, rest, place)
-    call = _read_call(held, builder, model, rest, place)
-    at = parse_time(held.get("timestamp"))
-    reasoning = held.get("reasoning_content")
+    rest |= {name: raw[name] for name in _PASSED_ON if raw.get(name) is not None} | ({"extra": more} if more else {})
+    message, parts = _read_content(raw.get("message"), where, "message")
+    calls = _read_tool_calls(raw.get("tool_calls"), rest, where)
+    observations = _read_observations(raw.get("observation"), builder, rest, where)
+    call = _read_call(raw, builder, model, rest, where)
+    at = parse_time(raw.get("timestamp"))
+    reasoning = raw.get("reasoning_content")
     actor = own.get("actor") if own.get("actor") in ("user", "environment", "other_agent") else _ACTORS.get(str(source))
-    made = builder.add_step(
+    result = builder.add_step(
         actor or "environment",
         message or None,
         reasoning=reasoning if isinstance(reasoning, str) else None,
@@ -189,40 +191,40 @@ def _read_step(held: dict[str, Any], builder: TrajectoryBuilder, model: str | No
     )
     extra = {**rest, **({"message_parts": parts} if parts else {})}
     if observations or extra:
-        builder.change_step(made, observations=tuple(observations), extra=extra)
+        builder.change_step(result, observations=tuple(observations), extra=extra)
 
 
-def _read_content(content: Any, place: DocumentPath, name: str) -> tuple[str, list[Any] | None]:
+def _read_content(content: Any, where: DocumentPath, name: str) -> tuple[str, list[Any] | None]:
     """Returns the text of a content, and its parts where any of them is more than text."""
     if content is None or isinstance(content, str):
         return content or "", None
     if not isinstance(content, list):
-        place.bad(name, "expected text or an array of parts")
+        where.bad(name, "expected text or an array of parts")
         return "", [content]
     texts = [p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str)]
     plain = len(texts) == len(content) and all(set(p) == {"type", "text"} for p in content)
     return "\n".join(texts), None if plain else content
 
 
-def _read_tool_calls(held: Any, rest: dict[str, Any], place: DocumentPath) -> tuple[ToolCall, ...]:
-    if held is None:
+def _read_tool_calls(raw: Any, rest: dict[str, Any], where: DocumentPath) -> tuple[ToolCall, ...]:
+    if raw is None:
         return ()
-    if not isinstance(held, list):
-        place.bad("tool_calls", "expected an array")
+    if not isinstance(raw, list):
+        where.bad("tool_calls", "expected an array")
         return ()
-    made: list[ToolCall] = []
+    result: list[ToolCall] = []
     beside: list[dict[str, Any]] = []
-    for index, call in enumerate(held):
+    for index, call in enumerate(raw):
         if not isinstance(call, dict):
-            place.bad(f"tool_calls[{index}]", "expected an object")
+            where.bad(f"tool_calls[{index}]", "expected an object")
             continue
         extra, own = _split_extra(call.get("extra"))
         if extra:
-            beside.append({"index": len(made), "extra": extra})
-        made.append(_read_tool_call(call, own))
+            beside.append({"index": len(result), "extra": extra})
+        result.append(_read_tool_call(call, own))
     if beside:
         rest["tool_calls"] = beside
-    return tuple(made)
+    return tuple(result)
 
 
 def _read_tool_call(call: dict[str, Any], own: Any) -> ToolCall:
@@ -234,29 +236,29 @@ def _read_tool_call(call: dict[str, Any], own: Any) -> ToolCall:
 
 
 def _read_observations(
-    held: Any, builder: TrajectoryBuilder, rest: dict[str, Any], place: DocumentPath
+    raw: Any, builder: TrajectoryBuilder, rest: dict[str, Any], where: DocumentPath
 ) -> list[Observation]:
-    results = held.get("results") if isinstance(held, dict) else None
+    results = raw.get("results") if isinstance(raw, dict) else None
     if not isinstance(results, list):
-        if held is not None:
-            place.bad("observation", "expected results")
+        if raw is not None:
+            where.bad("observation", "expected results")
         return []
-    made: list[Observation] = []
+    observations: list[Observation] = []
     beside: list[dict[str, Any]] = []
     for index, result in enumerate(results):
         if not isinstance(result, dict):
-            place.bad(f"observation.results[{index}]", "expected an object")
+            where.bad(f"observation.results[{index}]", "expected an object")
             continue
-        content, parts = _read_content(result.get("content"), place, f"observation.results[{index}].content")
+        content, parts = _read_content(result.get("content"), where, f"observation.results[{index}].content")
         extra, own = _split_extra(result.get("extra"))
         words = {"extra": extra or None, "subagent_trajectory_ref": result.get("subagent_trajectory_ref")}
         words = {k: v for k, v in {**words, "content_parts": parts}.items() if v is not None}
         if words:
-            beside.append({"index": len(made), **words})
-        made.append(_read_observation(content, result.get("source_call_id"), own, builder))
+            beside.append({"index": len(observations), **words})
+        observations.append(_read_observation(content, result.get("source_call_id"), own, builder))
     if beside:
         rest["results"] = beside
-    return made
+    return observations
 
 
 def _read_observation(content: str, call_id: Any, own: Any, builder: TrajectoryBuilder) -> Observation:
@@ -272,9 +274,9 @@ def _read_observation(content: str, call_id: Any, own: Any, builder: TrajectoryB
 
 
 def _read_call(
-    held: dict[str, Any], builder: TrajectoryBuilder, model: str | None, rest: dict[str, Any], place: DocumentPath
+    raw: dict[str, Any], builder: TrajectoryBuilder, model: str | None, rest: dict[str, Any], where: DocumentPath
 ) -> str | None:
-    metrics, own_model = held.get("metrics"), text_or_none(held.get("model_name"))
+    metrics, own_model = raw.get("metrics"), text_or_none(raw.get("model_name"))
     if not isinstance(metrics, dict):
         if own_model:
             rest["model_name"] = own_model
@@ -283,22 +285,22 @@ def _read_call(
     if extra:
         rest["metrics_extra"] = extra
     usage = Usage(*(_int_or_none(metrics.get(name)) for name in _COUNTS))
-    base = read_call(own, place.bad, f"metrics.extra.{ASSAY}") if own is not None else None
+    base = read_call(own, where.bad, f"metrics.extra.{ASSAY}") if own is not None else None
     id_ = base.id if base is not None else f"step-{len(builder.steps)}"
-    made = base or ModelCall(id_, "atif", own_model or model or "unknown", {}, None, usage)
-    return builder.add_call(_with_tokens(made, metrics, place))
+    result = base or ModelCall(id_, "atif", own_model or model or "unknown", {}, None, usage)
+    return builder.add_call(_with_tokens(result, metrics, where))
 
 
-def _with_tokens(call: ModelCall, metrics: dict[str, Any], place: DocumentPath) -> ModelCall:
+def _with_tokens(call: ModelCall, metrics: dict[str, Any], where: DocumentPath) -> ModelCall:
     found: dict[str, Any] = {"cost_usd": _float_or(metrics.get("cost_usd"), call.cost_usd)}
     for name, kind in (("prompt_token_ids", int), ("completion_token_ids", int), ("logprobs", float)):
-        held = metrics.get(name)
-        if held is None:
+        raw = metrics.get(name)
+        if raw is None:
             continue
-        if isinstance(held, list) and all(isinstance(v, int | kind) and not isinstance(v, bool) for v in held):
-            found[name] = tuple(map(kind, held))
+        if isinstance(raw, list) and all(isinstance(v, int | kind) and not isinstance(v, bool) for v in raw):
+            found[name] = tuple(map(kind, raw))
         else:
-            place.bad(f"metrics.{name}", "expected an array of numbers")
+            where.bad(f"metrics.{name}", "expected an array of numbers")
     return msgspec.structs.replace(call, **found)
 
 

@@ -180,7 +180,7 @@ class _Steps:
     def _render_acts(self, step: Step, rest: dict[str, Any]) -> dict[str, Any]:
         calls = [_tool_call(call) for call in step.tool_calls]
         ids = {call["tool_call_id"] for call in calls}
-        results = [self._result(seen, ids) for seen in step.observations]
+        results = [self._result(obs, ids) for obs in step.observations]
         for name, made in (("tool_calls", calls), ("results", results)):
             if _has_valid_indexes(rest.get(name), len(made)):
                 for beside in rest.pop(name):
@@ -202,35 +202,43 @@ class _Steps:
             held["llm_call_count"] = rest.pop("llm_call_count")
         return held | ({"model_name": model} if model is not None else {})
 
-    def _result(self, seen: Observation, ids: set[str]) -> dict[str, Any]:
-        own: dict[str, Any] = {"exit_code": seen.exit_code, "error": seen.error or None, "stderr": seen.stderr or None}
-        own |= {"timed_out": seen.timed_out or None, "duration_s": seen.duration_s}
-        inside = seen.call_id is not None and seen.call_id in ids
-        own |= {} if inside else {"call_id": seen.call_id}
-        content = seen.content
-        if seen.truncated is not None:
-            content = self._whole(seen, own)
-        if seen.stderr_truncated is not None:
-            self._whole_stderr(seen, own)
+    def _result(self, obs: Observation, ids: set[str]) -> dict[str, Any]:
+        own: dict[str, Any] = {
+            "exit_code": obs.exit_code,
+            "error": obs.error or None,
+            "stderr": obs.stderr or None,
+        }
+        own |= {"timed_out": obs.timed_out or None, "duration_s": obs.duration_s}
+        inside = obs.call_id is not None and obs.call_id in ids
+        own |= {} if inside else {"call_id": obs.call_id}
+        content = obs.content
+        if obs.truncated is not None:
+            content = self._whole(obs, own)
+        if obs.stderr_truncated is not None:
+            self._whole_stderr(obs, own)
         return drop_none(
-            {"source_call_id": seen.call_id if inside else None, "content": content, "extra": _extra(own) or None}
+            {
+                "source_call_id": obs.call_id if inside else None,
+                "content": content,
+                "extra": _extra(own) or None,
+            }
         )
 
-    def _whole(self, seen: Observation, own: dict[str, Any]) -> str:
+    def _whole(self, obs: Observation, own: dict[str, Any]) -> str:
         """Returns the whole content where only a reader's limit had truncated it, else the recorded part."""
-        assert seen.truncated is not None
-        text = self._load_text(seen.truncated.digest, seen.truncated.length, "steps.observations.truncated")
-        if text is None or not seen.truncated.complete:
-            own["truncated"] = seen.truncated.length
-            return seen.content
-        if text.encode("utf-8", "replace")[:INLINE_BYTES].decode("utf-8", "ignore") == seen.content:
+        assert obs.truncated is not None
+        text = self._load_text(obs.truncated.digest, obs.truncated.length, "steps.observations.truncated")
+        if text is None or not obs.truncated.complete:
+            own["truncated"] = obs.truncated.length
+            return obs.content
+        if text.encode("utf-8", "replace")[:INLINE_BYTES].decode("utf-8", "ignore") == obs.content:
             return text
         own["whole"] = text
-        return seen.content
+        return obs.content
 
-    def _whole_stderr(self, seen: Observation, own: dict[str, Any]) -> None:
-        assert seen.stderr_truncated is not None
-        cut = seen.stderr_truncated
+    def _whole_stderr(self, obs: Observation, own: dict[str, Any]) -> None:
+        assert obs.stderr_truncated is not None
+        cut = obs.stderr_truncated
         text = self._load_text(cut.digest, cut.length, "steps.observations.stderr_truncated")
         own |= {"stderr_truncated": cut.length} if text is None else {"whole_stderr": text}
 

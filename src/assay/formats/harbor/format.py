@@ -122,33 +122,33 @@ def _digest(folder: Path) -> str:
 
 
 def _read_steps(
-    folder: Path, builder: TrajectoryBuilder, result: dict[str, Any], place: DocumentPath
+    folder: Path, builder: TrajectoryBuilder, result: dict[str, Any], where: DocumentPath
 ) -> DocumentSummary:
     """Reads the agent's actions; of a trial in steps, one trajectory after the other."""
     whole = _own_file(folder, "agent/trajectory.json")
     if whole is not None:
-        return _document(whole, builder, place.below("agent/trajectory.json"))
+        return _document(whole, builder, where.below("agent/trajectory.json"))
     filled, fields = DocumentSummary({}, None, unfinished=False), dict[str, Any]()
     for name in _step_names(folder, result):
         path = _own_file(folder, f"steps/{name}/agent/trajectory.json")
         if path is None:
             continue
         before = len(builder.steps)
-        found = _document(path, builder, place.below(f"steps/{name}/agent/trajectory.json"))
+        found = _document(path, builder, where.below(f"steps/{name}/agent/trajectory.json"))
         filled = found if not filled.started else filled
         fields |= {"steps": {**fields.get("steps", {}), name: builder.fields}} if builder.fields else {}
         for step in builder.steps[before:]:
             builder.change_step(step, extra={**step.extra, "harbor_step": name})
     builder.fields = fields
     if not builder.steps and result.get("agent_info"):
-        place.bad("agent/trajectory.json", "missing: the agent's actions are unknown")
+        where.bad("agent/trajectory.json", "missing: the agent's actions are unknown")
     return filled
 
 
-def _document(path: Path, builder: TrajectoryBuilder, place: DocumentPath) -> DocumentSummary:
-    fields = json_fields(path, ("steps", "subagent_trajectories"), place.bad)
-    filled = build_from_document(builder, fields, json_items(path, ("steps",), place.bad), place)
-    embedded = [known_start for _, known_start in json_items(path, ("subagent_trajectories",), place.bad)]
+def _document(path: Path, builder: TrajectoryBuilder, where: DocumentPath) -> DocumentSummary:
+    fields = json_fields(path, ("steps", "subagent_trajectories"), where.bad)
+    filled = build_from_document(builder, fields, json_items(path, ("steps",), where.bad), where)
+    embedded = [known_start for _, known_start in json_items(path, ("subagent_trajectories",), where.bad)]
     if embedded:
         builder.fields["subagent_trajectories"] = embedded
     return filled

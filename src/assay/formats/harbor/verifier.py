@@ -24,8 +24,8 @@ def read_verifier(
     told = result.get("verifier_result")
     rewards = _numeric_values(told.get("rewards")) if isinstance(told, dict) else {}
     ids: list[str] = []
-    for place in ("verifier", *_step_folders(folder)):
-        ids += _read_folder(folder / place, place, builder, reading, bad)
+    for where in ("verifier", *_step_folders(folder)):
+        ids += _read_folder(folder / where, where, builder, reading, bad)
     if rewards:
         ids.append(builder.add_evidence("reward", {"values": rewards, "source": "result.json"}))
     raised = result.get("exception_info")
@@ -58,65 +58,65 @@ def _step_folders(folder: Path) -> list[str]:
 
 
 def _read_folder(
-    folder: Path, place: str, builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
+    folder: Path, where: str, builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
 ) -> list[str]:
     if not folder.is_dir() or folder.is_symlink():
         return []
     ids = []
     for name in ("reward.json", "reward.txt"):
-        values = _read_reward(folder / name, f"{place}/{name}", bad)
+        values = _read_reward(folder / name, f"{where}/{name}", bad)
         if values:
-            ids.append(builder.add_evidence("reward", {"values": values, "source": f"{place}/{name}"}))
-    raw = _read_bytes(folder / "ctrf.json", f"{place}/ctrf.json", bad)
+            ids.append(builder.add_evidence("reward", {"values": values, "source": f"{where}/{name}"}))
+    raw = _read_bytes(folder / "ctrf.json", f"{where}/ctrf.json", bad)
     if raw is not None:
-        report = ctrf_report(folder / "ctrf.json", f"{place}/ctrf.json", bad)
+        report = ctrf_report(folder / "ctrf.json", f"{where}/ctrf.json", bad)
         if report is not None:
-            data = {**report, "path": f"{place}/ctrf.json"}
+            data = {**report, "path": f"{where}/ctrf.json"}
             ids.append(builder.add_evidence("test_report", data, blobs=(reading.store_blob(raw),)))
-    text = _read_bytes(folder / "test-stdout.txt", f"{place}/test-stdout.txt", bad)
+    text = _read_bytes(folder / "test-stdout.txt", f"{where}/test-stdout.txt", bad)
     if text is not None:
-        path = f"{place}/test-stdout.txt"
+        path = f"{where}/test-stdout.txt"
         ids.append(builder.add_text_evidence("test_output", text.decode("utf-8", "replace"), path=path))
     return ids
 
 
-def _read_reward(path: Path, place: str, bad: WarnFunction) -> dict[str, float]:
-    raw = _read_bytes(path, place, bad)
+def _read_reward(path: Path, where: str, bad: WarnFunction) -> dict[str, float]:
+    raw = _read_bytes(path, where, bad)
     if raw is None:
         return {}
     if path.suffix == ".json":
         try:
             found = load_document(path)
         except UserError as exc:
-            bad(place, str(exc))
+            bad(where, str(exc))
             return {}
         if not isinstance(found, dict) or not _numeric_values(found):
-            bad(place, "expected an object of finite numbers")
+            bad(where, "expected an object of finite numbers")
             return {}
         return _numeric_values(found)
     try:
         value = float(raw.decode("utf-8", "replace").strip())
     except ValueError:
-        bad(place, f"expected one number, not {raw[:40]!r}")
+        bad(where, f"expected one number, not {raw[:40]!r}")
         return {}
     if not abs(value) < float("inf"):
-        bad(place, f"expected a finite number, not {value}")
+        bad(where, f"expected a finite number, not {value}")
         return {}
     return {"reward": value}
 
 
-def ctrf_report(path: Path, place: str, bad: WarnFunction) -> dict[str, Any] | None:
+def ctrf_report(path: Path, where: str, bad: WarnFunction) -> dict[str, Any] | None:
     """Returns a CTRF report as evidence of kind `test_report`; None, with a warning, where it is invalid."""
     try:
         found = load_document(path)
     except UserError as exc:
-        bad(place, str(exc))
+        bad(where, str(exc))
         return None
     results = found.get("results") if isinstance(found, dict) else None
     summary = results.get("summary") if isinstance(results, dict) else None
     tests = results.get("tests") if isinstance(results, dict) else None
     if not isinstance(summary, dict) and not isinstance(tests, list):
-        bad(place, "not a CTRF report: it has neither results.summary nor results.tests")
+        bad(where, "not a CTRF report: it has neither results.summary nor results.tests")
         return None
     summary = summary if isinstance(summary, dict) else {}
     counts = {ours: summary[theirs] for theirs, ours in _STATUSES.items() if _is_count(summary.get(theirs))}
@@ -157,16 +157,16 @@ def read_artifacts(
     return digests
 
 
-def _read_bytes(path: Path, place: str, bad: WarnFunction, inside: Path | None = None) -> bytes | None:
+def _read_bytes(path: Path, where: str, bad: WarnFunction, inside: Path | None = None) -> bytes | None:
     """Returns the bytes of a regular file; None where there is none. Warns of links and does not follow them."""
     through = [path, *(p for p in path.parents if inside is not None and inside in p.parents)]
     if any(p.is_symlink() for p in through):
-        bad(place, "symbolic links are not followed")
+        bad(where, "symbolic links are not followed")
         return None
     if not path.is_file():
         return None
     if path.stat().st_size > LARGEST:
-        bad(place, f"it has {path.stat().st_size:,} bytes, {LARGEST:,} are read at most")
+        bad(where, f"it has {path.stat().st_size:,} bytes, {LARGEST:,} are read at most")
         return None
     return path.read_bytes()
 

@@ -58,9 +58,9 @@ def turn_fields(message: dict[str, Any]) -> dict[str, Any]:
 def step_from_messages(parts: list[dict[str, Any]], index: int) -> Step:
     """Converts the messages of one turn to a step."""
     told = [m for m in parts if m.get("role") != "tool"]
-    seen = tuple(observation_of(m) for m in parts if m.get("role") == "tool")
+    obs = tuple(observation_of(m) for m in parts if m.get("role") == "tool")
     fields = turn_fields(told[0]) if told else {"actor": "environment"}
-    return Step(index, observations=seen, **fields)
+    return Step(index, observations=obs, **fields)
 
 
 def step_messages(step: Step, index: int, writing: ExportContext, attempt: str) -> list[dict[str, Any]]:
@@ -84,9 +84,12 @@ def _ignore(_what: ReadProblem) -> None:
     return None
 
 
-def _restore_texts(seen: Observation, writing: ExportContext, attempt: str) -> Observation:
+def _restore_texts(obs: Observation, writing: ExportContext, attempt: str) -> Observation:
     """Restores truncated texts; keeps the truncated text, and reports a loss, where the blob is gone."""
-    texts = {"content": (seen.content, seen.truncated), "stderr": (seen.stderr, seen.stderr_truncated)}
+    texts = {
+        "content": (obs.content, obs.truncated),
+        "stderr": (obs.stderr, obs.stderr_truncated),
+    }
     found: dict[str, Any] = {}
     for name, (text, cut) in texts.items():
         try:
@@ -94,16 +97,16 @@ def _restore_texts(seen: Observation, writing: ExportContext, attempt: str) -> O
         except (AssayError, KeyError, OSError):
             writing.report_loss(Loss(attempt, f"steps[].observations[].{name}", "the whole text is no longer stored"))
             found[name] = text
-    return msgspec.structs.replace(seen, **found)
+    return msgspec.structs.replace(obs, **found)
 
 
-def _drop_missing_whole(seen: Observation, full: Observation) -> Observation:
+def _drop_missing_whole(obs: Observation, full: Observation) -> Observation:
     """Drops truncations whose whole text is missing."""
-    if seen.truncated is not None and full.content == seen.content:
-        seen = msgspec.structs.replace(seen, truncated=None)
-    if seen.stderr_truncated is not None and full.stderr == seen.stderr:
-        seen = msgspec.structs.replace(seen, stderr_truncated=None)
-    return seen
+    if obs.truncated is not None and full.content == obs.content:
+        obs = msgspec.structs.replace(obs, truncated=None)
+    if obs.stderr_truncated is not None and full.stderr == obs.stderr:
+        obs = msgspec.structs.replace(obs, stderr_truncated=None)
+    return obs
 
 
 def _index_lists(step: Step) -> dict[str, Any]:
@@ -129,7 +132,7 @@ def restore_step(parts: list[dict[str, Any]], index: int, reading: ImportContext
         return None
 
 
-def read_own_call(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
+def read_own_call(event: dict[str, Any], used_ids: set[str]) -> ModelCall | None:
     """Returns the call in a model event that Assay wrote; None where there is none, or its id is used."""
     metadata = event.get("metadata")
     held = metadata.get(ASSAY) if isinstance(metadata, dict) else None
@@ -139,7 +142,7 @@ def read_own_call(event: dict[str, Any], taken: set[str]) -> ModelCall | None:
         call = msgspec.convert(held, ModelCall)
     except msgspec.ValidationError:
         return None
-    return call if call.dialect != "inspect" and call.id not in taken else None
+    return call if call.dialect != "inspect" and call.id not in used_ids else None
 
 
 def call_metadata(call: ModelCall, attempt: str, writing: ExportContext) -> dict[str, Any]:

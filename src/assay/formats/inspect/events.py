@@ -286,15 +286,15 @@ def _response(output: Any, answer: dict[str, Any] | None) -> dict[str, Any] | No
     if not isinstance(output, dict):
         return None
     choices = output.get("choices")
-    made = []
+    entries = []
     for index, choice in enumerate(choices if isinstance(choices, list) else ()):
         if not isinstance(choice, dict):
             return None
         message = answer if index == 0 and answer is not None else choice.get("message")
         message = to_chat(message) if index and isinstance(message, dict) else message
         others = {k: v for k, v in choice.items() if k not in ("message", "stop_reason")}
-        made.append({"index": index, "message": message, "finish_reason": choice.get("stop_reason"), **others})
-    response: dict[str, Any] = {"model": output.get("model"), "choices": made}
+        entries.append({"index": index, "message": message, "finish_reason": choice.get("stop_reason"), **others})
+    response: dict[str, Any] = {"model": output.get("model"), "choices": entries}
     return response | ({"usage": output["usage"]} if output.get("usage") is not None else {})
 
 
@@ -367,11 +367,11 @@ def _sandbox_data(event: dict[str, Any]) -> dict[str, Any]:
 def render_model_event(call: ModelCall, tools: Sequence[Any]) -> dict[str, Any]:
     """Renders a model event without its input and the messages of its raw request."""
     own = call.dialect == "inspect"
-    made = [from_chat_tool(tool, own=own) for tool in tools]
+    entries = [from_chat_tool(tool, own=own) for tool in tools]
     fresh: dict[str, Any] = {
         "event": "model",
         "model": call.model,
-        "tools": made,
+        "tools": entries,
         "config": call.sampling if own else {},
     }
     choice = call.request.get("tool_choice")
@@ -383,7 +383,7 @@ def render_model_event(call: ModelCall, tools: Sequence[Any]) -> dict[str, Any]:
 def _fresh_output(call: ModelCall, *, own: bool) -> dict[str, Any]:
     response = call.response or {}
     choices = response.get("choices")
-    made = []
+    entries = []
     for choice in choices if isinstance(choices, list) else ():
         held = choice if isinstance(choice, dict) else {}
         message = held.get("message")
@@ -395,10 +395,10 @@ def _fresh_output(call: ModelCall, *, own: bool) -> dict[str, Any]:
         else:
             entry["message"] = {"content": "", **(entry["message"] or {}), "role": "assistant"}
             entry["stop_reason"] = _REASONS.get(str(reason), "unknown")
-        made.append(entry)
-    fresh: dict[str, Any] = {"model": response.get("model") or call.model, "choices": made}
+        entries.append(entry)
+    fresh: dict[str, Any] = {"model": response.get("model") or call.model, "choices": entries}
     text, _ = split_text_parts(
-        made[0]["message"].get("content") if made and isinstance(made[0]["message"], dict) else None
+        entries[0]["message"].get("content") if entries and isinstance(entries[0]["message"], dict) else None
     )
     fresh["completion"] = text
     return fresh | ({"usage": response["usage"]} if own and "usage" in response else _fresh_usage(call))

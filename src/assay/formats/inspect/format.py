@@ -48,8 +48,8 @@ class InspectFormat:
             archived = zipfile.is_zipfile(path)
             for sample in log.samples:
                 file = f"{path.name}!{sample.place}" if archived else path.name
-                told = warn_in(reading, file)
-                bad = told if archived else _prefix_place(sample.place, told)
+                evaluation = warn_in(reading, file)
+                bad = evaluation if archived else _prefix_place(sample.place, evaluation)
                 yield read_sample(sample, facts, reading, bad)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
@@ -62,8 +62,8 @@ class InspectFormat:
                 _write_archive(log, trajectories, out)
 
 
-def _prefix_place(place: str, told: Callable[[str, str], None]) -> Callable[[str, str], None]:
-    return lambda field, problem: told(f"{place}.{field}" if field else place, problem)
+def _prefix_place(place: str, evaluation: Callable[[str, str], None]) -> Callable[[str, str], None]:
+    return lambda field, problem: evaluation(f"{place}.{field}" if field else place, problem)
 
 
 class _Log:
@@ -134,7 +134,7 @@ class _Log:
 def _fresh_header(trajectory: Trajectory | None) -> dict[str, Any]:
     """Returns the header of attempts that did not come from Inspect."""
     started = trajectory.started if trajectory else None
-    told = {
+    evaluation = {
         "eval_id": trajectory.run if trajectory else "",
         "run_id": trajectory.run if trajectory else "",
         "created": iso(started.at if started else None),
@@ -149,7 +149,7 @@ def _fresh_header(trajectory: Trajectory | None) -> dict[str, Any]:
         "config": {},
     }
     stats = {"started_at": "", "completed_at": "", "model_usage": {}}
-    return {"version": _VERSION, "status": "success", "eval": told, "plan": {"steps": []}, "stats": stats}
+    return {"version": _VERSION, "status": "success", "eval": evaluation, "plan": {"steps": []}, "stats": stats}
 
 
 def _write_archive(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO) -> None:
@@ -172,12 +172,12 @@ def _write_archive(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO)
         archive.writestr("header.json", msgspec.json.encode(header))
 
 
-def _member_name(sample: dict[str, Any], taken: set[str]) -> str:
+def _member_name(sample: dict[str, Any], used: set[str]) -> str:
     """Returns `samples/ID_epoch_N.json`, with a safe, unused id."""
     parts = "".join(c if c.isprintable() and c not in "\\:" else "_" for c in str(sample["id"])).split("/")
     safe = "/".join("_" if part in ("", ".", "..") else part for part in parts)[:400].encode().decode("utf-8", "ignore")
     name, number = f"samples/{safe}_epoch_{sample['epoch']}.json", 1
-    while name in taken:
+    while name in used:
         number += 1
         name = f"samples/{safe}_{number}_epoch_{sample['epoch']}.json"
     return name

@@ -131,16 +131,18 @@ def _usage(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _messages(trajectory: Trajectory, writing: ExportContext) -> list[Any]:
-    kept: list[tuple[int, Any]] = []
+    placed: list[tuple[int, Any]] = []
     added: list[Any] = []
     for index, step in enumerate(trajectory.steps):
         items = step.extra.get(ITEMS)
         if isinstance(items, list):
             full = _restore_step(step, writing, trajectory.attempt)
-            kept += [(int(i["at"]), unindex_tool_calls(_render_item(full, i))) for i in items if i.get("in", "") == ""]
+            placed += [
+                (int(i["at"]), unindex_tool_calls(_render_item(full, i))) for i in items if i.get("in", "") == ""
+            ]
         elif not step.extra.get("beside"):
             added += step_messages(step, index, writing, trajectory.attempt)
-    return [message for _, message in sorted(kept, key=lambda one: one[0])] + added
+    return [message for _, message in sorted(placed, key=lambda one: one[0])] + added
 
 
 def _render_item(step: Step, item: dict[str, Any]) -> Any:
@@ -160,25 +162,25 @@ def _restore_step(step: Step, writing: ExportContext, attempt: str) -> Step:
 
 def _events(trajectory: Trajectory, pool: _Pool, writing: ExportContext) -> tuple[list[Any], list[Any]]:
     """Returns the events, and the messages that raw requests reference by range."""
-    kept: list[tuple[int, Any]] = []
+    placed: list[tuple[int, Any]] = []
     requests: list[Any] = []
-    made = _ModelEvents(trajectory, pool, writing)
+    renderer = _ModelEvents(trajectory, pool, writing)
     ours = [call for call in trajectory.calls if _event_position(call) is not None]
     for call in sorted(ours, key=lambda c: _event_position(c) or 0):
-        kept.append((_event_position(call) or 0, made.restore_event(call, requests)))
+        placed.append((_event_position(call) or 0, renderer.restore_event(call, requests)))
     for fact in trajectory.evidence:
         held = fact.data.get(REST)
         if isinstance(held, dict) and "at" in held and "scorer" not in fact.data:
             event = patch_json(
                 render_evidence_event(_restore_evidence(fact, writing, trajectory.attempt)), held.get("rest")
             )
-            kept.append((int(held["at"]), event))
+            placed.append((int(held["at"]), event))
     for note in trajectory.notes:
         if note.name.startswith(NOTE) and "event" in note.data:
-            kept.append((int(note.data.get("at", 0)), note.data["event"]))
-    added = [made.render_event(call) for call in trajectory.calls if _event_position(call) is None]
+            placed.append((int(note.data.get("at", 0)), note.data["event"]))
+    added = [renderer.render_event(call) for call in trajectory.calls if _event_position(call) is None]
     added += list(_info_events(trajectory, writing))
-    return [event for _, event in sorted(kept, key=lambda one: one[0])] + added, requests
+    return [event for _, event in sorted(placed, key=lambda one: one[0])] + added, requests
 
 
 def _event_position(call: ModelCall) -> int | None:
@@ -283,9 +285,9 @@ def _with_nan(score: Any) -> Any:
     return score
 
 
-def _free_name(name: str, taken: dict[str, Any]) -> str:
+def _free_name(name: str, used: dict[str, Any]) -> str:
     number, found = 2, name
-    while found in taken:
+    while found in used:
         number, found = number + 1, f"{name} {number}"
     return found
 

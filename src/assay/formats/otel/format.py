@@ -124,16 +124,16 @@ class _Trace:
 
     def _model(self, at: int, span: Span) -> None:
         attributes = span.attributes
-        asked = [chat for message in parse_objects(attributes.get(INPUT)) for chat in to_chat(message)]
+        prompt = [chat for message in parse_objects(attributes.get(INPUT)) for chat in to_chat(message)]
         system = parse_objects(attributes.get(_SYSTEM))
-        if system and not any(c.get("role") == "system" for c in asked):
+        if system and not any(c.get("role") == "system" for c in prompt):
             text = "\n".join(str(part.get("content") or "") for part in system)
-            asked.insert(0, {"role": "system", "content": text, REST: {"with_previous": True}})
+            prompt.insert(0, {"role": "system", "content": text, REST: {"with_previous": True}})
         outputs = parse_objects(attributes.get(OUTPUT))
         answer = _answer(outputs[0]) if outputs else None
-        call = self._call(at, span, asked, answer, outputs)
+        call = self._call(at, span, prompt, answer, outputs)
         self._builder.add_call(call)
-        fresh = [c for c in asked[call.shared_messages :] if c.get("role") != "assistant" or not call.parent]
+        fresh = [c for c in prompt[call.shared_messages :] if c.get("role") != "assistant" or not call.parent]
         for chat in fresh:
             self._add_message(chat)
         made = chat_calls(answer) if answer is not None else ()
@@ -150,13 +150,13 @@ class _Trace:
         )
 
     def _call(
-        self, at: int, span: Span, asked: list[dict[str, Any]], answer: dict[str, Any] | None, outputs: list[Any]
+        self, at: int, span: Span, prompt: list[dict[str, Any]], answer: dict[str, Any] | None, outputs: list[Any]
     ) -> ModelCall:
         attributes, id_ = span.attributes, f"s{at}"
         said = None if answer is None else self._number(answer)
-        shared = self._lines.add(id_, [self._number(c) for c in asked], said)
+        shared = self._lines.add(id_, [self._number(c) for c in prompt], said)
         held = [name for name in (INPUT, OUTPUT) if isinstance(attributes.get(name), str)]
-        request: dict[str, Any] = {"messages": asked[shared.messages :], REST: self._source_span(at, span, *held)}
+        request: dict[str, Any] = {"messages": prompt[shared.messages :], REST: self._source_span(at, span, *held)}
         request[REST]["text"] = held
         tools = parse_objects(attributes.get(_TOOLS))
         request |= {"tools": tools} if tools else {}

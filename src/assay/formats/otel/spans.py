@@ -53,8 +53,8 @@ def traces(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
     seen = sniff(path)
     if seen.shape == "array":
         yield from _group_by_trace(_read_flat_span(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
-    elif seen.shape == "object" and not _one_line(path) and (held := _document(path)) is not None:
-        yield from _group_by_trace([_spans(held, "", bad)])
+    elif seen.shape == "object" and not _one_line(path) and (inner := _document(path)) is not None:
+        yield from _group_by_trace([_spans(inner, "", bad)])
     else:
         yield from _read_by_place(path, bad)
 
@@ -95,14 +95,14 @@ def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
                 raise UserError(f"line {number} has more than {LARGEST:,} bytes")
             for trace in dict.fromkeys(s.trace for s in _line(line, number, bad)):
                 places.setdefault(trace, []).append((number, at, len(line)))
-        held: tuple[int, list[Span]] = (0, [])
+        inner: tuple[int, list[Span]] = (0, [])
         for trace, lines in places.items():
             found: list[Span] = []
             for number, at, size in lines:
-                if held[0] != number:
+                if inner[0] != number:
                     stream.seek(at)
-                    held = (number, _line(stream.read(size), number, lambda *_: None))
-                found += [span for span in held[1] if span.trace == trace]
+                    inner = (number, _line(stream.read(size), number, lambda *_: None))
+                found += [span for span in inner[1] if span.trace == trace]
             yield found
 
 
@@ -156,10 +156,10 @@ def _read_flat_span(raw: Any, where: str, bad: WarnFunction) -> list[Span]:
         bad(where, "expected a span with ids, or a batch of them (`resourceSpans`)")
         return []
     attributes = raw.get("attributes")
-    held = attributes if isinstance(attributes, dict) else {}
+    inner = attributes if isinstance(attributes, dict) else {}
     times = [parse_time(raw.get(key)) for key in ("start_time", "end_time")]
     return [
-        Span(str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], held, raw, {}, "flat")
+        Span(str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], inner, raw, {}, "flat")
     ]
 
 
@@ -175,18 +175,18 @@ def plain_value(value: Any) -> Any:
     """Converts a value of OTLP (`{"stringValue": ...}`) to plain JSON."""
     if not isinstance(value, dict) or len(value) != 1:
         return None
-    kind, held = next(iter(value.items()))
+    kind, inner = next(iter(value.items()))
     if kind == "arrayValue":
-        return [plain_value(v) for v in list_or_empty(held.get("values"))] if isinstance(held, dict) else []
+        return [plain_value(v) for v in list_or_empty(inner.get("values"))] if isinstance(inner, dict) else []
     if kind == "kvlistValue":
-        pairs = objects_in(held.get("values")) if isinstance(held, dict) else []
+        pairs = objects_in(inner.get("values")) if isinstance(inner, dict) else []
         return {str(p.get("key")): plain_value(p.get("value")) for p in pairs}
     if kind == "intValue":
         try:
-            return int(held)
+            return int(inner)
         except (TypeError, ValueError, OverflowError):
             return None
-    return held
+    return inner
 
 
 def _is_pair(attribute: Any) -> bool:
@@ -209,8 +209,8 @@ def encode_value(value: Any) -> dict[str, Any]:
 def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> dict[str, Any]:
     """Returns a span with more attributes, in its own form. The value None removes an attribute."""
     if form == "flat":
-        held = raw.get("attributes")
-        kept = {k: v for k, v in (held if isinstance(held, dict) else {}).items() if k not in added}
+        inner = raw.get("attributes")
+        kept = {k: v for k, v in (inner if isinstance(inner, dict) else {}).items() if k not in added}
         return {**raw, "attributes": {**kept, **{k: v for k, v in added.items() if v is not None}}}
     pairs = [a for a in list_or_empty(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
     pairs += [{"key": k, "value": encode_value(v)} for k, v in added.items() if v is not None]

@@ -44,8 +44,8 @@ class PiFormat(SingleFileFormat):
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         """Reads the file twice: abandoned branches are known only at its end."""
         bad = warn_in(reading, path.name)
-        kept = _main_branch_ids(line for _, line in json_lines(path, lambda *_: None))
-        session = _Session(RoundTripBuilder(file_origin(self.name, path), reading, _render_entry), kept)
+        branch_ids = _main_branch_ids(line for _, line in json_lines(path, lambda *_: None))
+        session = _Session(RoundTripBuilder(file_origin(self.name, path), reading, _render_entry), branch_ids)
         for line in json_objects(path, bad):
             session.line(line)
         yield session.finish(path.stem)
@@ -75,18 +75,18 @@ def _main_branch_ids(lines: Iterable[Any]) -> frozenset[str]:
         if isinstance(line, dict) and isinstance(name := line.get("id"), str) and line.get("type") != "session":
             parents[name] = line.get("parentId")
             last = name
-    kept: set[str] = set()
-    while isinstance(last, str) and last in parents and last not in kept:
-        kept.add(last)
+    branch_ids: set[str] = set()
+    while isinstance(last, str) and last in parents and last not in branch_ids:
+        branch_ids.add(last)
         last = parents[last]
-    return frozenset(kept)
+    return frozenset(branch_ids)
 
 
 class _Session:
     """Reads the lines of a session."""
 
-    def __init__(self, builder: RoundTripBuilder, kept: frozenset[str]) -> None:
-        self._builder, self._main_branch_ids = builder, kept
+    def __init__(self, builder: RoundTripBuilder, branch_ids: frozenset[str]) -> None:
+        self._builder, self._main_branch_ids = builder, branch_ids
         self._head: dict[str, Any] = {}
         self._model: str | None = None
         self._stop: str | None = None
@@ -150,7 +150,7 @@ class _Session:
         new, cached, written = (count_or_none(usage.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
         prompt = None if new is None else new + (cached or 0) + (written or 0)
         cost = usage.get("cost")
-        made = ModelCall(
+        entry = ModelCall(
             f"call-{len(self._builder.calls)}",
             text_or_none(message.get("api")) or "unknown",
             self._model or "unknown",
@@ -159,7 +159,7 @@ class _Session:
             usage=Usage(prompt, count_or_none(usage.get("output")), cached),
             cost_usd=number(cost.get("total")) if isinstance(cost, dict) else None,
         )
-        return self._builder.add_call(made)
+        return self._builder.add_call(entry)
 
     def finish(self, name: str) -> ImportedTrajectory:
         self._builder.fields = {"session": self._head} if self._head else {}
@@ -186,18 +186,18 @@ def _plan_entries(step: Step) -> Iterator[str]:
 
 
 def _render_entry(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    made = {"type": "message", "timestamp": iso_time(step.started)}
+    entry = {"type": "message", "timestamp": iso_time(step.started)}
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
         name = next((c.name for c in step.tool_calls if c.id == seen.call_id), "")
         told = {"role": "toolResult", "toolCallId": seen.call_id, "toolName": name, "isError": seen.error}
-        return {**made, "message": {**told, "content": _texts(seen.content)}}
+        return {**entry, "message": {**told, "content": _texts(seen.content)}}
     if step.actor in {"agent", "other_agent"}:
-        return {**made, "message": _assistant_message(step, call)}
+        return {**entry, "message": _assistant_message(step, call)}
     role = step.extra.get("role") if step.actor == "environment" else "user"
     content = _texts(step.message) if step.message is not None else None
-    return {**made, "message": {"role": role if isinstance(role, str) else "custom", "content": content}}
+    return {**entry, "message": {"role": role if isinstance(role, str) else "custom", "content": content}}
 
 
 def _texts(text: str) -> list[dict[str, Any]]:
@@ -211,10 +211,10 @@ def _assistant_message(step: Step, call: ModelCall | None) -> dict[str, Any]:
     for asked in step.tool_calls:
         given = asked.parsed if asked.parsed is not None else asked.arguments
         blocks.append({"type": "toolCall", "id": asked.id, "name": asked.name, "arguments": given})
-    made: dict[str, Any] = {"role": "assistant", "content": blocks}
+    entry: dict[str, Any] = {"role": "assistant", "content": blocks}
     if call is None:
-        return made
+        return entry
     counts = call.usage
     new = None if counts.prompt_tokens is None else max(counts.prompt_tokens - (counts.cached_tokens or 0), 0)
     usage = {"input": new, "output": counts.completion_tokens, "cacheRead": counts.cached_tokens}
-    return {**made, "api": call.dialect, "model": call.model, "usage": {**usage, "cost": {"total": call.cost_usd}}}
+    return {**entry, "api": call.dialect, "model": call.model, "usage": {**usage, "cost": {"total": call.cost_usd}}}

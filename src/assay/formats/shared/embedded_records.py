@@ -106,19 +106,19 @@ def _without_blobs(item: Evidence) -> Evidence:
 
 def _blobs(trajectory: Trajectory, writing: ExportContext) -> dict[str, list[str]]:
     """Returns the texts of blobs by the position of their evidence."""
-    held: dict[str, list[str]] = {}
+    texts_by_index: dict[str, list[str]] = {}
     left, gone = WHOLE, 0
     for index, item in enumerate(trajectory.evidence):
         texts = [_text_of(digest, writing, left) for digest in item.blobs]
         if item.blobs and None not in texts:
-            held[str(index)] = [text for text in texts if text is not None]
-            left -= sum(map(len, held[str(index)]))
+            texts_by_index[str(index)] = [text for text in texts if text is not None]
+            left -= sum(map(len, texts_by_index[str(index)]))
         else:
             gone += len(item.blobs)
     if gone:
         why = "content that is no text, or large, stays in the store"
         writing.report_loss(Loss(trajectory.attempt, "evidence.blobs", why, gone))
-    return held
+    return texts_by_index
 
 
 def _text_of(digest: str, writing: ExportContext, largest: int) -> str | None:
@@ -139,7 +139,7 @@ def _without_artifacts(trajectory: Trajectory, writing: ExportContext) -> dict[s
     return {name: value for name, value in found.items() if name != "type"}
 
 
-def read_started(words: Any, bad: WarnFunction, place: str) -> dict[str, Any]:
+def read_started(words: Any, bad: WarnFunction, where: str) -> dict[str, Any]:
     """Reads fields of `AttemptStarted`, for `TrajectoryBuilder.finish`; warns of invalid ones."""
     found: dict[str, Any] = {}
     types = _started_types()
@@ -149,7 +149,7 @@ def read_started(words: Any, bad: WarnFunction, place: str) -> dict[str, Any]:
             try:
                 found[name] = msgspec.convert(value, types[name])
             except (msgspec.ValidationError, RecursionError) as exc:
-                bad(f"{place}.started.{name}", str(exc))
+                bad(f"{where}.started.{name}", str(exc))
     return found
 
 
@@ -158,36 +158,36 @@ def _started_types() -> dict[str, Any]:
     return {field.name: field.type for field in msgspec.structs.fields(AttemptStarted)}
 
 
-def restore_records(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, place: str) -> AttemptEnded | None:
+def restore_records(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, where: str) -> AttemptEnded | None:
     """Adds a document's verdicts, evidence and notes; returns how the attempt ended, or None."""
     if not isinstance(words, dict):
         return None
     if words.get(IMPORTED):
         builder.fields["imported_before"] = words[IMPORTED]
-    for index, item in enumerate(_list(words, "evidence", bad, place)):
-        fact = _convert(item, Evidence, bad, f"{place}.evidence[{index}]")
+    for index, item in enumerate(_list(words, "evidence", bad, where)):
+        fact = _convert(item, Evidence, bad, f"{where}.evidence[{index}]")
         if fact is not None:
             builder.add(EvidenceAdded(msgspec.structs.replace(fact, blobs=_restore_blobs(words, index, builder))))
-    for index, item in enumerate(_list(words, "verdicts", bad, place)):
-        verdict = _convert(item, Verdict, bad, f"{place}.verdicts[{index}]")
+    for index, item in enumerate(_list(words, "verdicts", bad, where)):
+        verdict = _convert(item, Verdict, bad, f"{where}.verdicts[{index}]")
         if verdict is not None:
             given = VerdictGiven(_mark_imported(verdict))
             if is_reverification(verdict.check):
                 builder.later.append(given)
             else:
                 builder.add(given)
-    for index, item in enumerate(_list(words, "notes", bad, place)):
-        note = _convert(item, Noted, bad, f"{place}.notes[{index}]")
+    for index, item in enumerate(_list(words, "notes", bad, where)):
+        note = _convert(item, Noted, bad, f"{where}.notes[{index}]")
         if note is not None:
             builder.add(note)
     finished = words.get("finished")
-    return _convert(finished, AttemptEnded, bad, f"{place}.finished") if finished is not None else None
+    return _convert(finished, AttemptEnded, bad, f"{where}.finished") if finished is not None else None
 
 
 def _restore_blobs(words: dict[str, Any], index: int, builder: TrajectoryBuilder) -> tuple[str, ...]:
     """Stores the embedded blobs of a piece of evidence again."""
-    held = words.get("blobs")
-    texts = held.get(str(index)) if isinstance(held, dict) else None
+    texts_by_index = words.get("blobs")
+    texts = texts_by_index.get(str(index)) if isinstance(texts_by_index, dict) else None
     return tuple(builder.keep_text(text) for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
 
 
@@ -196,34 +196,34 @@ def _mark_imported(verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(verdict, marks=marks)
 
 
-def read_call(words: Any, bad: WarnFunction, place: str) -> ModelCall | None:
+def read_call(words: Any, bad: WarnFunction, where: str) -> ModelCall | None:
     """Reads a call that `slim_call` made."""
-    return _convert(words, ModelCall, bad, place)
+    return _convert(words, ModelCall, bad, where)
 
 
-def restore_calls(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, place: str) -> None:
+def restore_calls(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, where: str) -> None:
     """Adds the calls that belong to no turn."""
-    for index, item in enumerate(_list(words, "calls", bad, place) if isinstance(words, dict) else []):
-        call = _convert(item, ModelCall, bad, f"{place}.calls[{index}]")
+    for index, item in enumerate(_list(words, "calls", bad, where) if isinstance(words, dict) else []):
+        call = _convert(item, ModelCall, bad, f"{where}.calls[{index}]")
         if call is not None:
             builder.add_call(call)
 
 
-def _list(words: dict[str, Any], name: str, bad: WarnFunction, place: str) -> list[Any]:
+def _list(words: dict[str, Any], name: str, bad: WarnFunction, where: str) -> list[Any]:
     found = words.get(name, [])
     if isinstance(found, list):
         return found
-    bad(f"{place}.{name}", "expected an array")
+    bad(f"{where}.{name}", "expected an array")
     return []
 
 
-def _convert(value: Any, kind: type[T], bad: WarnFunction, place: str) -> T | None:
+def _convert(value: Any, kind: type[T], bad: WarnFunction, where: str) -> T | None:
     try:
         if isinstance(value, dict) and kind in _TAGGED:
             value = {**value, "type": _TAGGED[kind]}
         found: T = msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as exc:
-        bad(place, str(exc))
+        bad(where, str(exc))
         return None
     return found
 

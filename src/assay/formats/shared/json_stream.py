@@ -64,8 +64,8 @@ class _Large(NamedTuple):
 def warn_in(reading: ImportContext, file: str) -> WarnFunction:
     """Returns a function that reports problems in `file`."""
 
-    def bad(place: str, problem: str) -> None:
-        reading.report_problem(ReadProblem(file, place, problem))
+    def bad(where: str, problem: str) -> None:
+        reading.report_problem(ReadProblem(file, where, problem))
 
     return bad
 
@@ -237,12 +237,12 @@ def json_items(
     """
     with source.open("rb") as stream:
         scanner = _Scanner(stream)
-        place = ".".join(prefix)
+        where = ".".join(prefix)
         try:
             if _find(scanner, prefix):
-                yield from _items(scanner, place, bad, largest)
+                yield from _items(scanner, where, bad, largest)
         except _Broken as exc:
-            bad(place, f"{exc} (byte {scanner.offset:,})")
+            bad(where, f"{exc} (byte {scanner.offset:,})")
 
 
 def json_fields(source: Source, leave: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST) -> dict[str, Any]:
@@ -290,11 +290,11 @@ def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
     return scanner.peek() in (b"{", b"[")
 
 
-def _items(scanner: _Scanner, place: str, bad: WarnFunction, largest: int) -> Iterator[tuple[int | str, Any]]:
+def _items(scanner: _Scanner, parent: str, bad: WarnFunction, largest: int) -> Iterator[tuple[int | str, Any]]:
     array = scanner.peek() == b"["
     for position in scanner.elements() if array else scanner.entries():
         raw = scanner.value(largest)
-        where = f"{place}[{position}]" if array else f"{place}.{position}".lstrip(".")
+        where = f"{parent}[{position}]" if array else f"{parent}.{position}".lstrip(".")
         if isinstance(raw, _Large):
             bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
             continue

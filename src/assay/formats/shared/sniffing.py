@@ -96,9 +96,9 @@ def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
             stack.pop()
             key = None
         elif mark in (b"{", b"["):
-            place = _join_path(stack, key)
-            paths.add(place)
-            stack.append((place, mark == b"["))
+            where = _join_path(stack, key)
+            paths.add(where)
+            stack.append((where, mark == b"["))
             key = None
         elif mark == b",":
             key = None
@@ -118,11 +118,11 @@ def _join_path(stack: list[tuple[str, bool]], key: str | None) -> str:
     return f"{parent}[]" if array else (f"{parent}.{key}" if parent else str(key))
 
 
-def _record_value(place: str, raw: bytes, paths: set[str], values: dict[str, Any]) -> None:
-    if place:
-        paths.add(place)
-        if len(raw) <= _LONG and place not in values:
-            values[place] = _scalar(raw)
+def _record_value(where: str, raw: bytes, paths: set[str], values: dict[str, Any]) -> None:
+    if where:
+        paths.add(where)
+        if len(raw) <= _LONG and where not in values:
+            values[where] = _scalar(raw)
 
 
 def _scalar(raw: bytes) -> Any:

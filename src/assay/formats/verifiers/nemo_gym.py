@@ -96,31 +96,31 @@ class _Rollout:
         self._judge()
         return self._finish(response)
 
-    def _items(self, items: Any, place: str) -> None:
+    def _items(self, items: Any, list_name: str) -> None:
         for position, item in enumerate(items if isinstance(items, list) else ()):
             if isinstance(item, dict):
-                self._item(item, place)
+                self._item(item, list_name)
             else:
-                self._bad(f"{self._where}.{place}[{position}]", f"expected an item, found {type(item).__name__}")
+                self._bad(f"{self._where}.{list_name}[{position}]", f"expected an item, found {type(item).__name__}")
         self._open_step = None
 
-    def _item(self, item: dict[str, Any], place: str) -> None:
+    def _item(self, item: dict[str, Any], list_name: str) -> None:
         kind, role = item.get("type", "message"), str(item.get("role", "assistant"))
         if kind == "function_call_output":
             self._open_step = None
             seen = Observation(_text(item.get("output")), text_or_none(item.get("call_id")))
-            self._builder.add_answer(seen, item, place)
+            self._builder.add_answer(seen, item, list_name)
         elif kind == "message" and role != "assistant":
             self._open_step = None
             extra = {} if role == "user" else {"role": role}
             step = self._builder.add_step(actor_of(role), _text(item.get("content")), extra=extra)
-            self._builder.keep_item(item, "message", step, place)
+            self._builder.keep_item(item, "message", step, list_name)
         elif kind in ("message", "reasoning", "function_call"):
-            self._turn(item, kind, place)
+            self._turn(item, kind, list_name)
         else:
-            self._builder.keep_item(item, "other", None, place)
+            self._builder.keep_item(item, "other", None, list_name)
 
-    def _turn(self, item: dict[str, Any], kind: str, place: str) -> None:
+    def _turn(self, item: dict[str, Any], kind: str, list_name: str) -> None:
         """Adds an item to the model's turn, in the order reasoning, message, calls; else begins a new turn."""
         step = self._open_step
         full = step is not None and (step.message is not None or bool(step.tool_calls))
@@ -141,7 +141,7 @@ class _Rollout:
             step = self._builder.add_calls(step, made)
         step, item = self._tokens(step, item)
         self._open_step = step
-        self._builder.keep_item(item, part, step, place)
+        self._builder.keep_item(item, part, step, list_name)
 
     def _tokens(self, step: Step, item: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         """Moves an item's tokens to a call, which the item then names."""
@@ -210,10 +210,10 @@ class _Rollout:
         )
 
 
-def _without(held: dict[str, Any], name: str) -> dict[str, Any]:
+def _without(container: dict[str, Any], name: str) -> dict[str, Any]:
     """Returns an object without a list that became turns, with None in its place."""
-    return {k: v for k, v in held.items() if k != name or not isinstance(v, list)} | (
-        {name: None} if isinstance(held.get(name), list) else {}
+    return {k: v for k, v in container.items() if k != name or not isinstance(v, list)} | (
+        {name: None} if isinstance(container.get(name), list) else {}
     )
 
 
@@ -275,11 +275,11 @@ def _restore_row(trajectory: Trajectory, writing: ExportContext) -> dict[str, An
     prompts = prompt_tokens(trajectory)
     calls = {call.id: call for call in trajectory.calls}
     row = dict(source_fields(trajectory).get("row", {}))
-    for name, place in (("responses_create_params", "input"), ("response", "output")):
-        held = row.get(name)
-        if isinstance(held, dict) and place in held and held[place] is None:
-            items = restore_items(trajectory, _fresh_item, _plan, writing, own=True, place=place)
-            row[name] = {**held, place: [_with_tokens(item, calls, prompts) for item in items]}
+    for name, list_name in (("responses_create_params", "input"), ("response", "output")):
+        container = row.get(name)
+        if isinstance(container, dict) and list_name in container and container[list_name] is None:
+            items = restore_items(trajectory, _fresh_item, _plan, writing, own=True, place=list_name)
+            row[name] = {**container, list_name: [_with_tokens(item, calls, prompts) for item in items]}
     return row
 
 

@@ -226,7 +226,7 @@ Assay.charts = (() => {
           row.cells.map((found, at) => box(found, names + cell * at, top + high * line, cell, high)))));
     };
     const count = rows.length * columns.length;
-    return figure({ title, note, name: title, draw, label: `${title}: ${rows.length} by ${columns.length}, ${count} cells; the table below says each`,
+    return figure({ title, note, name: title, draw, label: `${title}: ${rows.length} by ${columns.length}, ${count} cells; values in the table below`,
       heads: [corner, ...columns], rows: rows.map((row) => [row.name, ...row.cells.map((found) => (found ? found.text : "–"))]) });
   }
 
