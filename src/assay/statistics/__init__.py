@@ -5,14 +5,11 @@ Unobserved outcomes are counted and bounded, never taken for zero.
 
 from ._clustered import Clustering, estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
 from ._effects import VarianceComponent, variance_components
-from ._flakes import Flake, find_flakes
 from ._gate import GateDecision, GateRule, decide_gate
 from ._grid import GridCell, RateGrid, build_grid
-from ._items import DifficultyBand, TaskProfile, profile_tasks
-from ._median import median_interval
+from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
 from ._multiple import benjamini_hochberg, holm
 from ._paired import Flip, PairedComparison, compare_paired, difference_interval, sign_test
-from ._pareto import pareto_front
 from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 from ._prediction import (
     CalibrationBin,
@@ -21,10 +18,10 @@ from ._prediction import (
     calibration_error,
     report_card,
 )
-from ._ranking import RankAgreement, rank_agreement
-from ._rates import Interval, pass_at_k, pass_hat_k, wilson
+from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
+from ._rates import Interval, median_interval, pass_at_k, pass_hat_k, wilson
 from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
-from ._spending import Amount, Spending, amount_interval, summarise_spending
+from ._spending import Amount, Spending, amount_interval, pareto_front, summarise_spending
 from ._summary import (
     AtK,
     AttemptOutcome,
@@ -38,7 +35,6 @@ from ._summary import (
     summarise,
 )
 from ._survival import SurvivalPoint, survival_curve
-from ._validity import predictive_validity, split_halves
 
 __all__ = [
     "Amount",

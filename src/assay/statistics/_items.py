@@ -6,8 +6,8 @@ correlation of a task's result with the result on all other tasks.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -89,3 +89,39 @@ def _discrimination(counts: list[TaskCount], sums: dict[tuple[str, str | None], 
     if len(here) < 3 or np.std(here) < 1e-12 or np.std(elsewhere) < 1e-12:
         return None
     return float(np.corrcoef(here, elsewhere)[0, 1])
+
+
+class Flake(msgspec.Struct, frozen=True):
+    """One task with inconsistent results for one configuration."""
+
+    task: str
+    agent: str
+    model: str | None
+    passed: int
+    judged: int
+    rate: float
+    interval: Interval
+    """Wilson's, for this task alone."""
+    verifier: int
+    """Attempts whose stored state got another result on re-verification, or different ones."""
+
+
+def find_flakes(
+    counts: Iterable[TaskCount], unsteady: Mapping[tuple[str, str | None, str], int] | None = None
+) -> tuple[Flake, ...]:
+    """Returns the flakes, those of verifiers first, then those nearest to a rate of one half.
+
+    Args:
+        counts: One a task, agent and model.
+        unsteady: (agent, model, task) to the number of attempts with inconsistent re-verification.
+    """
+    inconsistent = Counter(dict(unsteady or {}))
+    found = []
+    for count in counts:
+        verifier = inconsistent[count.agent, count.model, count.task]
+        if count.judged and (0 < count.passed < count.judged or verifier):
+            rate, interval = count.passed / count.judged, wilson(count.passed, count.judged)
+            found.append(
+                Flake(count.task, count.agent, count.model, count.passed, count.judged, rate, interval, verifier)
+            )
+    return tuple(sorted(found, key=lambda f: (-f.verifier, abs(f.rate - 0.5), -f.judged, f.task, f.agent)))

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from ._clustered import student_quantile
-from ._pareto import pareto_front
 from ._rates import Interval, mean_or_none, normal_quantile
 from ._summary import AttemptOutcome, Estimate, count_by_task, estimate_pass_rate
 
@@ -143,3 +142,22 @@ def _with_fronts(found: Sequence[Spending], measures: Sequence[str]) -> tuple[Sp
 
 def _mean_of(one: Spending, name: str) -> float | None:
     return next((a.mean.value for a in one.amounts if a.measure == name and not a.missing), None)
+
+
+def pareto_front(points: Sequence[tuple[float | None, float | None]]) -> tuple[int, ...]:
+    """Returns the positions of the points on the front, the cheapest first.
+
+    Args:
+        points: (cost, value): less cost and more value are better. A point with a None is never on the front.
+
+    Returns:
+        A point is left out where another is at least as good in both and better in one; of equal points all are kept.
+    """
+    known = [(cost, -value, n) for n, (cost, value) in enumerate(points) if cost is not None and value is not None]
+    found: list[int] = []
+    best: tuple[float, float] | None = None
+    for cost, loss, position in sorted(known):
+        if best is None or loss < best[1] or (cost, loss) == best:
+            found.append(position)
+            best = (cost, loss)
+    return tuple(found)

@@ -20,7 +20,7 @@ the forger can write; the time, which the maker says; that what was recorded is 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -140,7 +140,7 @@ def make_receipt(
         if problem is not None:
             raise StoreError(f"cannot make a receipt of a damaged run: {problem}")
     with RunStore.open(root, run) as store, store.snapshot():
-        heads = _chain_heads(store.attempts())
+        heads = tuple(sorted(ChainHead(row.chain, row.length, row.head) for row in store.attempts()))
         statement = _make_statement(store, heads)
         proof = None if attempt is None else _make_proof(store, heads, attempt, events=events)
     signature = None
@@ -205,10 +205,6 @@ def check_receipt(root: Path, run: str, receipt: Receipt, *, key: str | None = N
     signed_by = receipt.signature.key if receipt.signature and not _has_invalid_signature(receipt) else None
     left = max(0, len(rows) - chains), max(0, total - events), max(0, later)
     return ReceiptCoverage(tuple(problems), chains, events, statement.addenda, *left, signed_by)
-
-
-def _chain_heads(rows: Sequence[AttemptRow]) -> tuple[ChainHead, ...]:
-    return tuple(sorted(ChainHead(row.chain, row.length, row.head) for row in rows))
 
 
 def _make_statement(store: RunStore, heads: tuple[ChainHead, ...]) -> Statement:

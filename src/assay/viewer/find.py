@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from assay.records import Step, StepTaken
-from assay.store import Hit, RunStore, search
+from assay.store import RunStore, search
 from assay.store.chain import Link, decode_event
 
 from .interface import Fields, View, json_bytes
@@ -34,12 +34,11 @@ def find_text(root: Path, run: str, text: str) -> dict[str, Any]:
         hits = None if store.is_sealed else list(islice(_search_live(store, wanted.lower()), MOST_HITS + 1))
     if hits is None:
         found = search(root, wanted, runs=[run], limit=MOST_HITS + 1, ignore_case=True)
-        hits = [_hit_json(hit) for hit in found]
+        hits = [
+            {"chain": hit.chain, "attempt": hit.attempt, "step": hit.step, "place": hit.place, "excerpt": hit.excerpt}
+            for hit in found
+        ]
     return {"text": wanted, "hits": hits[:MOST_HITS], "cut": len(hits) > MOST_HITS}
-
-
-def _hit_json(hit: Hit) -> dict[str, Any]:
-    return {"chain": hit.chain, "attempt": hit.attempt, "step": hit.step, "place": hit.place, "excerpt": hit.excerpt}
 
 
 def _search_live(store: RunStore, wanted: str) -> Iterator[dict[str, Any]]:

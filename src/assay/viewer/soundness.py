@@ -126,7 +126,9 @@ def _report_json(report: Mapping[str, Any], chains: Iterable[str]) -> dict[str, 
         "sensitivity": _sensitivity(sensitivity) if isinstance(sensitivity, dict) else None,
         "strictness": _strictness(report.get("strictness")),
         "cost": _numbers(report.get("cost")),
-        "difficulty": [_rate(one) for one in _dicts(report.get("difficulty"))],
+        "difficulty": [
+            {**_pick_texts(one, ("agent", "model")), **_rates(one)} for one in _dicts(report.get("difficulty"))
+        ],
         "changed": _texts(report.get("changed")),
         "probes": probes,
         "untried": [_pick_texts(one, ("probe", "group", "reason")) for one in _dicts(report.get("untried"))],
@@ -158,10 +160,6 @@ def _sensitivity(one: Mapping[str, Any]) -> dict[str, Any]:
 
 def _strictness(one: Any) -> dict[str, Any] | None:
     return {**_rates(one), "rejected_names": _texts(one.get("rejected"))} if isinstance(one, dict) else None
-
-
-def _rate(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_pick_texts(one, ("agent", "model")), **_rates(one)}
 
 
 def _rates(one: Mapping[str, Any]) -> dict[str, Any]:

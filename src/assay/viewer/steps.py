@@ -185,7 +185,7 @@ def call_summary(call: ModelCall, event: int, outline: Outline | None) -> dict[s
         "sampled": None if sampled is None else len(sampled),
         "prompted": None if call.prompt_token_ids is None else call.shared_tokens + len(call.prompt_token_ids),
         "logprobs": call.logprobs is not None,
-        "mean_logprob": _mean(call.logprobs),
+        "mean_logprob": sum(call.logprobs) / len(call.logprobs) if call.logprobs else None,
         "weight_version": call.weight_version,
         "delivered": call.delivered,
         "state": call.state,
@@ -193,10 +193,6 @@ def call_summary(call: ModelCall, event: int, outline: Outline | None) -> dict[s
         "lineage": json_tree(dict(call.lineage), "/call/lineage") if call.lineage else None,
         "redactions": list(call.redactions[:20]),
     }
-
-
-def _mean(logprobs: tuple[float, ...] | None) -> float | None:
-    return sum(logprobs) / len(logprobs) if logprobs else None
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -167,15 +167,12 @@ def _find_annotation(path: Path, name: str) -> dict[str, Any] | None:
 def _load_annotations(path: Path, _changed: int, _size: int) -> dict[str, dict[str, Any]]:
     text = path.read_bytes().decode("utf-8", "replace")
     try:
-        rows = [_parse_row(row) for row in csv.DictReader(io.StringIO(text))]
+        rows = [
+            {str(key): _parse_value(value) for key, value in row.items()} for row in csv.DictReader(io.StringIO(text))
+        ]
         return {str(row["trajectory_id"]): row for row in rows if row.get("trajectory_id")}
     except csv.Error:
         return {}
-
-
-def _parse_row(row: dict[str, str]) -> dict[str, Any]:
-    """Parses the numbers, booleans and lists in a row; the rest stays text."""
-    return {str(key): _parse_value(value) for key, value in row.items()}
 
 
 def _parse_value(text: Any) -> Any:

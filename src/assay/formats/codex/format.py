@@ -109,7 +109,7 @@ class _Session:
             self._message(item, line, at)
         elif kind == "reasoning":
             step = self._open_step(at, fits=lambda s: s.reasoning is None and s.message is None and not s.tool_calls)
-            self._grow(step, line, "reasoning", reasoning=_reasoning(item))
+            self._grow(step, line, "reasoning", reasoning=_text(item.get("content")) or _text(item.get("summary")))
         elif kind in _CALLS:
             self._call(item, line, at)
         elif kind in _RESULTS:
@@ -203,11 +203,6 @@ def _text(content: Any) -> str | None:
         texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
         return "\n".join(texts) if texts else None
     return content_text(content)
-
-
-def _reasoning(item: dict[str, Any]) -> str | None:
-    """Returns the readable reasoning: its content, else its summary."""
-    return _text(item.get("content")) or _text(item.get("summary"))
 
 
 def _tool_call(item: dict[str, Any], position: int) -> ToolCall:

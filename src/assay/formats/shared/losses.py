@@ -13,7 +13,6 @@ from typing import Any
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss
 from assay.formats.shared.round_trip_builder import is_imported_from
 from assay.records import (
-    Body,
     EvidenceAdded,
     ModelCall,
     ModelCalled,
@@ -57,7 +56,10 @@ def report_losses(
         lost("verdicts", f"{name} cannot store later verdicts", learnt)
         return
     was = _facts(trajectory.steps, trajectory.calls)
-    now = _facts(_steps(read_back.bodies), _calls(read_back.bodies))
+    now = _facts(
+        [body.step for body in read_back.bodies if isinstance(body, StepTaken)],
+        [body.call for body in read_back.bodies if isinstance(body, ModelCalled)],
+    )
     _add_results(was, trajectory.verdicts, trajectory.evidence, trajectory.finished)
     verdicts = [body.verdict for body in read_back.bodies if isinstance(body, VerdictGiven)]
     evidence = [body.evidence for body in read_back.bodies if isinstance(body, EvidenceAdded)]
@@ -70,14 +72,6 @@ def report_losses(
     cut = sum(bool(seen.truncated or seen.stderr_truncated) for step in trajectory.steps for seen in step.observations)
     lost("steps.observations", "truncated texts are written whole where the whole is stored", cut)
     lost("notes", f"{name} cannot store it", len(trajectory.notes))
-
-
-def _steps(bodies: Iterable[Body]) -> list[Step]:
-    return [body.step for body in bodies if isinstance(body, StepTaken)]
-
-
-def _calls(bodies: Iterable[Body]) -> list[ModelCall]:
-    return [body.call for body in bodies if isinstance(body, ModelCalled)]
 
 
 def _single(value: Any) -> Counter[bytes]:

@@ -98,7 +98,7 @@ class TrajReader:
         self._next = said + 1
         after = self._history[self._next] if self._next < len(self._history) else None
         acted = bool(calls) and not chat_calls(message or {})
-        if isinstance(after, dict) and _is_result_of(after, in_text=acted):
+        if isinstance(after, dict) and (_role(after) == "tool" or (_role(after) == "user" and acted)):
             self._builder.keep_item(after, "seen 0", step, "history")
             self._next += 1
 
@@ -137,11 +137,6 @@ class TrajReader:
         )
         self._last_call = made.id
         return self._builder.add_call(made)
-
-
-def _is_result_of(message: dict[str, Any], *, in_text: bool) -> bool:
-    """Returns whether a message is the result of the action before it: a user's, where actions are in the text."""
-    return _role(message) == "tool" or (_role(message) == "user" and in_text)
 
 
 def _role(message: Any) -> str:

@@ -86,7 +86,7 @@ class VerifiersFormat:
             for one in _row(row, origin, reading, bad, f"line {line}", rows):
                 task = one.started.task + " " + one.started.agent
                 seen[task] = seen.get(task, -1) + 1
-                yield _numbered(one, seen[task])
+                yield ImportedTrajectory(one.key, msgspec.structs.replace(one.started, number=seen[task]), one.bodies)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         with new_file(target) as out:
@@ -126,10 +126,6 @@ class VerifiersFormat:
             **fields["trace"],
             "nodes": list(restore_items(trajectory, _fresh_node, plan_chat_messages, writing, own=True)),
         }
-
-
-def _numbered(one: ImportedTrajectory, attempt: int) -> ImportedTrajectory:
-    return ImportedTrajectory(one.key, msgspec.structs.replace(one.started, number=attempt), one.bodies)
 
 
 def _episode_of(trajectory: Trajectory) -> Any:
