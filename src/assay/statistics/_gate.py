@@ -45,7 +45,7 @@ def decide_gate(paired: PairedComparison, protected: Collection[str], rule: Gate
     """Decides on a candidate from its comparison with the base.
 
     Raises:
-        ValueError: The rule's level is no probability.
+        ValueError: The rule's alpha is not in (0, 1).
     """
     rule = rule or GateRule()
     if not 0 < rule.alpha < 1:

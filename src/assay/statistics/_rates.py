@@ -86,7 +86,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     the sample is too small for any two of its values to have that confidence (fewer than 6 for 0.95).
 
     Raises:
-        ValueError: A value is no number, or confidence is no probability.
+        ValueError: A value is NaN, or confidence is not in (0, 1).
     """
     normal_quantile(confidence)
     if any(math.isnan(value) for value in values):

@@ -201,7 +201,7 @@ def summarise(
         seed: Of the bootstrap.
 
     Raises:
-        ValueError: An attempt is given twice, a score is outside [0, 1], k is below 1, or confidence is no probability.
+        ValueError: An attempt is given twice, a score is outside [0, 1], k is below 1, or confidence is not in (0, 1).
     """
     normal_quantile(confidence)
     if any(k < 1 for k in ks):

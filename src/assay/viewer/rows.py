@@ -104,7 +104,7 @@ def list_rows(root: Path, run: str) -> dict[str, Any]:
     with RunStore.open(root, run) as store, store.snapshot():
         last = None if store.is_sealed else store.live.last_seq()
         every = store.attempts()
-        rows = [row for row in every if row.agent != ADMISSION]  # a certificate is no attempt
+        rows = [row for row in every if row.agent != ADMISSION]  # certificates are not attempts
         stands = current_verdicts_of(store, rows)
     return {"run": run, "seq": last, "certificates": len(every) - len(rows)} | attempt_columns(rows, stands)
 

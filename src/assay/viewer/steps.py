@@ -225,7 +225,7 @@ def _shows_picture(blobs: BlobStore, digest: str) -> bool:
     try:
         with blobs.open(digest) as file:
             return is_picture(file.read(16))
-    except (StoreError, OSError):  # a record may name what is no address
+    except (StoreError, OSError):  # a recorded address may be invalid
         return False
 
 

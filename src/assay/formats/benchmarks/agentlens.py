@@ -49,7 +49,7 @@ class AgentLensFormat(ReadOnlyFormat):
         found = load_document(path)
         metadata = found.get("metadata") if isinstance(found, dict) else None
         if not isinstance(metadata, dict) or not isinstance(found.get("states"), dict):
-            bad("", "it is no run: it has no states" if isinstance(found, dict) else "expected an object")
+            bad("", "not a run: it has no states" if isinstance(found, dict) else "expected an object")
             return
         if metadata.get("source") == "merger":
             bad("", f"it is a reference merged from {metadata.get('num_traces')} runs, not a run")

@@ -45,7 +45,7 @@ class ModelEvent(NamedTuple):
     answer: dict[str, Any] | None
     """The model's message, as Inspect has it."""
     scoring: bool
-    """The call graded the agent, and is no turn of it."""
+    """The call graded the agent."""
     agent: str | None
     """Name of a nested agent; None for the evaluated one."""
 

@@ -116,7 +116,7 @@ def _blobs(trajectory: Trajectory, writing: ExportContext) -> dict[str, list[str
         else:
             gone += len(item.blobs)
     if gone:
-        why = "content that is no text, or large, stays in the store"
+        why = "binary or large content stays in the store"
         writing.report_loss(Loss(trajectory.attempt, "evidence.blobs", why, gone))
     return texts_by_index
 

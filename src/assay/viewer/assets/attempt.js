@@ -408,7 +408,7 @@
       this.measured();
     }
 
-    /* Rows that were built while nobody saw them have no height. */
+    /* Rows that were built while hidden have no height. */
     measured() {
       this.outline.reset(this.rows.length);
       this.outline.show(this.current(), { align: "center" });

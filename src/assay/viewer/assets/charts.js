@@ -43,7 +43,7 @@ Assay.charts = (() => {
         (at === 0 ? h("th", { scope: "row" }, one(cell)) : h("td", null, one(cell)))))))));
   }
 
-  /* A table with a caption, in a panel, for what is no drawing. */
+  /* A table with a caption, in a panel, for data without a drawing. */
   function figureTable(title, heads, rows, note) {
     return h("section", { class: "chart panel", "aria-label": title }, h("h3", null, title), note ? h("p", { class: "small quiet-text" }, note) : null,
       rows.length ? table(title, heads, rows) : h("p", null, "None."));

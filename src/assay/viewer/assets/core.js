@@ -13,7 +13,7 @@ const Assay = (() => {
     0x202d: "LRO", 0x202e: "RLO", 0x2060: "WJ", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
     0xfeff: "BOM",
   };
-  /* Controls but tab and newline, what changes the direction of text, and what nobody sees. */
+  /* Controls but tab and newline, and characters that change text direction or are invisible. */
   const HIDDEN = "\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5" +
     "\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0e\\ufeff\\uffa0\\ufff0-\\ufffb" +
     "\\u{e0000}-\\u{e0fff}";
@@ -365,7 +365,7 @@ const Assay = (() => {
 
   const EVERY_MARKED = new RegExp(`[${HIDDEN}]`, "gu");
 
-  /* Words for a place that holds no elements: what nobody would see is one sign. */
+  /* Text for a place without elements: invisible characters become one sign. */
   function unmasked(words) {
     return String(words).replace(EVERY_MARKED, "\ufffd");
   }

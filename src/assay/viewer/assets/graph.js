@@ -8,7 +8,7 @@
   const BOX = 200;
   const MOST = 300;
 
-  /* Acts in a row by which nobody parts or ends are one box. */
+  /* Consecutive actions without a fork or an end are one box. */
   function gathered(tree) {
     const below = tree.parents.map(() => []);
     tree.parents.forEach((parent, node) => {

@@ -33,7 +33,7 @@
     summary(state);
   });
 
-  /* What all tasks' names begin with, up to a slash: it tells nobody anything. */
+  /* The common prefix of all tasks' names, up to a slash, is not informative. */
   function prefixOf(tasks) {
     const first = tasks.length ? tasks[0].slice(0, tasks[0].indexOf("/") + 1) : "";
     return first && tasks.every((name) => name.startsWith(first)) ? first : "";
