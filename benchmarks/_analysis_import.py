@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from assay.formats.inspect.format import InspectFormat
-from assay.formats.interface import Reading
+from assay.formats.interface import ImportContext
 from assay.records import digest_bytes
 from benchmarks._measure import cost_of, own_process
 
@@ -71,7 +71,7 @@ def _add(found: dict[str, Any], about: dict[str, Any], reader: str, size: int, c
 
 def _ours(path: str) -> tuple[float, float]:
     def read() -> None:
-        count = sum(len(one.bodies) for one in InspectFormat().read(Path(path), Reading(digest_bytes, _refuse)))
+        count = sum(len(one.bodies) for one in InspectFormat().read(Path(path), ImportContext(digest_bytes, _refuse)))
         assert count
 
     cost = cost_of(read)

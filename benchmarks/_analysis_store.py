@@ -141,11 +141,11 @@ def _sizes(root: Path, scratch: Path, count: int) -> dict[str, Any]:
 
 
 def _exported(name: str, sample: list[Trajectory], target: Path) -> int:
-    from assay.formats.interface import Writing
-    from assay.formats.registry import named
+    from assay.formats.interface import ExportContext
+    from assay.formats.registry import load_format
 
-    writing = Writing(content=lambda _: b"", lost=lambda _: None)
-    named(name).write(sample, target, writing)
+    writing = ExportContext(content=lambda _: b"", lost=lambda _: None)
+    load_format(name).write(sample, target, writing)
     files = [target] if target.is_file() else [path for path in target.rglob("*") if path.is_file()]
     return sum(path.stat().st_size for path in files)
 

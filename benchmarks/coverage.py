@@ -22,12 +22,12 @@ from assay.statistics import (
     difference_interval,
     hierarchical_bootstrap,
     mean_interval,
+    measure_robustness,
     outcome_consistency,
     pass_at_k,
     pass_hat_k,
     rank_agreement,
     report_card,
-    robustness,
     task_bootstrap,
     wilson,
 )
@@ -184,7 +184,7 @@ def _ratio(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | 
     total, (plain, hurt) = design.tasks * design.attempts, (int(side.sum()) for side in sides)
     half = 1.96 * np.sqrt(1 / max(1, plain) - 1 / total + 1 / max(1, hurt) - 1 / total)
     ends = [float(hurt / max(1, plain) * np.exp(way * half)) for way in (-1, 1)]
-    return robustness(*counts).ratio_interval, Interval(*ends), 0.7
+    return measure_robustness(*counts).ratio_interval, Interval(*ends), 0.7
 
 
 def _amount(design: Experiment, draw: Draw) -> tuple[Interval | None, Interval | None, float]:

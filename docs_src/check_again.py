@@ -13,7 +13,7 @@ from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
 from assay.rollout.rejudge.counterfactual import decisive_step, rewind
 from assay.rollout.rejudge.replay import ReplayConfig, replay
 from assay.settings import Settings
-from assay.store import standing
+from assay.store import load_current_verdicts
 from assay.tasks import LoadedTask
 
 SETTINGS = Settings(Path("cache"), Path(".assay"))
@@ -54,7 +54,7 @@ async def main() -> None:
 
     judged = await reverify("fours", ReverifyConfig(again=3), SETTINGS)
     print(judged.counts, judged.results[0].reason)
-    print([stands.reverified for stands in standing(SETTINGS.store, "fours").values()])
+    print([stands.reverified for stands in load_current_verdicts(SETTINGS.store, "fours").values()])
 
     again = await replay("fours", ReplayConfig(all=True), SETTINGS, Tally())
     print(again.counts, "replay rate", again.rate)

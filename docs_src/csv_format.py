@@ -7,26 +7,26 @@ import csv
 from pathlib import Path
 
 from assay.errors import UserError
-from assay.formats import Building, Origin, Reading, Unreadable, digest_file, head
+from assay.formats import ImportContext, Origin, ReadProblem, TrajectoryBuilder, digest_file, read_head
 
 
 class CsvFormat:
     name, title, provenance, writes = "csv", "Conversations in CSV", "specification", False
 
     def recognises(self, path):
-        return head(path, 100).startswith(b"conversation,who,text")
+        return read_head(path, 100).startswith(b"conversation,who,text")
 
     def read(self, path, reading):
         origin, talks = Origin(self.name, path.name, digest_file(path)), {}
         with path.open(newline="", encoding="utf-8", errors="replace") as stream:
             for row in csv.DictReader(stream):
                 if row["who"] not in ("user", "agent"):
-                    reading.unreadable(Unreadable(path.name, f"conversation {row['conversation']}", "who is it?"))
+                    reading.report_problem(ReadProblem(path.name, f"conversation {row['conversation']}", "who is it?"))
                     continue
-                talk = talks.setdefault(row["conversation"], Building(origin, reading))
-                talk.step(row["who"], row["text"])
+                talk = talks.setdefault(row["conversation"], TrajectoryBuilder(origin, reading))
+                talk.add_step(row["who"], row["text"])
         for name, talk in talks.items():
-            yield talk.done(f"conversation {name}")
+            yield talk.finish(f"conversation {name}")
 
     def write(self, trajectories, target, writing):
         message = "csv is read, not written"
@@ -36,7 +36,7 @@ class CsvFormat:
 if __name__ == "__main__":
     path = Path("talks.csv")
     path.write_text("conversation,who,text\n1,user,hello\n1,agent,hi\n1,ghost,boo\n2,user,bye\n", encoding="utf-8")
-    told: list[Unreadable] = []
-    for found in CsvFormat().read(path, Reading(lambda _: "", told.append)):
+    told: list[ReadProblem] = []
+    for found in CsvFormat().read(path, ImportContext(lambda _: "", told.append)):
         print(found.key, [body.step.message for body in found.bodies if hasattr(body, "step")])
     print("unreadable:", told[0].place, told[0].problem)

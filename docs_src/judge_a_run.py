@@ -10,7 +10,7 @@ from counter_world import CounterTasks
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.auditing import AuditConfig, audit_run
 from assay.settings import Settings
-from assay.store import standing
+from assay.store import load_current_verdicts
 from assay.tasks import LoadedTask
 
 STORE = Path(".assay")
@@ -37,4 +37,4 @@ if __name__ == "__main__":
         print("integrity:", card.integrity.status, "| process:", card.process.score)
         for finding in card.findings:
             print(f"[{finding.severity}] {finding.rule}: {finding.summary}")
-    print("standing:", next(iter(standing(STORE, "counted").values())).safety)
+    print("standing:", next(iter(load_current_verdicts(STORE, "counted").values())).safety)

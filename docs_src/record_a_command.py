@@ -6,7 +6,7 @@ from pathlib import Path
 
 from assay.rollout.exchange.standalone_gateway import RecordConfig, record_command
 from assay.settings import Settings
-from assay.store import RunStore, messages_of, rebuild
+from assay.store import RunStore, restore_body, restore_messages
 
 PROGRAM = """
 import json, os, urllib.request
@@ -24,6 +24,6 @@ if __name__ == "__main__":
         trajectory = run.trajectory(f"{recorded.attempts[0]}.0")
         calls = {call.id: call for call in trajectory.calls}
         for call in trajectory.calls:
-            print(call.id, call.dialect, messages_of(calls, call), "before it the folder was", call.state)
-            print(rebuild(calls, call, "request", run.blobs))
+            print(call.id, call.dialect, restore_messages(calls, call), "before it the folder was", call.state)
+            print(restore_body(calls, call, "request", run.blobs))
     print("exit code", recorded.exit_code)

@@ -14,7 +14,7 @@ from assay.learning.credit.compose import CreditConfig
 from assay.learning.improve import improve
 from assay.learning.trainer.options import ModelOptions, Optimise, PolicyGradientOptions
 from assay.learning.trainer.recipe import Evaluate, Gate, ImproveRecipe, Rollout, Teach
-from assay.store import RunStore, deciding
+from assay.store import RunStore, final_rows
 from assay.tasks import find_tasks
 
 from ._cells import (
@@ -83,7 +83,7 @@ def _passed(place: Place, run: str) -> tuple[float, ...]:
     """The share of passed attempts of each held-out task; what was not judged is no pass."""
     passed = {one.task.id: 0.0 for one in find_tasks([HELD_OUT])}
     with RunStore.open(place.settings.store, run) as store:
-        for row in deciding(store.attempts()):
+        for row in final_rows(store.attempts()):
             passed[row.task] += (row.outcome == "pass") / TRIES
     return tuple(passed[name] for name in sorted(passed))
 

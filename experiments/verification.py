@@ -25,7 +25,7 @@ from assay.records import Limits
 from assay.rollout.admitted import certificates
 from assay.rollout.config import RunConfig
 from assay.rollout.progress import Tally
-from assay.store import RunStore, deciding, list_runs
+from assay.store import RunStore, final_rows, list_runs
 from assay.tasks import LoadedTask, find_tasks
 
 from ._cells import (
@@ -189,7 +189,7 @@ def _false_passes(place: Place, run: str) -> set[str]:
     """Chains of attempts that passed and are not at the goal: what a check that believes the world would say."""
     found = set()
     with RunStore.open(place.settings.store, run) as store:
-        for row in deciding(store.attempts()):
+        for row in final_rows(store.attempts()):
             facts = next(e.data["facts"] for e in store.trajectory(row.chain).evidence if e.kind == "facts")
             if row.outcome == "pass" and not facts["solved"]:
                 found.add(row.chain)
@@ -204,7 +204,7 @@ async def _evaluated(place: Place, arm: str, seed: int, policy: Policy, measured
     passed = {one.task.id: 0.0 for one in tasks}
     claims = 0
     with RunStore.open(place.settings.store, run) as store:
-        rows = deciding(store.attempts())
+        rows = final_rows(store.attempts())
         for row in rows:
             passed[row.task] += (row.outcome == "pass") / TRIES
             steps = store.trajectory(row.chain).steps

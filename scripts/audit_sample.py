@@ -29,7 +29,7 @@ from assay.analysis.quotes import stands
 from assay.analysis.subject import Subject, found
 from assay.errors import UserError
 from assay.formats import registry
-from assay.formats.interface import Imported, Reading
+from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.records import GENESIS, Event, digest_bytes
 from assay.statistics import wilson
 from assay.store import RunStore
@@ -93,14 +93,14 @@ def subjects(data: Path) -> Iterator[Subject]:
         kept.clear()
         texts = {}
         try:
-            for imported in takes[0].read(path, Reading(keep, lambda _: None)):
+            for imported in takes[0].read(path, ImportContext(keep, lambda _: None)):
                 texts = {digest: content.decode("utf-8", "replace") for digest, content in kept.items()}
                 yield _subject(imported, str(path.relative_to(data)), texts)
         except UserError as exc:
             sys.stderr.write(f"{path.name}: {exc}\n")
 
 
-def _subject(imported: Imported, file: str, texts: dict[str, str]) -> Subject:
+def _subject(imported: ImportedTrajectory, file: str, texts: dict[str, str]) -> Subject:
     started = msgspec.structs.replace(imported.started, run=file, attempt=imported.key)
     bodies = (started, *imported.bodies)
     trajectory = assemble([Event(imported.key, n, GENESIS, body, "") for n, body in enumerate(bodies)])

@@ -52,8 +52,8 @@ from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
 from assay.environments.workspace.toolchain import ToolLayer
-from assay.formats.interface import Unreadable
-from assay.formats.registry import formats
+from assay.formats.interface import ReadProblem
+from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing
@@ -101,7 +101,7 @@ from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound
 from assay.rollout.rejudge.replay import Replayed
 from assay.rollout.rejudge.reverify import Reverified
 from assay.rollout.schedule.policies import ALLOCATIONS
-from assay.statistics import AtK, Bounds, Estimate, GroupSummary
+from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, GcReport, Problem, SealReport
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
@@ -166,7 +166,7 @@ WALLS = {
     "The check `script`": "assay.verify.script",
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",
-    "Byte by byte": "assay.store.exact",
+    "Byte by byte": "assay.store.byte_check",
     "Receipts": "assay.store.receipt",
     "Signatures": "assay.store.signing",
     "Stored folders": "assay.store.trees",
@@ -180,7 +180,7 @@ WALLS = {
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.guard",
     "Source archives": "assay.synthesis._archive",
-    "Other people's files": "assay.formats.shared.reading",
+    "Other people's files": "assay.formats.shared.json_stream",
     "Other people's archives": "assay.formats.shared.archives",
     "Git repositories": "assay.synthesis._git",
 }
@@ -211,7 +211,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "admit --against": ({"(the whole)": "an AgainstReport"}, (AgainstReport, Divergence)),
     "run": (
         {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
-        (GroupSummary, Estimate, Bounds, AtK),
+        (GroupSummary, Estimate, OutcomeBounds, AtK),
     ),
     "resume": ({"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"}, ()),
     "gateway": (
@@ -220,7 +220,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "serve": ({"url": "where it listens", "token_file": "where the token lies; printed once it is open"}, ()),
     "record": ({"run": "its name", "attempt": "record@0", "exit_code": "the command's, negative for a signal"}, ()),
-    "import": ({"(the whole)": "an ImportReport"}, (ImportReport, Unreadable)),
+    "import": ({"(the whole)": "an ImportReport"}, (ImportReport, ReadProblem)),
     "export": ({"(the whole)": "an ExportReport"}, (ExportReport,)),
     "formats": ({"(the whole)": "list of {name, title, provenance, writes}"}, ()),
     "stats": (
@@ -684,7 +684,7 @@ def formats_page() -> str:
         "description.\n\n"
         "| name | what | directions | tested on |\n|---|---|---|---|\n"
     )
-    found = [one for one in formats() if type(one).__module__.startswith("assay.")]
+    found = [one for one in load_formats() if type(one).__module__.startswith("assay.")]
     for one in found:
         made += f"| `{one.name}` | {one.title} | {'in, out' if one.writes else 'in'} | {one.provenance} |\n"
     for one in found:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.store import RunStore, list_runs
-from assay.viewer.interface import named
-from assay.viewer.server import serving
+from assay.viewer.interface import view_name
+from assay.viewer.server import open_viewer
 from benchmarks.viewer import chromium
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -49,10 +49,10 @@ def pictures(root: Path, run: str, figures: str) -> list[Picture]:
     if mixed:
         same = [row.chain for row in rows if row.task == min(mixed)][:4]
     return [
-        Picture("viewer-run", f"#/{named('run', run)}", ".interval-words"),
-        Picture("viewer-attempt", f"#/{named('run', run, 'attempt', failed.chain)}", "article .line-body pre"),
-        Picture("viewer-compare", f"#/{named('run', run, 'compare', same)}", "main svg", "dark"),
-        Picture("viewer-figures", f"#/{named('run', figures, 'figures')}", "svg.drawing", high=900),
+        Picture("viewer-run", f"#/{view_name('run', run)}", ".interval-words"),
+        Picture("viewer-attempt", f"#/{view_name('run', run, 'attempt', failed.chain)}", "article .line-body pre"),
+        Picture("viewer-compare", f"#/{view_name('run', run, 'compare', same)}", "main svg", "dark"),
+        Picture("viewer-figures", f"#/{view_name('run', figures, 'figures')}", "svg.drawing", high=900),
     ]
 
 
@@ -80,7 +80,7 @@ def served(root: Path, shown: list[Picture], program: str) -> None:
     """Serves the store while pictures are taken."""
 
     async def serve() -> None:
-        async with serving(root) as viewer:
+        async with open_viewer(root) as viewer:
             await asyncio.to_thread(taken, viewer.url, shown, program)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))

@@ -15,7 +15,7 @@ from assay.analysis.interface import Action
 from assay.analysis.stages import Stage
 from assay.analysis.states import State, states_of
 from assay.formats.benchmarks.agentlens import AgentLensFormat
-from assay.formats.interface import Reading
+from assay.formats.interface import ImportContext
 from assay.records import Step, StepTaken
 from tests.analysis.made import call, step, trajectory
 
@@ -56,7 +56,7 @@ def runs(folder: Path) -> list[Run]:
 
 def _run(path: Path, row: dict[str, str]) -> Run:
     problems: list[Any] = []
-    (imported,) = AgentLensFormat().read(path, Reading(lambda data: "", problems.append))
+    (imported,) = AgentLensFormat().read(path, ImportContext(lambda data: "", problems.append))
     assert not problems
     steps = [body.step for body in imported.bodies if isinstance(body, StepTaken)]
     actions = actions_of(trajectory(*steps))

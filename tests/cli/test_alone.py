@@ -20,7 +20,7 @@ import pytest
 
 from assay.records import Trajectory
 from assay.rollout.recording.recorder import CALL_BEGUN
-from assay.store import RunStore, audit, list_runs, rebuild
+from assay.store import RunStore, audit, list_runs, restore_body
 
 ASSAY = [sys.executable, "-c", "from assay.cli import main; main()"]
 SECRET = "sk-upstream-9f8e7d6c5b4a39281706"
@@ -241,7 +241,7 @@ def test_the_upstreams_credential_is_found_nowhere(tmp_path: Path) -> None:
     for secret in (SECRET, address["key"]):
         assert [f for f in files if secret.encode() in f.read_bytes()] == []
     found = only_trajectory(store)
-    raw = rebuild({c.id: c for c in found.calls}, found.calls[0], "request", RunStore.open(store, found.run).blobs)
+    raw = restore_body({c.id: c for c in found.calls}, found.calls[0], "request", RunStore.open(store, found.run).blobs)
     assert raw is not None
     assert re.search(rb"is it \[redacted:OPENAI_API_KEY\]\?", raw)
     assert found.calls[0].redactions == ("OPENAI_API_KEY",)

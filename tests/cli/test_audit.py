@@ -22,7 +22,7 @@ from assay.records import (
     Verdict,
     VerdictGiven,
 )
-from assay.store import RunStore, audit, learnt, seal, standing
+from assay.store import RunStore, audit, later_events, load_current_verdicts, seal
 from tests.analysis.trajectories import acted, ran, said
 
 CONTRACT = """
@@ -80,23 +80,23 @@ def test_a_card_puts_outcome_integrity_and_process_side_by_side(root: Path) -> N
 
 def test_what_was_judged_is_kept_and_judging_again_adds_nothing(root: Path) -> None:
     assert judged(root)["added"] == 4
-    before = learnt(root, "r")
+    before = later_events(root, "r")
     assert judged(root)["added"] == 0
-    assert learnt(root, "r") == before
-    assert standing(root, "r")["t@1.0"].integrity == "fail"
+    assert later_events(root, "r") == before
+    assert load_current_verdicts(root, "r")["t@1.0"].integrity == "fail"
     assert audit(root, "r") == ()
 
 
 def test_a_dry_run_keeps_nothing(root: Path) -> None:
     assert judged(root, "--dry-run")["added"] == 4
-    assert learnt(root, "r") == {}
+    assert later_events(root, "r") == {}
 
 
 def test_a_sealed_run_is_judged_too(root: Path) -> None:
     seal(root, "r")
     assert judged(root)["added"] == 4
     assert judged(root)["added"] == 0
-    assert standing(root, "r")["t@1.0"].integrity == "fail"
+    assert load_current_verdicts(root, "r")["t@1.0"].integrity == "fail"
     assert "pass (integrity failed)" in assay(root, "ls", "r")
     assert "pass (integrity failed)" in assay(root, "show", "t@1", "--run", "r")
 
@@ -120,7 +120,7 @@ def test_contracts_are_judged_with_a_verdict_each(root: Path) -> None:
     assert [mark["status"] for mark in good["safety"]] == ["pass"]
     assert [(mark["status"], mark["check"]) for mark in bad["safety"]] == [("fail", "contract:no-curl")]
     assert "safety failed" in bad["headline"]
-    assert standing(root, "r")["t@1.0"].safety == "fail"
+    assert load_current_verdicts(root, "r")["t@1.0"].safety == "fail"
 
 
 def test_one_attempt_is_shown_with_its_findings_and_their_words(root: Path) -> None:
@@ -185,6 +185,6 @@ def test_a_model_is_asked_once_and_its_findings_stay_without_deciding(root: Path
     assert first["cards"][0]["integrity"]["status"] == "pass"
     again = judged(root, "--judge", model)
     assert (again["added"], again["discarded"]) == (0, 0)
-    before = learnt(root, "r")
+    before = later_events(root, "r")
     assert "model.shortcut" in {f["rule"] for f in judged(root)["cards"][0]["findings"]}
-    assert learnt(root, "r") == before
+    assert later_events(root, "r") == before

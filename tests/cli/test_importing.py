@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli import main
-from assay.formats.registry import listed
+from assay.formats.registry import list_formats
 from assay.store import RunStore, audit
 
 Say = Callable[..., tuple[int, str, str]]
@@ -66,7 +66,7 @@ def test_what_could_not_be_read_is_on_stderr_and_in_the_exit_code(say: Say, log:
         (("import",), "paths is missing"),
         (("import", "nowhere"), "there is nothing at nowhere"),
         (("import", "{log}", "--format", "shat"), "did you mean chat"),
-        (("import", "{log}", "--run", "../up"), "cannot name a run"),
+        (("import", "{log}", "--run", "../up"), "is not a valid run name"),
         (("export", "--to", "chat", "--out", "x"), "no run"),
         (("export", "--to", "chat"), "out is missing"),
     ],
@@ -92,7 +92,7 @@ def test_an_export_names_what_was_lost_and_where_it_is_listed(say: Say, log: Pat
 def test_formats_are_listed_with_what_they_were_tested_on(say: Say) -> None:
     code, out, _ = say("formats")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == [one.name for one in listed()]
+    assert [line.split()[0] for line in out.splitlines()] == [one.name for one in list_formats()]
     assert "atif " in out
     assert json.loads(say("formats", "--json")[1])[0].keys() == {"name", "title", "provenance", "writes"}
 

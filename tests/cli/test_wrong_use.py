@@ -72,7 +72,7 @@ WRONG = {
     "verify with a key alone": (["verify", "--key", "x"], 2, "give --receipt FILE"),
     "verify against nothing": (["verify", "--receipt", "gone"], 2, "No such file"),
     "a receipt nowhere": (["receipt", "r"], 2, "out is missing"),
-    "a receipt of an unknown attempt": (["receipt", "r", "--out", "x", "--attempt", "zz"], 2, "is no attempt"),
+    "a receipt of an unknown attempt": (["receipt", "r", "--out", "x", "--attempt", "zz"], 2, "is not an attempt"),
     "a receipt with events of all": (["receipt", "r", "--out", "x", "--events"], 2, "name it with --attempt"),
     "a receipt signed by nobody": (["receipt", "r", "--out", "x", "--sign", "gone.key"], 2, "No such file"),
     "keys of nothing": (["keys", "show", "gone.key"], 2, "No such file"),
@@ -93,7 +93,7 @@ WRONG = {
     "demo of nothing": (["demo", "--count", "0"], 2, "--count"),
     "init over a file": (["init", "agent", __file__], 2, "exists"),
     "init of an odd kind": (["init", "toy"], 2, "No such command"),
-    "store that is a file": (["ls", "--store", __file__], 3, "is a file and no store"),
+    "store that is a file": (["ls", "--store", __file__], 3, "is a file, not a store"),
     "store that is nowhere": (["ls", "--store", "/nowhere/at/all"], 2, "make one with `assay run`"),
 }
 

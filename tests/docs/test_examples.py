@@ -25,7 +25,7 @@ SAYS = {
     "jugs_world.py": "jugs-1-2 pass in 4 acts",
     "judge_a_run.py": "standing: fail",
     "own_credit.py": "brevity aware   +0.50 +0.17",
-    "prove_a_record.py": "its first 8 events are not those of the receipt",
+    "prove_a_record.py": "its first 8 events differ from the receipt's",
     "read_a_run.py": "problems: ()",
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",

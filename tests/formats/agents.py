@@ -17,7 +17,7 @@ from assay.formats.benchmarks.who_and_when import WhoAndWhenFormat
 from assay.formats.claude_code.format import ClaudeCodeFormat
 from assay.formats.codex.exec_events import CodexExecFormat
 from assay.formats.codex.format import CodexFormat
-from assay.formats.interface import Format, Imported, Unreadable, Writing
+from assay.formats.interface import ExportContext, Format, ImportedTrajectory, ReadProblem
 from assay.formats.openhands.format import OpenHandsFormat
 from assay.formats.pi.format import PiFormat
 from assay.formats.swe_agent.format import SweAgentFormat
@@ -48,37 +48,37 @@ READ_ONLY: dict[str, Format] = {
 ALL: dict[str, Format] = {**{name: format for name, (format, _) in TWO_WAY.items()}, **READ_ONLY}
 
 
-def comes_back(format: Format, path: Path, scratch: Path) -> list[Imported]:
+def comes_back(format: Format, path: Path, scratch: Path) -> list[ImportedTrajectory]:
     """Reads a file, writes what was read and reads it again: the same. Returns the first reading."""
     blobs, ending = Blobs(), TWO_WAY[format.name][1]
     read, unreadable = read_all(format, path, blobs)
     assert not unreadable, unreadable
     target = scratch / f"written{ending}"
-    format.write([assembled(one) for one in read], target, Writing(blobs.content, lambda loss: None))
+    format.write([assembled(one) for one in read], target, ExportContext(blobs.content, lambda loss: None))
     again, unreadable = read_all(format, target, blobs)
     assert not unreadable, unreadable
     assert [plain(assembled(one)) for one in again] == [plain(assembled(one)) for one in read]
     return read
 
 
-def imported(format: Format, path: Path) -> tuple[list[Imported], list[Unreadable]]:
+def imported(format: Format, path: Path) -> tuple[list[ImportedTrajectory], list[ReadProblem]]:
     """What a format reads of a path that it takes for its own."""
     assert format.recognises(path), path
     return read_all(format, path, Blobs())
 
 
-def steps_of(one: Imported) -> list[Step]:
+def steps_of(one: ImportedTrajectory) -> list[Step]:
     """The turns."""
     return [body.step for body in one.bodies if isinstance(body, StepTaken)]
 
 
-def facts_of(one: Imported, kind: str) -> list[Evidence]:
+def facts_of(one: ImportedTrajectory, kind: str) -> list[Evidence]:
     """The evidence of a kind."""
     found = [body.evidence for body in one.bodies if isinstance(body, EvidenceAdded)]
     return [fact for fact in found if fact.kind == kind]
 
 
-def verdict_of(one: Imported) -> Verdict:
+def verdict_of(one: ImportedTrajectory) -> Verdict:
     """The one verdict."""
     (verdict,) = (body.verdict for body in one.bodies if isinstance(body, VerdictGiven))
     return verdict

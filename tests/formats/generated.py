@@ -17,7 +17,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from assay.errors import StoreError
-from assay.formats.interface import Format, Imported, Loss, Reading, Unreadable, Writing
+from assay.formats.interface import ExportContext, Format, ImportContext, ImportedTrajectory, Loss, ReadProblem
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -233,10 +233,10 @@ class _Maker:
             *map(ModelCalled, self.calls), *map(StepTaken, steps), *map(EvidenceAdded, self.evidence()),
             *map(VerdictGiven, self.verdicts()), *notes, *([end] if end else []),
         ]  # fmt: skip
-        return assembled(Imported("", start, tuple(bodies)))
+        return assembled(ImportedTrajectory("", start, tuple(bodies)))
 
 
-def assembled(imported: Imported) -> Trajectory:
+def assembled(imported: ImportedTrajectory) -> Trajectory:
     """The trajectory of what was imported, as a store would give it back."""
     start = imported.started
     groups: dict[type, list[Any]] = {}
@@ -286,10 +286,10 @@ def plain(trajectory: Trajectory) -> Any:
     return msgspec.to_builtins(same)
 
 
-def read_all(format: Format, path: Path, blobs: Blobs) -> tuple[list[Imported], list[Unreadable]]:
+def read_all(format: Format, path: Path, blobs: Blobs) -> tuple[list[ImportedTrajectory], list[ReadProblem]]:
     """Everything that a format reads, and everything that it cannot."""
-    unreadable: list[Unreadable] = []
-    return list(format.read(path, Reading(blobs.keep, unreadable.append))), unreadable
+    unreadable: list[ReadProblem] = []
+    return list(format.read(path, ImportContext(blobs.keep, unreadable.append))), unreadable
 
 
 def read_whole(format: Format, path: Path) -> list[Trajectory]:
@@ -314,10 +314,10 @@ def round_trip(format: Format, given: Iterable[Trajectory], name: str, blobs: Bl
     blobs, losses, given = blobs or BLOBS, list[Loss](), in_order(given)
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as scratch:
         first, second = Path(scratch) / f"1{name}", Path(scratch) / f"2{name}"
-        format.write(given, first, Writing(blobs.content, losses.append))
+        format.write(given, first, ExportContext(blobs.content, losses.append))
         read, unreadable = _read_target(format, first, blobs)
         assert not unreadable, unreadable
-        format.write(read, second, Writing(blobs.content, losses.append))
+        format.write(read, second, ExportContext(blobs.content, losses.append))
         again, unreadable = _read_target(format, second, blobs)
         assert not unreadable, unreadable
     for one, other in zip(map(plain, read), map(plain, again), strict=True):
@@ -326,11 +326,11 @@ def round_trip(format: Format, given: Iterable[Trajectory], name: str, blobs: Bl
     return losses
 
 
-def _read_target(format: Format, target: Path, blobs: Blobs) -> tuple[list[Trajectory], list[Unreadable]]:
+def _read_target(format: Format, target: Path, blobs: Blobs) -> tuple[list[Trajectory], list[ReadProblem]]:
     whole = target.is_file() or format.recognises(target)
     paths = [target] if whole else sorted(p for p in target.rglob("*") if p.is_file())
     found: list[Trajectory] = []
-    unreadable: list[Unreadable] = []
+    unreadable: list[ReadProblem] = []
     for path in paths:
         assert format.recognises(path), path.read_bytes()[:500] if path.is_file() else path
         imported, bad = read_all(format, path, blobs)

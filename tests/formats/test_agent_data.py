@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from assay.formats.interface import Unreadable
+from assay.formats.interface import ReadProblem
 from assay.records import ModelCalled
 from tests.formats.agents import ALL, facts_of, imported, steps_of, verdict_of
 
@@ -64,15 +64,15 @@ def test_swe_smith_reports_are_kept_with_their_contradictions(shared_data: Path)
 def test_swe_smith_files_that_are_no_run_say_what_they_are(shared_data: Path) -> None:
     reasons = _reasons("swe-smith", sorted((shared_data / "swe-smith").rglob("*.json")))
     assert Counter(reason.split(":")[0] for reason in reasons) == {
-        "it is read with its trajectory": 3,
-        "it is a task of SWE-smith and no run of one": 1,
+        "the report is read with its trajectory": 3,
+        "it is a task of SWE-smith, not a run": 1,
         "it is the summary of an evaluation, whose attempts have reports of their own": 1,
-        "it is the validation of a task and no run of one": 1,
+        "it is the validation of a task, not a run": 1,
     }
 
 
 def _reasons(name: str, paths: list[Path]) -> list[str]:
-    told: list[Unreadable] = []
+    told: list[ReadProblem] = []
     for path in paths:
         told += imported(ALL[name], path)[1]
     return [one.problem for one in told]
@@ -171,7 +171,7 @@ def test_agentrx_failures_point_at_their_steps(shared_data: Path) -> None:
             positions = [item["at"] for item in steps_of(one)[step].extra["items"]]
             assert failure["step_number"] - 1 in positions
     assert _reasons("agentrx", [shared_data / "agentrx" / "tau_ground_truth.json"]) == [
-        "labels, read with the runs: import tau_dataset_failed.json"
+        "the file holds labels of runs: import tau_dataset_failed.json"
     ]
 
 

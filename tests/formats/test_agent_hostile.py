@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from assay.errors import UserError
-from assay.formats.interface import Imported, Writing
+from assay.formats.interface import ExportContext, ImportedTrajectory
 from assay.records import AttemptStarted, canonical_bytes, decode, require_finite
 from tests.formats.agents import ALL, SESSIONS, TWO_WAY, comes_back, imported, mutated, verdict_of
 from tests.formats.generated import Blobs, assembled, plain, read_all
@@ -49,7 +49,7 @@ def _samples(name: str, request: pytest.FixtureRequest, scratch: Path) -> list[t
 def _written(name: str, path: Path, source: str, scratch: Path) -> Path:
     blobs, target = Blobs(), scratch / f"written{TWO_WAY[name][1]}"
     runs = [assembled(one) for one in read_all(ALL[source], path, blobs)[0][:4]]
-    ALL[name].write(runs, target, Writing(blobs.content, lambda _: None))
+    ALL[name].write(runs, target, ExportContext(blobs.content, lambda _: None))
     return target
 
 
@@ -82,7 +82,7 @@ def test_mutated_files_are_read_or_refused(name: str, request: pytest.FixtureReq
             _is_sound(one)
 
 
-def _is_sound(one: Imported) -> None:
+def _is_sound(one: ImportedTrajectory) -> None:
     """It can be stored, and read back."""
     decode(canonical_bytes(one.started), AttemptStarted)
     for body in (one.started, *one.bodies):
@@ -104,7 +104,7 @@ def test_what_is_read_of_mutated_files_comes_back(name: str, request: pytest.Fix
         except UserError:
             continue
         again = tmp_path / f"again{position}{ending}"
-        format.write(read, again, Writing(blobs.content, lambda _: None))
+        format.write(read, again, ExportContext(blobs.content, lambda _: None))
         if again.is_file():
             second = [assembled(one) for one in read_all(format, again, blobs)[0]]
             assert [plain(one) for one in second] == [plain(one) for one in read]

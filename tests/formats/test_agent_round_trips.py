@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.formats.interface import Format, Imported, Loss, Writing
-from assay.formats.shared.mirror import laid_over, rest_of
+from assay.formats.interface import ExportContext, Format, ImportedTrajectory, Loss
+from assay.formats.shared.round_trip import diff_json, patch_json
 from assay.records import Trajectory, Verdict, VerdictGiven, canonical_bytes
 from tests.formats.agents import ALL, READ_ONLY, SESSIONS, TWO_WAY, comes_back, imported
 from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories
@@ -28,7 +28,7 @@ JSON = st.recursive(
 @settings(max_examples=500)
 @given(JSON, JSON)
 def test_a_rest_laid_over_gives_the_item_back(item: object, fresh: object) -> None:
-    assert canonical_bytes(laid_over(fresh, rest_of(item, fresh))) == canonical_bytes(item)
+    assert canonical_bytes(patch_json(fresh, diff_json(item, fresh))) == canonical_bytes(item)
 
 
 @pytest.mark.slow
@@ -109,7 +109,9 @@ def _written(name: str, path: Path, scratch: Path) -> Any:
     """What is written of a file; the name that some formats add to keep an attempt's task is taken out again."""
     format, ending = TWO_WAY[name]
     blobs, target = Blobs(), scratch / f"out{ending}"
-    format.write([assembled(one) for one in read_all(format, path, blobs)[0]], target, Writing(blobs.content, print))
+    format.write(
+        [assembled(one) for one in read_all(format, path, blobs)[0]], target, ExportContext(blobs.content, print)
+    )
     found = _json(target)
     if isinstance(found, dict):
         found.pop("instance_id", None)
@@ -121,7 +123,7 @@ def test_a_format_that_only_reads_says_so(name: str, tmp_path: Path) -> None:
     format = READ_ONLY[name]
     assert not format.writes
     with pytest.raises(UserError, match=r"read|export"):
-        format.write([], tmp_path / "x", Writing(lambda _: b"", lambda _: None))
+        format.write([], tmp_path / "x", ExportContext(lambda _: b"", lambda _: None))
 
 
 def test_a_pass_without_integrity_is_told(shared_data: Path, tmp_path: Path) -> None:
@@ -129,8 +131,8 @@ def test_a_pass_without_integrity_is_told(shared_data: Path, tmp_path: Path) -> 
     runs = imported(ALL["tau-bench"], path)[0]
     passed = next(one for one in runs if assembled(one).outcome == "pass")
     later = VerdictGiven(Verdict("audit", "integrity", "fail", None, "the tests were edited"))
-    told = Imported(passed.key, passed.started, (*passed.bodies, later))
+    told = ImportedTrajectory(passed.key, passed.started, (*passed.bodies, later))
     losses: list[Loss] = []
     format: Format = ALL["tau-bench"]
-    format.write([assembled(told)], tmp_path / "out.json", Writing(lambda _: b"", losses.append))
+    format.write([assembled(told)], tmp_path / "out.json", ExportContext(lambda _: b"", losses.append))
     assert {loss.field for loss in losses} == {"integrity", "verdicts"}

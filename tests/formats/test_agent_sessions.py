@@ -9,7 +9,7 @@ import pytest
 from assay.agents.harnesses import find_recipe
 from assay.agents.harnesses.install import installed_or_none
 from assay.environments.interface import Backend
-from assay.formats.interface import Imported
+from assay.formats.interface import ImportedTrajectory
 from assay.records import ModelCall, ModelCalled
 from assay.settings import Settings
 from scripts.session_files import session_files
@@ -24,14 +24,14 @@ ACTED = [
 ]
 
 
-def _one(name: str, pattern: str) -> Imported:
+def _one(name: str, pattern: str) -> ImportedTrajectory:
     (path,) = (p for p in SESSIONS.glob(pattern) if not p.name.startswith("agent-"))
     (one,), bad = imported(ALL[name], path)
     assert not bad
     return one
 
 
-def _calls(one: Imported) -> list[ModelCall]:
+def _calls(one: ImportedTrajectory) -> list[ModelCall]:
     return [body.call for body in one.bodies if isinstance(body, ModelCalled)]
 
 

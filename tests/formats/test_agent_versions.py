@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.formats.interface import Imported
+from assay.formats.interface import ImportedTrajectory
 from assay.formats.shared.losses import THROWAWAY
 from assay.records import AttemptEnded, ModelCalled, Noted
 from tests.formats.agents import ALL, comes_back, facts_of, steps_of, verdict_of
@@ -23,7 +23,7 @@ def _lines(path: Path, *lines: Any) -> Path:
     return path
 
 
-def _ended(one: Imported) -> AttemptEnded:
+def _ended(one: ImportedTrajectory) -> AttemptEnded:
     last = one.bodies[-1]
     assert isinstance(last, AttemptEnded)
     return last

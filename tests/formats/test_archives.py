@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.formats.shared.archives import ArchiveBounds, archive, unpacked_into
+from assay.formats.shared.archives import ArchiveLimits, extract_archive, open_archive
 
 ODD_NAMES = [
     "../up",
@@ -46,8 +46,8 @@ def tarred(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     return path
 
 
-def refused(path: Path, bounds: ArchiveBounds | None = None) -> str:
-    with pytest.raises(UserError) as caught, archive(path, bounds):
+def refused(path: Path, bounds: ArchiveLimits | None = None) -> str:
+    with pytest.raises(UserError) as caught, open_archive(path, bounds):
         pass
     assert path.name in str(caught.value)
     return str(caught.value)
@@ -59,7 +59,7 @@ def test_plain_archives_are_read(tmp_path: Path) -> None:
         tmp_path / "a.tar.gz", (tarfile.TarInfo("./one.json"), b"1"), (tarfile.TarInfo("folder/two.json"), b"22")
     )
     for path in (made, other):
-        with archive(path) as members:
+        with open_archive(path) as members:
             assert {m.name: m.open().read() for m in members} == {"one.json": b"1", "folder/two.json": b"22"}
 
 
@@ -88,7 +88,7 @@ def test_links_and_devices_in_tar_archives_are_refused(kind: bytes, tmp_path: Pa
 def test_a_name_given_twice_is_refused(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate"):
         made = zipped(tmp_path / "a.zip", ("one", b"1"), ("one", b"2"))
-    assert "'one' is there twice" in refused(made)
+    assert "'one' occurs twice" in refused(made)
 
 
 def test_bombs_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ def test_bombs_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
     assert "unpacks to" in refused(zipped(tmp_path / "a.zip", ("bomb", zeros)))
     assert "unpacks to" in refused(tarred(tmp_path / "a.tar.gz", (tarfile.TarInfo("bomb"), zeros)))
     noise = zipped(tmp_path / "b.zip", ("one", os.urandom(3000)), ("two", os.urandom(3000)))
-    assert "'two' brings it to more than" in refused(noise, ArchiveBounds(total_gib=5000 / 2**30))
+    assert "'two' brings it to more than" in refused(noise, ArchiveLimits(total_gib=5000 / 2**30))
 
 
 def test_too_many_members_are_refused(tmp_path: Path) -> None:
     made = zipped(tmp_path / "a.zip", *((f"m{n}", b"") for n in range(20)))
-    assert "20 members" in refused(made, ArchiveBounds(members=19))
+    assert "20 members" in refused(made, ArchiveLimits(members=19))
     packed = tarred(tmp_path / "a.tar.gz", *((tarfile.TarInfo(f"m{n}"), b"") for n in range(20)))
-    assert "more than 19" in refused(packed, ArchiveBounds(members=19))
+    assert "more than 19" in refused(packed, ArchiveLimits(members=19))
 
 
 def changed(path: Path, signature: bytes, offset: int, value: bytes) -> Path:
@@ -128,7 +128,7 @@ def test_members_that_share_bytes_are_refused(tmp_path: Path) -> None:
 def test_a_member_that_lies_about_its_size_is_told_when_it_is_read(claim: int, tmp_path: Path) -> None:
     made = zipped(tmp_path / "a.zip", ("liar", os.urandom(1000)))
     changed(made, b"PK\x01\x02", 24, struct.pack("<I", claim))
-    with archive(made) as (member,), pytest.raises(UserError, match=r"a.zip is refused: member 'liar'"):
+    with open_archive(made) as (member,), pytest.raises(UserError, match=r"a.zip is refused: member 'liar'"):
         member.open().read()
 
 
@@ -137,7 +137,7 @@ def test_a_damaged_archive_is_named(make: Callable[[bytes], bytes], tmp_path: Pa
     made = zipped(tmp_path / "a.zip", ("one", os.urandom(500)), ("two", os.urandom(500)))
     made.write_bytes(make(made.read_bytes()))
     with pytest.raises(UserError, match=r"a\.zip is"):
-        unpacked_into(made, tmp_path)
+        extract_archive(made, tmp_path)
 
 
 def test_a_name_that_became_no_text_is_damage(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_name_that_became_no_text_is_damage(tmp_path: Path) -> None:
     raw[7] |= 8  # the header of the member says that its name is UTF-8
     raw[30:33] = b"\x9dne"
     made.write_bytes(raw)
-    with pytest.raises(UserError, match="cannot be opened"), archive(made) as members:
+    with pytest.raises(UserError, match="cannot be opened"), open_archive(made) as members:
         next(iter(members)).open()
 
 
@@ -159,7 +159,7 @@ def test_random_damage_raises_nothing_but_a_refusal(tmp_path: Path, data: st.Dat
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     made.write_bytes(raw)
     try:
-        with archive(made) as members:
+        with open_archive(made) as members:
             for member in members:
                 assert len(member.open().read()) <= member.size
     except UserError:
@@ -171,7 +171,7 @@ def test_nothing_is_written_of_an_archive_that_is_refused(tmp_path: Path) -> Non
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises(UserError):
-        unpacked_into(made, out)
+        extract_archive(made, out)
     assert not list(out.iterdir())
     assert not (tmp_path / "up").exists()
 
@@ -180,5 +180,5 @@ def test_a_file_at_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     made = zipped(tmp_path / "a.zip", ("one", b"1"), ("one/two", b"2"))
     out = tmp_path / "out"
     out.mkdir()
-    with pytest.raises(UserError, match="at the place of another member"):
-        unpacked_into(made, out)
+    with pytest.raises(UserError, match="has the path of another member"):
+        extract_archive(made, out)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.harbor.atif import Atif
-from assay.formats.harbor.format import HarborJob
-from assay.formats.interface import Writing
+from assay.formats.harbor.atif import AtifFormat
+from assay.formats.harbor.format import HarborFormat
+from assay.formats.interface import ExportContext
 from assay.records import Trajectory
 from tests.formats.generated import BLOBS, FEATURES, Blobs, assembled, made_up, read_all, round_trip, trajectories
 
@@ -63,14 +63,14 @@ def written(path: Path, document: Any) -> Path:
 @settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trajectories())
 def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> None:
-    round_trip(Atif(), [trajectory], ".json")
+    round_trip(AtifFormat(), [trajectory], ".json")
 
 
 @pytest.mark.parametrize("version", [f"ATIF-v1.{minor}" for minor in range(9)])
 def test_every_version_is_read(version: str, tmp_path: Path) -> None:
     path = written(tmp_path / "t.json", {**FULL, "schema_version": version})
-    assert Atif().recognises(path)
-    (root, sub), unreadable = read_all(Atif(), path, Blobs())
+    assert AtifFormat().recognises(path)
+    (root, sub), unreadable = read_all(AtifFormat(), path, Blobs())
     assert not unreadable
     assert root.started.config["imported"]["version"] == version
     assert (root.started.agent, root.started.model, sub.started.agent) == ("coder", "m-1", "helper")
@@ -78,7 +78,7 @@ def test_every_version_is_read(version: str, tmp_path: Path) -> None:
 
 
 def test_a_step_holds_what_the_document_said(tmp_path: Path) -> None:
-    (root, _), _ = read_all(Atif(), written(tmp_path / "t.json", FULL), Blobs())
+    (root, _), _ = read_all(AtifFormat(), written(tmp_path / "t.json", FULL), Blobs())
     trajectory = assembled(root)
     system, user, agent = trajectory.steps
     assert (system.actor, user.actor, agent.actor, user.message) == ("environment", "user", "agent", "look")
@@ -91,8 +91,8 @@ def test_a_step_holds_what_the_document_said(tmp_path: Path) -> None:
 
 def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:
     blobs, losses = Blobs(), list[Any]()
-    (root, _), _ = read_all(Atif(), written(tmp_path / "t.json", FULL), blobs)
-    Atif().write([assembled(root)], tmp_path / "again.json", Writing(blobs.content, losses.append))
+    (root, _), _ = read_all(AtifFormat(), written(tmp_path / "t.json", FULL), blobs)
+    AtifFormat().write([assembled(root)], tmp_path / "again.json", ExportContext(blobs.content, losses.append))
     again = json.loads((tmp_path / "again.json").read_bytes())
     wanted = copy.deepcopy({k: v for k, v in FULL.items() if k not in ("subagent_trajectories", "extra")})
     wanted["steps"][0]["timestamp"] = "2026-01-01T00:00:00+00:00"
@@ -128,7 +128,7 @@ def _without_own_words(value: Any) -> Any:
 def test_what_does_not_fit_is_named_by_its_field_and_the_rest_is_read(
     change: dict[str, Any], place: str, tmp_path: Path
 ) -> None:
-    found, unreadable = read_all(Atif(), written(tmp_path / "t.json", {**FULL, **change}), Blobs())
+    found, unreadable = read_all(AtifFormat(), written(tmp_path / "t.json", {**FULL, **change}), Blobs())
     assert [u.place for u in unreadable] == [place]
     assert len(found) == 2
 
@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_named_by_its_field_and_the_rest_is_read(
 def test_a_verdict_in_a_document_is_a_claim(tmp_path: Path) -> None:
     verdict = {"check": "tests", "kind": "outcome", "status": "pass", "score": 1.0, "reason": "said so"}
     document = {**FULL, "extra": {"assay": {"verdicts": [verdict]}}}
-    (found, _), _ = read_all(Atif(), written(tmp_path / "t.json", document), Blobs())
+    (found, _), _ = read_all(AtifFormat(), written(tmp_path / "t.json", document), Blobs())
     assert [v.marks for v in assembled(found).verdicts] == [("imported",)]
 
 
@@ -162,10 +162,10 @@ def test_harbors_own_models_take_what_is_written(tmp_path: Path) -> None:
     if not python:
         pytest.skip("ASSAY_HARBOR_PYTHON names no Python that has the package harbor (scripts/harbor-for-tests.sh)")
     made = [made_up(seed, FEATURES[seed % 3 :: 2 + seed % 4], seed % 7) for seed in range(300)]
-    (full, _), _ = read_all(Atif(), written(tmp_path / "full", FULL), BLOBS)
-    writing = Writing(BLOBS.content, lambda _: None)
-    Atif().write([*made, assembled(full)], tmp_path / "atif", writing)
-    HarborJob().write([*made, assembled(full)], tmp_path / "job", writing)
+    (full, _), _ = read_all(AtifFormat(), written(tmp_path / "full", FULL), BLOBS)
+    writing = ExportContext(BLOBS.content, lambda _: None)
+    AtifFormat().write([*made, assembled(full)], tmp_path / "atif", writing)
+    HarborFormat().write([*made, assembled(full)], tmp_path / "job", writing)
     done = subprocess.run([python, "-c", VALIDATE, str(tmp_path)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(done.stdout.splitlines()) == 301 * 3 + 1

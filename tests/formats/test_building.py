@@ -7,20 +7,20 @@ from time import process_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.formats.interface import Reading
-from assay.formats.shared.building import MOST_RESULTS, Building, Origin, tool_call
+from assay.formats.interface import ImportContext
+from assay.formats.shared.builder import MOST_RESULTS, Origin, TrajectoryBuilder, tool_call
 from assay.records import Observation, Step
 
 IDS = st.sampled_from(["a", "b", "c"])
 ACTS = st.lists(st.one_of(st.lists(IDS, max_size=4), IDS, st.none()), max_size=30)
 
 
-def building() -> Building:
-    return Building(Origin("f", "f", "d"), Reading(lambda _: "", lambda _: None))
+def building() -> TrajectoryBuilder:
+    return TrajectoryBuilder(Origin("f", "f", "d"), ImportContext(lambda _: "", lambda _: None))
 
 
-def turn(built: Building, *ids: str) -> Step:
-    return built.step("agent", "go", tool_calls=tuple(tool_call(id_, "t", "{}") for id_ in ids))
+def turn(built: TrajectoryBuilder, *ids: str) -> Step:
+    return built.add_step("agent", "go", tool_calls=tuple(tool_call(id_, "t", "{}") for id_ in ids))
 
 
 def expected(steps: list[Step], call_id: str | None) -> int | None:
@@ -44,7 +44,7 @@ def test_a_result_goes_to_the_first_open_call_of_its_id_or_the_last_turn_that_as
             turn(built, *act)
             continue
         wanted = expected(built.steps, act)
-        made = built.result(Observation("r", act))
+        made = built.add_result(Observation("r", act))
         assert made.index == (len(built.steps) - 1 if wanted is None else wanted)
 
 
@@ -52,7 +52,7 @@ def test_a_hundred_thousand_calls_in_one_answer_take_no_time_and_lose_nothing() 
     built, began = building(), process_time()
     turn(built, *(f"c{number}" for number in range(100_000)))
     for number in range(100_000):
-        built.result(Observation("r", f"c{number}"))
+        built.add_result(Observation("r", f"c{number}"))
     assert len(built.steps) == 1 + 100_000 - MOST_RESULTS
     assert sum(len(step.observations) for step in built.steps) == 100_000
     assert process_time() - began < 20

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.chat.format import Chat
-from assay.formats.chat.sharegpt import ShareGpt
-from assay.formats.interface import Format, Writing
+from assay.formats.chat.format import ChatFormat
+from assay.formats.chat.sharegpt import ShareGptFormat
+from assay.formats.interface import ExportContext, Format
 from assay.records import Trajectory
 from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories
 
@@ -42,7 +42,7 @@ def rows(path: Path, *rows: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("format", [Chat(), ShareGpt()], ids=lambda f: f.name)
+@pytest.mark.parametrize("format", [ChatFormat(), ShareGptFormat()], ids=lambda f: f.name)
 def test_a_generated_trajectory_comes_back_the_same(format: Format) -> None:
     @QUICK
     @given(trajectories())
@@ -54,8 +54,8 @@ def test_a_generated_trajectory_comes_back_the_same(format: Format) -> None:
 
 def test_rows_that_others_recorded_come_back_byte_for_byte_as_values(shared_data: Path, tmp_path: Path) -> None:
     source, blobs = shared_data / "swe-smith" / "ft_xml_example.jsonl", Blobs()
-    found, unreadable = read_all(Chat(), source, blobs)
-    Chat().write(map(assembled, found), tmp_path / "again.jsonl", Writing(blobs.content, lambda _: None))
+    found, unreadable = read_all(ChatFormat(), source, blobs)
+    ChatFormat().write(map(assembled, found), tmp_path / "again.jsonl", ExportContext(blobs.content, lambda _: None))
     assert not unreadable
     was, now = (path.read_text().splitlines() for path in (source, tmp_path / "again.jsonl"))
     assert list(map(json.loads, was)) == list(map(json.loads, now))
@@ -63,7 +63,7 @@ def test_rows_that_others_recorded_come_back_byte_for_byte_as_values(shared_data
 
 def test_results_stand_with_the_calls_that_they_answer_and_nothing_of_a_row_is_dropped(tmp_path: Path) -> None:
     blobs = Blobs()
-    ((found,), _) = read_all(Chat(), rows(tmp_path / "in.jsonl", TALK), blobs)
+    ((found,), _) = read_all(ChatFormat(), rows(tmp_path / "in.jsonl", TALK), blobs)
     trajectory = assembled(found)
     agent = trajectory.steps[2]
     assert [(c.id, c.parsed, c.error is None) for c in agent.tool_calls] == [
@@ -71,14 +71,14 @@ def test_results_stand_with_the_calls_that_they_answer_and_nothing_of_a_row_is_d
         ("b", None, False),
     ]
     assert [(o.call_id, o.content) for o in agent.observations] == [("b", "no such file"), ("a", "a.txt")]
-    Chat().write([trajectory], tmp_path / "out.jsonl", Writing(blobs.content, lambda _: None))
+    ChatFormat().write([trajectory], tmp_path / "out.jsonl", ExportContext(blobs.content, lambda _: None))
     assert json.loads((tmp_path / "out.jsonl").read_bytes()) == TALK
 
 
 def test_an_array_of_conversations_is_read_too(tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text(json.dumps([TALK, 7, TALK], indent=1))
-    assert Chat().recognises(tmp_path / "in.json")
-    found, (unreadable,) = read_all(Chat(), tmp_path / "in.json", Blobs())
+    assert ChatFormat().recognises(tmp_path / "in.json")
+    found, (unreadable,) = read_all(ChatFormat(), tmp_path / "in.json", Blobs())
     assert [f.key for f in found] == ["[0]", "[2]"]
     assert unreadable.place == "[1]"
 
@@ -88,13 +88,13 @@ def test_calls_of_sharegpt_that_stand_together_are_one_steps(tmp_path: Path) -> 
              ("function_call", '{"name": "cat", "arguments": "{}"}'), ("observation", "a"), ("observation", "b"),
              ("function_call", "no json"), ("tool", "c"), ("gpt", "done")]  # fmt: skip
     row = {"conversations": [{"from": who, "value": value} for who, value in turns], "source": "somewhere"}
-    ((found,), _) = read_all(ShareGpt(), rows(tmp_path / "in.jsonl", row), Blobs())
+    ((found,), _) = read_all(ShareGptFormat(), rows(tmp_path / "in.jsonl", row), Blobs())
     steps = assembled(found).steps
     assert [[c.name for c in s.tool_calls] for s in steps] == [[], ["ls", "cat"], [""], []]
     assert [[(o.call_id, o.content) for o in s.observations] for s in steps] == [
         [], [("call_1", "a"), ("call_2", "b")], [("call_3", "c")], []
     ]  # fmt: skip
-    ShareGpt().write([assembled(found)], tmp_path / "out.jsonl", Writing(Blobs().content, lambda _: None))
+    ShareGptFormat().write([assembled(found)], tmp_path / "out.jsonl", ExportContext(Blobs().content, lambda _: None))
     assert json.loads((tmp_path / "out.jsonl").read_bytes()) == row
 
 
@@ -102,6 +102,6 @@ def test_what_ends_a_row_early_is_told_and_the_next_one_is_read(tmp_path: Path) 
     path = rows(
         tmp_path / "in.jsonl", {"conversations": [{"from": "human", "value": "x"}, 7]}, {"conversations": 8}, []
     )
-    found, unreadable = read_all(ShareGpt(), path, Blobs())
+    found, unreadable = read_all(ShareGptFormat(), path, Blobs())
     assert len(found) == 1
     assert [u.place for u in unreadable] == ["line 1.conversations[1]", "line 2", "line 3"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.formats.interface import Format, Imported, Writing
-from assay.formats.registry import formats
+from assay.formats.interface import ExportContext, Format, ImportedTrajectory
+from assay.formats.registry import load_formats
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -23,7 +23,7 @@ from assay.verdicts import trust_of
 from tests.formats.generated import Blobs, assembled, read_all
 
 pytestmark = pytest.mark.quick
-WRITING = [one for one in formats() if one.writes]
+WRITING = [one for one in load_formats() if one.writes]
 
 
 def passed(integrity: str) -> Trajectory:
@@ -37,12 +37,12 @@ def passed(integrity: str) -> Trajectory:
         VerdictGiven(Verdict("integrity", "integrity", integrity, None, "a reason")),  # type: ignore[arg-type]
         AttemptEnded("done", at=2.0),
     )
-    return assembled(Imported("it", started, bodies))
+    return assembled(ImportedTrajectory("it", started, bodies))
 
 
 def read_back(one: Format, trajectory: Trajectory, folder: Path) -> list[Trajectory]:
     blobs, target = Blobs(), folder / "out"
-    one.write([trajectory], target, Writing(blobs.content, lambda _: None))
+    one.write([trajectory], target, ExportContext(blobs.content, lambda _: None))
     whole = target.is_file() or one.recognises(target)
     paths = [target] if whole else sorted(path for path in target.rglob("*") if path.is_file())
     return [assembled(found) for path in paths for found in read_all(one, path, blobs)[0]]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.formats.harbor.format import HarborJob
-from assay.formats.interface import Writing
+from assay.formats.harbor.format import HarborFormat
+from assay.formats.interface import ExportContext
 from assay.records import EvidenceAdded, Trajectory, Verdict, VerdictGiven
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
 
@@ -21,15 +21,15 @@ JOBS = Path(__file__).parent / "fixtures" / "harbor"
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(trajectories(), min_size=4, max_size=4))
 def test_generated_trajectories_come_back_the_same(given_: list[Trajectory]) -> None:
-    round_trip(HarborJob(), given_, "job")
+    round_trip(HarborFormat(), given_, "job")
 
 
 @pytest.mark.parametrize("job", ["count-lines", "two-steps", "raising"])
 def test_a_job_of_harbor_itself_comes_back_the_same(job: str, tmp_path: Path) -> None:
     blobs = Blobs()
-    first, unreadable = read_all(HarborJob(), JOBS / job, blobs)
-    HarborJob().write(map(assembled, first), tmp_path / "job", Writing(blobs.content, lambda _: None))
-    again, more = read_all(HarborJob(), tmp_path / "job", blobs)
+    first, unreadable = read_all(HarborFormat(), JOBS / job, blobs)
+    HarborFormat().write(map(assembled, first), tmp_path / "job", ExportContext(blobs.content, lambda _: None))
+    again, more = read_all(HarborFormat(), tmp_path / "job", blobs)
     assert [plain(assembled(i)) for i in again] == [plain(assembled(i)) for i in first]
     assert not more
     assert len(unreadable) == (job == "raising")
@@ -37,7 +37,7 @@ def test_a_job_of_harbor_itself_comes_back_the_same(job: str, tmp_path: Path) ->
 
 def test_a_trial_is_its_trajectory_its_verifiers_output_and_a_claim() -> None:
     blobs = Blobs()
-    (first, _), unreadable = read_all(HarborJob(), JOBS / "count-lines", blobs)
+    (first, _), unreadable = read_all(HarborFormat(), JOBS / "count-lines", blobs)
     trajectory = assembled(first)
     assert not unreadable
     assert (trajectory.agent, trajectory.task) == ("scripted", "example/count-lines")
@@ -52,7 +52,7 @@ def test_a_trial_is_its_trajectory_its_verifiers_output_and_a_claim() -> None:
 
 
 def test_a_trial_in_steps_is_one_trajectory_whose_turns_name_their_step() -> None:
-    ((found,), unreadable) = read_all(HarborJob(), JOBS / "two-steps", Blobs())
+    ((found,), unreadable) = read_all(HarborFormat(), JOBS / "two-steps", Blobs())
     steps = assembled(found).steps
     assert not unreadable
     assert [s.extra["harbor_step"] for s in steps] == ["first"] * 5 + ["second"] * 5
@@ -61,7 +61,7 @@ def test_a_trial_in_steps_is_one_trajectory_whose_turns_name_their_step() -> Non
 
 
 def test_an_agent_that_raised_is_no_failure_of_its_own() -> None:
-    ((found,), unreadable) = read_all(HarborJob(), JOBS / "raising", Blobs())
+    ((found,), unreadable) = read_all(HarborFormat(), JOBS / "raising", Blobs())
     trajectory = assembled(found)
     assert trajectory.finished is not None
     assert trajectory.finished.broke == "agent"
@@ -73,7 +73,7 @@ def test_a_trial_that_was_cut_is_named(tmp_path: Path) -> None:
     job = shutil.copytree(JOBS / "count-lines", tmp_path / "job")
     cut = next(p for p in job.iterdir() if p.is_dir())
     (cut / "result.json").unlink()
-    found, (unreadable,) = read_all(HarborJob(), job, Blobs())
+    found, (unreadable,) = read_all(HarborFormat(), job, Blobs())
     assert len(found) == 1
     assert unreadable.file == f"job!{cut.name}"
     assert "it was cut" in unreadable.problem
@@ -87,7 +87,7 @@ def test_a_link_in_a_trial_is_not_followed(name: str, tmp_path: Path) -> None:
     (trial / name).unlink()
     (trial / name).symlink_to(secret)
     blobs = Blobs()
-    ((found,), unreadable) = read_all(HarborJob(), trial, blobs)
+    ((found,), unreadable) = read_all(HarborFormat(), trial, blobs)
     assert b"the host's own" not in b"".join([*blobs.held.values(), msgspec.json.encode(found)])
     assert name in [u.place for u in unreadable]
 
@@ -98,18 +98,18 @@ def test_a_reward_that_is_no_number_is_named_and_no_pass(reward: str, tmp_path: 
     (trial / "verifier" / "reward.txt").write_text(reward)
     result = msgspec.json.decode((trial / "result.json").read_bytes())
     (trial / "result.json").write_bytes(msgspec.json.encode({**result, "verifier_result": None}))
-    ((found,), unreadable) = read_all(HarborJob(), trial, Blobs())
+    ((found,), unreadable) = read_all(HarborFormat(), trial, Blobs())
     assert assembled(found).outcome == "unknown"
     assert [u.place for u in unreadable] == ["verifier/reward.txt"]
 
 
 def test_a_pass_without_integrity_is_exported_as_no_plain_pass(tmp_path: Path) -> None:
     blobs = Blobs()
-    (first, _), _ = read_all(HarborJob(), JOBS / "count-lines", blobs)
+    (first, _), _ = read_all(HarborFormat(), JOBS / "count-lines", blobs)
     doubt = VerdictGiven(Verdict("audit", "integrity", "fail", None, "read the tests"))
     found = assembled(msgspec.structs.replace(first, bodies=(*first.bodies, doubt)))
-    HarborJob().write([found], tmp_path / "job", Writing(blobs.content, lambda _: None))
-    ((again,), _) = read_all(HarborJob(), tmp_path / "job", blobs)
+    HarborFormat().write([found], tmp_path / "job", ExportContext(blobs.content, lambda _: None))
+    ((again,), _) = read_all(HarborFormat(), tmp_path / "job", blobs)
     assert assembled(again).outcome == "unknown"
     (trial,) = (p for p in (tmp_path / "job").iterdir() if p.is_dir())
     assert msgspec.json.decode((trial / "result.json").read_bytes())["verifier_result"]["rewards"]["integrity"] == 0

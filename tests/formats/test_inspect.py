@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from assay.errors import UserError
 from assay.formats.inspect import samples as _inspect_samples
 from assay.formats.inspect.format import InspectFormat
-from assay.formats.interface import Writing
+from assay.formats.interface import ExportContext
 from assay.records import Evidence, StepTaken, Trajectory, Verdict
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
 
@@ -61,7 +61,7 @@ def test_every_recorded_log_comes_back_the_same(shared_data: Path, tmp_path: Pat
             unread.append(str(exc))
             continue
         target = tmp_path / f"{number}{suffix}"
-        INSPECT.write(first, target, Writing(blobs.content, lambda loss: pytest.fail(str(loss))))
+        INSPECT.write(first, target, ExportContext(blobs.content, lambda loss: pytest.fail(str(loss))))
         again = read(target, blobs)
         for one, other in zip(first, again, strict=True):
             assert without_version(one) == without_version(other), path
@@ -245,7 +245,7 @@ def test_a_pass_that_lacks_integrity_is_written_as_invalidated(tmp_path: Path) -
     doubt = Verdict("rules", "integrity", "fail", None, "read the tests at step 3")
     doubted = trajectory_with(one, doubt)
     target = tmp_path / "out.json"
-    INSPECT.write([doubted], target, Writing(lambda digest: b"", lambda loss: None))
+    INSPECT.write([doubted], target, ExportContext(lambda digest: b"", lambda loss: None))
     written = json.loads(target.read_bytes())
     assert written["samples"][0]["invalidation"]["reason"] == "read the tests at step 3"
     assert written["invalidated"] is True
@@ -365,7 +365,7 @@ def test_a_log_written_by_us_gives_our_records_back(tmp_path: Path, shared_data:
     def comes_back(trajectory: Trajectory) -> None:
         target = tmp_path / "own.eval"
         target.unlink(missing_ok=True)
-        INSPECT.write([trajectory], target, Writing(Blobs().content, lambda loss: None))
+        INSPECT.write([trajectory], target, ExportContext(Blobs().content, lambda loss: None))
         back = read(target)[0]
         assert back.steps == trajectory.steps
         assert back.calls == trajectory.calls
@@ -415,7 +415,9 @@ def test_inspect_reads_what_was_written_as_what_it_was(shared_data: Path, tmp_pa
         for suffix in (".eval", ".json"):
             after.append(tmp_path / f"{number}{suffix}")
             before.append(path)
-            INSPECT.write(read(path, blobs), after[-1], Writing(blobs.content, lambda loss: pytest.fail(str(loss))))
+            INSPECT.write(
+                read(path, blobs), after[-1], ExportContext(blobs.content, lambda loss: pytest.fail(str(loss)))
+            )
     answers = asked(inspect_python, *before, *after)
     for path, was, now in zip(before, answers[: len(before)], answers[len(before) :], strict=True):
         assert by_id(was) == by_id(now), path
@@ -434,7 +436,7 @@ def test_inspect_reads_attempts_that_are_not_its_own(tmp_path: Path, inspect_pyt
         made.append(tmp_path / f"{len(made)}.{'eval' if len(made) % 2 else 'json'}")
         from tests.formats.generated import BLOBS
 
-        INSPECT.write([trajectory], made[-1], Writing(BLOBS.content, lambda loss: None))
+        INSPECT.write([trajectory], made[-1], ExportContext(BLOBS.content, lambda loss: None))
 
     write()
     told = asked(inspect_python, *made)

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.formats.interface import Format, Reading
-from assay.formats.registry import formats, recognised
+from assay.formats.interface import Format, ImportContext
+from assay.formats.registry import load_formats, matching_formats
 from assay.records import canonical_bytes, digest_bytes
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ def mutated(raw: bytes, chance: random.Random) -> bytes:
 
 def read_on(format: Format, path: Path) -> None:
     try:
-        for found in format.read(path, Reading(digest_bytes, lambda _: None)):
+        for found in format.read(path, ImportContext(digest_bytes, lambda _: None)):
             canonical_bytes([found.started, found.bodies])
     except UserError:
         return
@@ -46,14 +46,14 @@ def read_on(format: Format, path: Path) -> None:
 @pytest.mark.parametrize("name", sorted({p.parent.name for p in FILES}))
 def test_a_changed_file_raises_nothing(name: str, tmp_path: Path) -> None:
     files = [p for p in FILES if p.parent.name == name and p.stat().st_size < 1 << 20]
-    known = formats()
+    known = load_formats()
 
     @QUICK
     @given(st.sampled_from(files), st.integers(0, 2**32))
     def reads(path: Path, seed: int) -> None:
         copy = tmp_path / path.name
         copy.write_bytes(mutated(path.read_bytes(), random.Random(seed)))
-        for format in recognised(path, known):
+        for format in matching_formats(path, known):
             read_on(format, copy)
 
     reads()
@@ -68,5 +68,5 @@ def test_a_changed_job_folder_raises_nothing(tmp_path: Path, job: Path, seed: in
     shutil.copytree(job, copy)
     path = chance.choice(sorted(p for p in copy.rglob("*") if p.is_file()))
     path.write_bytes(mutated(path.read_bytes(), chance))
-    (harbor,) = (f for f in formats() if f.name == "harbor")
+    (harbor,) = (f for f in load_formats() if f.name == "harbor")
     read_on(harbor, copy)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.interface import Imported, Writing
+from assay.formats.interface import ExportContext, ImportedTrajectory
 from assay.formats.verifiers.nemo_gym import NemoGymFormat
 from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
 from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
@@ -86,7 +86,7 @@ def test_items_become_turns_and_tokens_calls(tmp_path: Path) -> None:
 
 def test_a_rollout_is_written_again_as_it_was(tmp_path: Path) -> None:
     path, target = rollouts(tmp_path, ROLLOUT), tmp_path / "again.jsonl"
-    NEMO.write(read(path), target, Writing(Blobs().content, lambda loss: pytest.fail(str(loss))))
+    NEMO.write(read(path), target, ExportContext(Blobs().content, lambda loss: pytest.fail(str(loss))))
     assert json.loads(target.read_text()) == ROLLOUT
     assert list(map(plain, read(target))) == list(map(plain, read(path)))
 
@@ -105,7 +105,7 @@ def test_tokens_that_do_not_fit_stay_in_their_item(tmp_path: Path, bad: dict[str
     path, target = rollouts(tmp_path, row), tmp_path / "again.jsonl"
     one = read(path)[0]
     assert one.calls == ()
-    NEMO.write([one], target, Writing(Blobs().content, lambda loss: pytest.fail(str(loss))))
+    NEMO.write([one], target, ExportContext(Blobs().content, lambda loss: pytest.fail(str(loss))))
     assert json.loads(target.read_text()) == row
 
 
@@ -127,6 +127,10 @@ def test_tokens_of_attempts_from_elsewhere_are_written(tmp_path: Path) -> None:
     bodies += [StepTaken(Step(n, actor, text, call=call)) for n, (actor, text, call) in enumerate(said)]  # type: ignore[arg-type]
     started = AttemptStarted("r", "a1", "t", "", "agent", "m", 0, 0)
     target = tmp_path / "out.jsonl"
-    NEMO.write([assembled(Imported("", started, tuple(bodies)))], target, Writing(Blobs().content, lambda loss: None))
+    NEMO.write(
+        [assembled(ImportedTrajectory("", started, tuple(bodies)))],
+        target,
+        ExportContext(Blobs().content, lambda loss: None),
+    )
     told = [(c.prompt_token_ids, c.completion_token_ids, c.logprobs, c.shared_tokens) for c in read(target)[0].calls]
     assert told == [((1, 2), (3,), (-0.5,), 0), ((4,), (5, 6), None, 3)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.interface import Writing
+from assay.formats.interface import ExportContext
 from assay.formats.otel.format import OtelGenAiFormat
 from assay.records import Trajectory
 from tests.formats.generated import Blobs, plain, read_all, read_whole, round_trip, trajectories
@@ -48,7 +48,7 @@ def test_what_the_sdk_wrote_is_read(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_what_the_sdk_wrote_is_written_again_as_it_was(tmp_path: Path, name: str) -> None:
     target = tmp_path / name
-    OTEL.write(read(FIXTURES / name), target, Writing(Blobs().content, lambda loss: pytest.fail(str(loss))))
+    OTEL.write(read(FIXTURES / name), target, ExportContext(Blobs().content, lambda loss: pytest.fail(str(loss))))
     assert list(map(plain, read(target))) == list(map(plain, read(FIXTURES / name)))
     if "flat" in name:
         assert settled(target) == settled(FIXTURES / name)
@@ -140,7 +140,7 @@ def test_structured_messages_and_documents_of_several_lines_are_read(tmp_path: P
     one = read(path)[0]
     assert [s.message for s in one.steps] == ["go", None]
     target = tmp_path / "again.jsonl"
-    OTEL.write([one], target, Writing(Blobs().content, lambda loss: pytest.fail(str(loss))))
+    OTEL.write([one], target, ExportContext(Blobs().content, lambda loss: pytest.fail(str(loss))))
     assert plain(read(target)[0]) == plain(one)
 
 

@@ -14,10 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.formats.interface import Reading
-from assay.formats.registry import formats, recognised
-from assay.formats.shared import reading as _reading
-from assay.formats.shared.reading import document, json_fields, json_items, json_lines, loads, seconds, shown
+from assay.formats.interface import ImportContext
+from assay.formats.registry import load_formats, matching_formats
+from assay.formats.shared import json_stream as _reading
+from assay.formats.shared.json_stream import (
+    json_fields,
+    json_items,
+    json_lines,
+    load_document,
+    loads,
+    parse_time,
+    truncate_text,
+)
 from tests.formats.generated import Blobs
 
 TEXT = st.text(alphabet=st.sampled_from('ab"\\[]{}é\n,:\u2028'), max_size=12)
@@ -110,34 +118,34 @@ def test_numbers_that_json_has_not_become_words() -> None:
 
 def test_a_document_that_is_too_large_is_refused() -> None:
     with pytest.raises(UserError, match="larger than the 3 bytes"):
-        document(Held(b"[1, 2]"), largest=3)
+        load_document(Held(b"[1, 2]"), largest=3)
 
 
 def test_times_are_seconds_and_what_is_none_is_none() -> None:
-    assert seconds("1970-01-01T00:00:10Z") == seconds("1970-01-01 00:00:10") == seconds(10) == 10.0
-    assert seconds(1_700_000_000_000) == 1_700_000_000.0
-    assert [seconds(v) for v in (None, True, "soon", [], -1, 1e20, "9" * 400)] == [None] * 7
+    assert parse_time("1970-01-01T00:00:10Z") == parse_time("1970-01-01 00:00:10") == parse_time(10) == 10.0
+    assert parse_time(1_700_000_000_000) == 1_700_000_000.0
+    assert [parse_time(v) for v in (None, True, "soon", [], -1, 1e20, "9" * 400)] == [None] * 7
 
 
 def test_of_a_long_text_the_whole_is_kept() -> None:
     blobs = Blobs()
-    reading = Reading(blobs.keep, lambda _: None)
+    reading = ImportContext(blobs.keep, lambda _: None)
     text = "é" * 50_000
-    content, cut = shown(text, reading)
+    content, cut = truncate_text(text, reading)
     assert cut is not None
     assert (len(content.encode()), cut.length) == (65536, 100_000)
     assert blobs.content(cut.digest).decode() == text
-    assert shown("short", reading) == ("short", None)
+    assert truncate_text("short", reading) == ("short", None)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), VALUES, st.sampled_from(["messages", "conversations", "schema_version", "samples"]))
 def test_no_format_raises_over_random_bytes(tmp_path: Path, noise: bytes, value: Any, key: str) -> None:
     path = tmp_path / "file"
-    reading = Reading(Blobs().keep, lambda _: None)
+    reading = ImportContext(Blobs().keep, lambda _: None)
     for data in (noise, json.dumps({key: value}).encode(), b"PK\x03\x04" + noise, json.dumps([{key: value}]).encode()):
         path.write_bytes(data)
-        for format in recognised(path):
+        for format in matching_formats(path):
             try:
                 list(format.read(path, reading))
             except UserError:
@@ -160,11 +168,11 @@ with path.open("w") as out:
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from assay.formats.chat.format import Chat
-from assay.formats.interface import Reading
+from assay.formats.chat.format import ChatFormat
+from assay.formats.interface import ImportContext
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, count = peak(), 0
-for found in Chat().read(Path(sys.argv[1]), Reading(lambda data: "", print)):
+for found in ChatFormat().read(Path(sys.argv[1]), ImportContext(lambda data: "", print)):
     count += 1
 print(count, peak() - before)
 """
@@ -182,7 +190,7 @@ def test_a_log_of_200_mb_takes_a_few_mib(shape: str, tmp_path: Path) -> None:
 
 
 def test_every_format_is_named_once_and_says_what_it_was_tested_on() -> None:
-    known = formats()
+    known = load_formats()
     assert len({f.name for f in known}) == len(known) >= 18
     assert {f.provenance for f in known} <= {"recorded", "peer", "specification"}
     assert all(f.title for f in known)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
-from assay.formats.harbor.atif import Atif
-from assay.formats.harbor.format import HarborJob
-from assay.formats.interface import Format, Reading
+from assay.formats.harbor.atif import AtifFormat
+from assay.formats.harbor.format import HarborFormat
+from assay.formats.interface import Format, ImportContext
 from assay.records import Trajectory
 from assay.rollout.exchange.sources import Walk
 from tests.formats.generated import Blobs, assembled, round_trip
@@ -20,7 +20,7 @@ SETS = {"tau-bench": 100, "swe-agent": 20, "who-and-when": 100, "inspect-logs": 
 
 
 def recorded(folder: Path, blobs: Blobs) -> list[Trajectory]:
-    reading = Reading(blobs.keep, lambda _: None)
+    reading = ImportContext(blobs.keep, lambda _: None)
     walk = Walk(None, lambda _: None)
     trajectories: list[Trajectory] = []
     for found in walk.found(folder):
@@ -31,7 +31,9 @@ def recorded(folder: Path, blobs: Blobs) -> list[Trajectory]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize(("format", "target"), [(Atif(), "atif"), (HarborJob(), "job")], ids=["atif", "harbor"])
+@pytest.mark.parametrize(
+    ("format", "target"), [(AtifFormat(), "atif"), (HarborFormat(), "job")], ids=["atif", "harbor"]
+)
 def test_recorded_runs_come_back_the_same(name: str, format: Format, target: str, shared_data: Path) -> None:
     blobs = Blobs()
     found = recorded(shared_data / name, blobs)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assay.formats.interface import Imported, Writing
+from assay.formats.interface import ExportContext, ImportedTrajectory
 from assay.formats.verifiers.format import VerifiersFormat
 from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
 from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
@@ -54,7 +54,7 @@ def test_a_provider_that_fails_is_not_the_agents_failure() -> None:
 
 def test_what_verifiers_wrote_is_written_again_byte_for_byte_the_same_json(tmp_path: Path) -> None:
     target = tmp_path / "again.jsonl"
-    VERIFIERS.write(read(TRACES), target, Writing(Blobs().content, lambda loss: pytest.fail(str(loss))))
+    VERIFIERS.write(read(TRACES), target, ExportContext(Blobs().content, lambda loss: pytest.fail(str(loss))))
     was, now = (list(map(json.loads, p.read_text().splitlines())) for p in (TRACES, target))
     assert was == now
     assert list(map(plain, read(target))) == list(map(plain, read(TRACES)))
@@ -126,7 +126,7 @@ def test_rollouts_of_older_versions_are_read_and_written_again(tmp_path: Path) -
     assert VERIFIERS.recognises(path)
     one = read(path)[0]
     assert (one.task, one.outcome, [s.message for s in one.steps]) == ("gsm8k/3", "pass", ["2+2", "4"])
-    VERIFIERS.write([one], target, Writing(Blobs().content, lambda loss: pytest.fail(str(loss))))
+    VERIFIERS.write([one], target, ExportContext(Blobs().content, lambda loss: pytest.fail(str(loss))))
     assert json.loads(target.read_text()) == row
 
 
@@ -172,7 +172,7 @@ def test_verifiers_reads_what_was_written(tmp_path: Path) -> None:
         made.append(trajectory)
 
     collect()
-    VERIFIERS.write([*read(TRACES), *made], tmp_path / "traces.jsonl", Writing(BLOBS.content, lambda loss: None))
+    VERIFIERS.write([*read(TRACES), *made], tmp_path / "traces.jsonl", ExportContext(BLOBS.content, lambda loss: None))
     done = subprocess.run([python, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("assistant") >= 8
@@ -189,7 +189,9 @@ def test_tokens_of_attempts_from_elsewhere_are_written(tmp_path: Path) -> None:
     started = AttemptStarted("r", "a1", "t", "", "agent", "m", 0, 0)
     target = tmp_path / "out.jsonl"
     VERIFIERS.write(
-        [assembled(Imported("", started, tuple(bodies)))], target, Writing(Blobs().content, lambda loss: None)
+        [assembled(ImportedTrajectory("", started, tuple(bodies)))],
+        target,
+        ExportContext(Blobs().content, lambda loss: None),
     )
     told = [(c.prompt_token_ids, c.completion_token_ids, c.logprobs, c.shared_tokens) for c in read(target)[0].calls]
     assert told == [((1, 2), (3,), (-0.5,), 0), ((4,), (5, 6), None, 3)]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from assay.statistics import clustering, hierarchical_bootstrap, mean_interval, task_bootstrap, wilson
+from assay.statistics import estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap, wilson
 
 pytestmark = pytest.mark.quick
 COLUMNS = st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=5), min_size=2, max_size=6)
@@ -116,7 +116,7 @@ def test_bootstraps_in_pieces_stay_small() -> None:
 def test_clustering_against_the_written_out_one(columns: list[list[float]]) -> None:
     k, total = len(columns), sum(map(len, columns))
     grand = sum(map(sum, columns)) / total
-    known = clustering(columns)
+    known = estimate_clustering(columns)
     if total <= k:
         assert known == (None, None, None)
         return
@@ -128,10 +128,10 @@ def test_clustering_against_the_written_out_one(columns: list[list[float]]) -> N
 
 
 def test_clustering_by_hand() -> None:
-    assert clustering([[1, 1], [0, 0]]) == pytest.approx((1.0, 2.0, 2.0))
-    assert clustering([[1, 0], [0, 1]]) == pytest.approx((-1.0, 1.0, 4.0))
-    assert clustering([[1, 1], [1, 1]]) == (None, None, None)
-    assert clustering([]) == (None, None, None)
+    assert estimate_clustering([[1, 1], [0, 0]]) == pytest.approx((1.0, 2.0, 2.0))
+    assert estimate_clustering([[1, 0], [0, 1]]) == pytest.approx((-1.0, 1.0, 4.0))
+    assert estimate_clustering([[1, 1], [1, 1]]) == (None, None, None)
+    assert estimate_clustering([]) == (None, None, None)
 
 
 @pytest.mark.parametrize(("tasks", "attempts", "rate"), [(24, 4, 0.3), (24, 4, 0.05), (100, 4, 0.5), (8, 4, 0.3)])

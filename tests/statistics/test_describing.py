@@ -14,15 +14,15 @@ from assay.statistics import (
     TaskCount,
     area_under_curve,
     blind_replay_line,
-    calibration,
-    explained,
+    calibration_error,
+    measure_robustness,
     outcome_consistency,
     pareto_front,
-    profiles,
+    profile_tasks,
     rank_agreement,
     report_card,
-    robustness,
-    survival,
+    survival_curve,
+    variance_components,
 )
 
 pytestmark = pytest.mark.quick
@@ -34,7 +34,7 @@ def count(agent: str, task: str, passed: int, failed: int) -> TaskCount:
 
 
 def test_bands_and_contrast_of_tasks() -> None:
-    found = profiles([count("a", "x", 0, 4), count("a", "y", 4, 0), count("a", "z", 1, 3), count("b", "z", 1, 7)])
+    found = profile_tasks([count("a", "x", 0, 4), count("a", "y", 4, 0), count("a", "z", 1, 3), count("b", "z", 1, 7)])
     assert [(p.task, p.band, p.mixed) for p in found] == [("x", "never", 0), ("y", "always", 0), ("z", "hard", 2)]
     assert found[2].rate == pytest.approx(2 / 12)
     assert found[2].contrast == pytest.approx((0.25 * 0.75 + 0.125 * 0.875) / 2)
@@ -48,36 +48,36 @@ def test_a_task_that_good_agents_fail_has_negative_discrimination() -> None:
         for n in range(6)
     ]
     odd = [count(who, "odd", int(level < 2), 1 - int(level < 2)) for who, level in strength.items()]
-    found = {p.task: p.discrimination for p in profiles([*counts, *odd])}
+    found = {p.task: p.discrimination for p in profile_tasks([*counts, *odd])}
     assert found["odd"] is not None
     assert found["t2"] is not None
     assert found["odd"] < 0 < found["t2"]
 
 
 def test_discrimination_needs_three_configurations() -> None:
-    assert {p.discrimination for p in profiles([count("a", "x", 1, 1), count("b", "x", 0, 2)])} == {None}
+    assert {p.discrimination for p in profile_tasks([count("a", "x", 1, 1), count("b", "x", 0, 2)])} == {None}
 
 
 def test_shares_of_factors_against_a_type_two_analysis_of_variance() -> None:
     values = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 1, 0, 0, 1]
     cells = list(itertools.product("ab", "xy", "pqr", range(2)))[:-3]
     factors = {name: [cell[n] for cell in cells] for n, name in enumerate(("harness", "model", "task"))}
-    found = {c.name: c.share for c in explained(values[:-3], factors, interaction=("harness", "model"))}
+    found = {c.name: c.share for c in variance_components(values[:-3], factors, interaction=("harness", "model"))}
     wanted = {"harness": 0.00043015536, "model": 0.03344902329, "task": 0.18295111972}
     assert found == pytest.approx({**wanted, "harness x model": 0.00069085558, "residual": 0.78858024691}, abs=1e-9)
 
 
 def test_one_factor_that_decides_everything() -> None:
-    found = explained([1, 1, 0, 0], {"model": ["good", "good", "bad", "bad"]})
+    found = variance_components([1, 1, 0, 0], {"model": ["good", "good", "bad", "bad"]})
     assert (found[0].share, found[0].effects) == (pytest.approx(1.0), {"bad": -0.5, "good": 0.5})
-    assert explained([1.0, 1.0], {"model": ["a", "b"]})[0].share is None
+    assert variance_components([1.0, 1.0], {"model": ["a", "b"]})[0].share is None
 
 
 def test_factors_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="2 entries for 1 values"):
-        explained([1.0], {"model": ["a", "b"]})
+        variance_components([1.0], {"model": ["a", "b"]})
     with pytest.raises(ValueError, match="'size'"):
-        explained([1.0], {"model": ["a"]}, interaction=("model", "size"))
+        variance_components([1.0], {"model": ["a"]}, interaction=("model", "size"))
 
 
 @given(SCORED)
@@ -92,7 +92,7 @@ def test_the_area_is_the_share_of_pairs_in_order(rows: list[tuple[float, bool]])
 
 
 def test_calibration_by_hand() -> None:
-    error, bins = calibration([0.05, 0.05, 0.95, 0.95], [False, True, True, True])
+    error, bins = calibration_error([0.05, 0.05, 0.95, 0.95], [False, True, True, True])
     assert error == pytest.approx(0.5 * 0.45 + 0.5 * 0.05)
     assert [(b.count, b.rate) for b in bins] == [(2, 0.5), (2, 1.0)]
 
@@ -138,12 +138,12 @@ def test_consistency_of_outcomes() -> None:
 def test_robustness_is_over_the_tasks_of_both() -> None:
     plain = [count("a", f"t{n}", 4, 0) for n in range(10)]
     hurt = [count("a", f"t{n}", 2 if n < 5 else 4, 2 if n < 5 else 0) for n in range(10)]
-    found = robustness(plain, hurt)
+    found = measure_robustness(plain, hurt)
     assert found.ratio == pytest.approx(0.75)
     assert found.ratio_interval is not None
     assert found.ratio_interval.low < 0.75 < found.ratio_interval.high
     assert len(found.delta.lost) == 5
-    assert robustness([count("a", "x", 0, 2)], hurt[:1]).ratio is None
+    assert measure_robustness([count("a", "x", 0, 2)], hurt[:1]).ratio is None
 
 
 def test_the_line_of_a_blind_replay_is_the_sources_pass_at_k() -> None:
@@ -171,7 +171,7 @@ def test_survival_against_scipy(rows: list[tuple[int, bool]]) -> None:
         given_data = stats.CensoredData(uncensored=done, right=[at for at, passed in rows if not passed])
         curve = stats.ecdf(given_data).sf
         known = dict(zip(curve.quantiles.tolist(), curve.probabilities.tolist(), strict=True))
-        for point in survival(lengths, solved)[1:]:
+        for point in survival_curve(lengths, solved)[1:]:
             assert point.share == pytest.approx(known[point.at])
     else:
-        assert [p.share for p in survival(lengths, solved)] == [1.0]
+        assert [p.share for p in survival_curve(lengths, solved)] == [1.0]

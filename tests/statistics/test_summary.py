@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.statistics import Bounds, GroupSummary, Outcome, count_by_task, pass_at_k, summarise
+from assay.statistics import AttemptOutcome, GroupSummary, OutcomeBounds, count_by_task, pass_at_k, summarise
 
 pytestmark = pytest.mark.quick
 STATUS = st.sampled_from(["pass", "fail", "unknown", "error"])
 TASKS = st.dictionaries(st.sampled_from("abcdefgh"), st.lists(STATUS, min_size=1, max_size=5), min_size=1)
 
 
-def rows(tasks: dict[str, list[Any]], agent: str = "x", model: str | None = None) -> list[Outcome]:
-    return [Outcome(task, agent, model, n, status) for task, given in tasks.items() for n, status in enumerate(given)]
+def rows(tasks: dict[str, list[Any]], agent: str = "x", model: str | None = None) -> list[AttemptOutcome]:
+    return [
+        AttemptOutcome(task, agent, model, n, status) for task, given in tasks.items() for n, status in enumerate(given)
+    ]
 
 
 def one(tasks: dict[str, list[Any]], **options: Any) -> GroupSummary:
@@ -27,15 +29,17 @@ def one(tasks: dict[str, list[Any]], **options: Any) -> GroupSummary:
 
 
 @pytest.fixture(scope="module")
-def airline(shared_data: Path) -> list[Outcome]:
+def airline(shared_data: Path) -> list[AttemptOutcome]:
     runs = json.loads((shared_data / "tau-bench" / "gpt-4o-airline-tasks-00-24.json").read_text())
     return [
-        Outcome(str(r["task_id"]), "tools", "gpt-4o", r["trial"], "pass" if r["reward"] == 1 else "fail", r["reward"])
+        AttemptOutcome(
+            str(r["task_id"]), "tools", "gpt-4o", r["trial"], "pass" if r["reward"] == 1 else "fail", r["reward"]
+        )
         for r in runs
     ]
 
 
-def test_published_runs(airline: list[Outcome]) -> None:
+def test_published_runs(airline: list[AttemptOutcome]) -> None:
     (summary,) = summarise(airline, ks=(1, 2, 3, 4))
     assert (summary.n_tasks, summary.n_attempts, summary.passed, summary.failed) == (25, 100, 31, 69)
     assert [round(at.pass_hat_k.value or 0, 3) for at in summary.at_k] == [0.310, 0.193, 0.170, 0.160]
@@ -43,7 +47,7 @@ def test_published_runs(airline: list[Outcome]) -> None:
     assert (summary.pass_at_1_wilson.low, summary.pass_at_1_wilson.high) == pytest.approx((0.2278, 0.4063), abs=1e-4)
 
 
-def test_published_runs_are_clustered(airline: list[Outcome]) -> None:
+def test_published_runs_are_clustered(airline: list[AttemptOutcome]) -> None:
     (summary,) = summarise(airline)
     assert summary.design_effect == pytest.approx(1 + 3 * (summary.icc or 0))
     assert summary.effective_n == pytest.approx(100 / (summary.design_effect or 1))
@@ -58,14 +62,14 @@ def test_what_was_not_judged_is_no_zero() -> None:
     assert (summary.passed, summary.failed, summary.unknown, summary.error) == (1, 1, 1, 3)
     assert (summary.n_tasks, summary.n_tasks_judged, summary.pass_at_1.n) == (3, 2, 2)
     assert summary.pass_at_1.value == 0.5
-    assert summary.pass_at_1_bounds == Bounds(pytest.approx(0.5 / 3), pytest.approx(2.5 / 3))
+    assert summary.pass_at_1_bounds == OutcomeBounds(pytest.approx(0.5 / 3), pytest.approx(2.5 / 3))
 
 
 def test_nothing_judged_gives_no_number() -> None:
     summary = one({"a": ["error"], "b": ["unknown"]}, ks=(1,))
     estimates = (summary.pass_at_1, summary.pass_at_1_wilson, summary.pass_at_1_bootstrap, summary.mean_score)
     assert all((e.value, e.low, e.high, e.method) == (None, None, None, "nothing was judged") for e in estimates)
-    assert summary.pass_at_1_bounds == Bounds(0.0, 1.0)
+    assert summary.pass_at_1_bounds == OutcomeBounds(0.0, 1.0)
     assert summary.at_k[0].pass_at_k.method == "no task has 1 judged attempts"
 
 
@@ -80,7 +84,7 @@ def test_k_needs_k_attempts() -> None:
     summary = one({"a": ["pass", "fail"], "b": ["pass"]}, ks=(2, 3))
     assert (summary.at_k[0].pass_at_k.value, summary.at_k[0].pass_at_k.n_tasks) == (1.0, 1)
     assert summary.at_k[1].pass_at_k.value is None
-    assert summary.at_k[1].pass_at_k_bounds == Bounds(None, None)
+    assert summary.at_k[1].pass_at_k_bounds == OutcomeBounds(None, None)
 
 
 def test_all_passed_is_no_certainty() -> None:
@@ -105,24 +109,27 @@ def test_groups_are_apart_and_sorted() -> None:
 
 def test_scores_of_judged_attempts_alone_are_averaged() -> None:
     given = [
-        Outcome("a", "x", None, n, s, v) for n, (s, v) in enumerate([("pass", 1.0), ("fail", 0.5), ("error", 0.0)])
+        AttemptOutcome("a", "x", None, n, s, v)
+        for n, (s, v) in enumerate([("pass", 1.0), ("fail", 0.5), ("error", 0.0)])
     ]
-    (summary,) = summarise([*given, Outcome("b", "x", None, 0, "fail", 0.25), Outcome("b", "x", None, 1, "fail")])
+    (summary,) = summarise(
+        [*given, AttemptOutcome("b", "x", None, 0, "fail", 0.25), AttemptOutcome("b", "x", None, 1, "fail")]
+    )
     assert (summary.mean_score.value, summary.mean_score.n) == (pytest.approx(0.5), 3)
 
 
 @pytest.mark.parametrize(
     ("given", "options", "says"),
     [
-        ([Outcome("a", "x", None, 0, "pass"), Outcome("a", "x", None, 0, "fail")], {}, "given twice"),
-        ([Outcome("a", "x", None, 0, "pass", 1.5)], {}, r"a score is in \[0, 1\]"),
-        ([Outcome("a", "x", None, 0, "pass", float("nan"))], {}, "a score is in"),
-        ([Outcome("a", "x", None, 0, "passed")], {}, "status is one of"),  # type: ignore[arg-type]
+        ([AttemptOutcome("a", "x", None, 0, "pass"), AttemptOutcome("a", "x", None, 0, "fail")], {}, "given twice"),
+        ([AttemptOutcome("a", "x", None, 0, "pass", 1.5)], {}, r"a score is in \[0, 1\]"),
+        ([AttemptOutcome("a", "x", None, 0, "pass", float("nan"))], {}, "a score is in"),
+        ([AttemptOutcome("a", "x", None, 0, "passed")], {}, "status is one of"),  # type: ignore[arg-type]
         ([], {"ks": (0,)}, "k must be at least 1"),
         ([], {"confidence": 95}, "confidence must be between"),
     ],
 )
-def test_impossible_rows_are_refused(given: list[Outcome], options: dict[str, Any], says: str) -> None:
+def test_impossible_rows_are_refused(given: list[AttemptOutcome], options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         summarise(given, **options)
 
@@ -149,7 +156,7 @@ def test_counts_add_up_and_bounds_hold(tasks: dict[str, list[Any]]) -> None:
         assert bounds.worst == bounds.best == pytest.approx(value)
 
 
-def test_summaries_are_plain_records(airline: list[Outcome]) -> None:
+def test_summaries_are_plain_records(airline: list[AttemptOutcome]) -> None:
     (summary,) = summarise(airline)
     assert msgspec.json.decode(msgspec.json.encode(summary), type=GroupSummary) == summary
 

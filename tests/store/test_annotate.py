@@ -9,7 +9,17 @@ import pytest
 
 from assay.errors import StoreError, UserError
 from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven
-from assay.store import RunStore, addenda, annotate, annotate_all, audit, learnt, query, seal, standing
+from assay.store import (
+    RunStore,
+    addenda,
+    annotate,
+    annotate_all,
+    audit,
+    later_events,
+    load_current_verdicts,
+    query,
+    seal,
+)
 from assay.verdicts import assess
 
 pytestmark = pytest.mark.quick
@@ -24,7 +34,7 @@ def test_what_is_learnt_comes_back_in_order(run: Path) -> None:
     first = (judged("audit", "integrity", "fail"), EvidenceAdded(Evidence("l0", "audit", "finding", {})))
     annotate(run, "r", "t.a.1.0", first)
     annotate(run, "r", "t.a.1.0", [Noted("remark")])
-    assert learnt(run, "r") == {"t.a.1.0": (*first, Noted("remark"))}
+    assert later_events(run, "r") == {"t.a.1.0": (*first, Noted("remark"))}
     assert audit(run, "r") == ()
 
 
@@ -33,7 +43,7 @@ def test_a_later_outcome_never_changes_the_first(run: Path) -> None:
     with RunStore.open(run, "r") as store:
         row = store.find("t.a.1")
         assert (row.outcome, row.score, store.trajectory(row.chain).outcome) == ("pass", 1.0, "pass")
-    found = standing(run, "r")["t.a.1.0"]
+    found = load_current_verdicts(run, "r")["t.a.1.0"]
     assert (found.outcome, found.score, found.reverified) == ("pass", 1.0, "disagree")
     assert assess(found).outcome_class == "doubt"
 
@@ -60,7 +70,7 @@ def test_the_newest_of_each_check_counts_and_of_those_the_worst(
 ) -> None:
     for check, status in given:
         annotate(run, "r", "t.a.0.0", [judged(check, "integrity", status)])
-    assert standing(run, "r")["t.a.0.0"].integrity == expected
+    assert load_current_verdicts(run, "r")["t.a.0.0"].integrity == expected
     with RunStore.open(run, "r") as store:
         assert store.find("t.a.0").integrity == (None if store.is_sealed else expected)
 
@@ -69,17 +79,17 @@ def test_reverification_and_kinds_are_kept_apart(run: Path) -> None:
     given = [("reverify:a", "outcome", "pass", "agree"), ("reverify:b", "outcome", "unknown", "cannot")]
     annotate(run, "r", "t.a.0.0", [judged(*one) for one in given])
     annotate(run, "r", "t.a.0.0", [judged("p", "process", "fail"), judged("s", "safety", "pass")])
-    found = standing(run, "r")["t.a.0.0"]
+    found = load_current_verdicts(run, "r")["t.a.0.0"]
     assert (found.reverified, found.process, found.safety, found.integrity) == ("cannot", "fail", "pass", None)
     assert found.outcome == "pass"
     assert assess(found).trusted
-    assert set(standing(run, "r")) == {"t.a.0.0", "t.a.1.0", "t.a.2.0", "t.a.99.0"}
+    assert set(load_current_verdicts(run, "r")) == {"t.a.0.0", "t.a.1.0", "t.a.2.0", "t.a.99.0"}
 
 
 def test_many_chains_are_annotated_at_once(run: Path) -> None:
     given: dict[str, list[Body]] = {f"t.a.{n}.0": [judged("audit", "integrity", "pass")] for n in range(3)}
     annotate_all(run, "r", given)
-    assert {chain: list(bodies) for chain, bodies in learnt(run, "r").items()} == given
+    assert {chain: list(bodies) for chain, bodies in later_events(run, "r").items()} == given
     assert len(addenda(run, "r")) <= 1
     assert audit(run, "r") == ()
 
@@ -87,9 +97,9 @@ def test_many_chains_are_annotated_at_once(run: Path) -> None:
 def test_what_was_learnt_live_is_sealed_with_the_run(tmp_path: Path, fill: Fill) -> None:
     fill()
     annotate(tmp_path, "r", "t.a.1.0", [judged("audit", "integrity", "fail")])
-    before = learnt(tmp_path, "r"), standing(tmp_path, "r")
+    before = later_events(tmp_path, "r"), load_current_verdicts(tmp_path, "r")
     seal(tmp_path, "r")
-    assert (learnt(tmp_path, "r"), standing(tmp_path, "r")) == before
+    assert (later_events(tmp_path, "r"), load_current_verdicts(tmp_path, "r")) == before
     with RunStore.open(tmp_path, "r") as store:
         assert store.find("t.a.1").integrity == "fail"
 
@@ -101,7 +111,7 @@ def test_a_try_that_was_cut_can_be_annotated_and_one_under_way_not(tmp_path: Pat
     with RunStore.open(tmp_path, "r", write=True) as store:
         store.mark_interrupted("t.a.99.0")
     annotate(tmp_path, "r", "t.a.99.0", [judged("audit", "integrity", "fail")])
-    assert learnt(tmp_path, "r") == {"t.a.99.0": (judged("audit", "integrity", "fail"),)}
+    assert later_events(tmp_path, "r") == {"t.a.99.0": (judged("audit", "integrity", "fail"),)}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +126,7 @@ def test_a_try_that_was_cut_can_be_annotated_and_one_under_way_not(tmp_path: Pat
 def test_what_cannot_be_learnt_is_refused(run: Path, chain: str, bodies: list[Body], said: str) -> None:
     with pytest.raises(UserError, match=said):
         annotate(run, "r", chain, bodies)
-    assert learnt(run, "r") == {}
+    assert later_events(run, "r") == {}
 
 
 def test_a_run_that_is_being_written_is_not_annotated(tmp_path: Path, fill: Fill) -> None:

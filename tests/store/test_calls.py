@@ -12,7 +12,16 @@ from msgspec.structs import replace
 
 from assay.errors import StoreError
 from assay.records import ModelCall, RawBody, digest_bytes
-from assay.store import BlobStore, BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
+from assay.store import (
+    BlobStore,
+    BodyDeltaEncoder,
+    RedactedBytes,
+    assistant_message,
+    restore_body,
+    restore_messages,
+    restore_prompt_ids,
+    restore_request,
+)
 from assay.store.calls import shared_prefix, shared_suffix
 
 pytestmark = pytest.mark.quick
@@ -31,7 +40,7 @@ def said(text: str) -> dict[str, Any]:
 
 
 def kept(folder: Path, bodies: list[bytes]) -> dict[str, ModelCall]:
-    keeper = BodyKeeper(BlobStore(folder))
+    keeper = BodyDeltaEncoder(BlobStore(folder))
     names = [f"c{n}" for n in range(len(bodies))]
     before = [None, *names]
     return {
@@ -43,7 +52,7 @@ def kept(folder: Path, bodies: list[bytes]) -> dict[str, ModelCall]:
 def test_every_body_comes_back(tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes]) -> None:
     folder = tmp_path_factory.mktemp("blobs")
     calls = kept(folder, bodies)
-    assert [rebuild(calls, c, "request", BlobStore(folder)) for c in calls.values()] == bodies
+    assert [restore_body(calls, c, "request", BlobStore(folder)) for c in calls.values()] == bodies
 
 
 def alike(one: bytes, other: bytes) -> int:
@@ -65,7 +74,7 @@ def test_a_growing_conversation_takes_what_is_new(tmp_path: Path) -> None:
     own = [len(c.raw_request.text or "") for c in calls.values() if c.raw_request]
     assert own[0] > 50_000
     assert max(own[1:]) < 100
-    assert rebuild(calls, calls["c59"], "request", BlobStore(tmp_path)) == bodies[59]
+    assert restore_body(calls, calls["c59"], "request", BlobStore(tmp_path)) == bodies[59]
 
 
 def test_long_and_binary_parts_are_compressed_blobs(tmp_path: Path) -> None:
@@ -75,7 +84,7 @@ def test_long_and_binary_parts_are_compressed_blobs(tmp_path: Path) -> None:
     assert first.text is None
     assert first.blob is not None
     assert BlobStore(tmp_path).path(first.blob).stat().st_size < 5_000
-    assert rebuild(calls, calls["c1"], "request", BlobStore(tmp_path)) == b"\xff\xfe"
+    assert restore_body(calls, calls["c1"], "request", BlobStore(tmp_path)) == b"\xff\xfe"
 
 
 class Cleaner:
@@ -84,9 +93,9 @@ class Cleaner:
     def __init__(self) -> None:
         self.seen: list[int] = []
 
-    def clean(self, data: bytes) -> Cleaned:
+    def clean(self, data: bytes) -> RedactedBytes:
         self.seen.append(len(data))
-        return Cleaned(data.replace(b"SECRET", b"[s]"), ("s",) if b"SECRET" in data else ())
+        return RedactedBytes(data.replace(b"SECRET", b"[s]"), ("s",) if b"SECRET" in data else ())
 
     def touches(self, data: bytes, start: int, end: int) -> bool:
         return bool(self.clean(data[max(0, start - 6) : end + 6]).names)
@@ -94,7 +103,7 @@ class Cleaner:
 
 def test_what_is_cleaned_once_is_not_looked_through_again(tmp_path: Path) -> None:
     cleaner = Cleaner()
-    keeper = BodyKeeper(BlobStore(tmp_path), cleaner)
+    keeper = BodyDeltaEncoder(BlobStore(tmp_path), cleaner)
     body = b"x" * 100_000
     keeper.request("c0", body)
     assert keeper.request("c1", body + b"more", "c0").redactions == ()
@@ -103,7 +112,7 @@ def test_what_is_cleaned_once_is_not_looked_through_again(tmp_path: Path) -> Non
 
 
 def test_a_secret_on_the_border_of_what_is_new_is_found(tmp_path: Path) -> None:
-    keeper = BodyKeeper(BlobStore(tmp_path), Cleaner())
+    keeper = BodyDeltaEncoder(BlobStore(tmp_path), Cleaner())
     keeper.request("c0", b"y" * 9_000 + b"SEC" + b"z" * 9_000)
     assert keeper.request("c1", b"y" * 9_000 + b"SECRET" + b"z" * 9_000, "c0").redactions == ("s",)
 
@@ -123,17 +132,17 @@ def conversation() -> dict[str, ModelCall]:
 
 def test_messages_are_put_together_along_the_parents() -> None:
     calls = conversation()
-    assert [m["content"] for m in messages_of(calls, calls["c2"])] == ["hi", "a", "done"]
-    assert [m["content"] for m in messages_of(calls, calls["c3"])] == ["hi", "hi"]
-    assert answer_of(calls["c3"]) is None
+    assert [m["content"] for m in restore_messages(calls, calls["c2"])] == ["hi", "a", "done"]
+    assert [m["content"] for m in restore_messages(calls, calls["c3"])] == ["hi", "hi"]
+    assert assistant_message(calls["c3"]) is None
 
 
 def test_tokens_and_fields_are_put_together_along_the_parents() -> None:
     calls = conversation()
-    assert prompt_ids_of(calls, calls["c2"]) == (1, 2, 3, 4)
-    assert prompt_ids_of(calls, calls["c3"]) == (1, 2, 9)
-    assert request_of(calls, calls["c3"])["tools"] == [{"type": "function"}]
-    assert prompt_ids_of({}, call("c")) is None
+    assert restore_prompt_ids(calls, calls["c2"]) == (1, 2, 3, 4)
+    assert restore_prompt_ids(calls, calls["c3"]) == (1, 2, 9)
+    assert restore_request(calls, calls["c3"])["tools"] == [{"type": "function"}]
+    assert restore_prompt_ids({}, call("c")) is None
 
 
 @pytest.mark.parametrize(
@@ -149,7 +158,7 @@ def test_tokens_and_fields_are_put_together_along_the_parents() -> None:
 def test_made_up_links_are_errors_and_never_loop(made_up: dict[str, Any]) -> None:
     one = call("c9", **made_up)
     with pytest.raises(StoreError, match="c9"):
-        messages_of({"c9": one}, one)
+        restore_messages({"c9": one}, one)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,7 @@ def test_made_up_links_are_errors_and_never_loop(made_up: dict[str, Any]) -> Non
 def test_made_up_bodies_are_errors_and_never_loop(tmp_path: Path, body: RawBody) -> None:
     one = call("c9", raw_request=body)
     with pytest.raises(StoreError):
-        rebuild({"c9": one}, one, "request", BlobStore(tmp_path))
+        restore_body({"c9": one}, one, "request", BlobStore(tmp_path))
 
 
 def test_a_compressed_bomb_takes_no_memory(tmp_path: Path) -> None:
@@ -176,4 +185,4 @@ def test_a_compressed_bomb_takes_no_memory(tmp_path: Path) -> None:
     blob = BlobStore(tmp_path).put(zlib.compress(bytes(50_000_000)))
     one = call("c9", raw_request=RawBody(digest_bytes(b""), 4, blob=blob))
     with pytest.raises(StoreError, match="should have 4"):
-        rebuild({"c9": one}, one, "request", BlobStore(tmp_path))
+        restore_body({"c9": one}, one, "request", BlobStore(tmp_path))

@@ -26,9 +26,9 @@ from assay.records import (
     VerdictGiven,
     canonical_bytes,
 )
-from assay.store import Link, link, verify_links
-from assay.store.chain import event_of
-from assay.store.run import encoded
+from assay.store import Link, make_event, verify_links
+from assay.store.chain import decode_event
+from assay.store.run import encode_body
 
 pytestmark = pytest.mark.quick
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -52,10 +52,10 @@ bodies = st.one_of(
 @given(bodies)
 def test_any_body_is_refused_or_comes_back_equal(body: Body) -> None:
     try:
-        raw = encoded(body, "c")
+        raw = encode_body(body, "c")
     except StoreError:
         return
-    back = event_of(Link("c", 0, GENESIS, raw, "")).body
+    back = decode_event(Link("c", 0, GENESIS, raw, "")).body
     assert type(back) is type(body)
     assert canonical_bytes(back) == raw
 
@@ -63,7 +63,7 @@ def test_any_body_is_refused_or_comes_back_equal(body: Body) -> None:
 def chained(notes: Sequence[str]) -> list[Link]:
     found, previous = list[Link](), GENESIS
     for index, text in enumerate(notes):
-        event = link("c", index, previous, Noted(text, {"at": index}))
+        event = make_event("c", index, previous, Noted(text, {"at": index}))
         found.append(Link("c", index, previous, canonical_bytes(event.body), event.digest))
         previous = event.digest
     return found
@@ -118,7 +118,7 @@ def test_a_removed_event_is_found_where_it_was(links: list[Link], data: st.DataO
 def test_an_inserted_event_is_found_even_when_forged_with_care(links: list[Link], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(links)))
     previous = links[at - 1].digest if at else GENESIS
-    event = link("c", at, previous, Noted("forged"))
+    event = make_event("c", at, previous, Noted("forged"))
     forged = Link("c", at, previous, canonical_bytes(event.body), event.digest)
     assert located([*links[:at], forged, *links[at:]], links[-1].digest) == at + 1
 
@@ -133,4 +133,4 @@ def test_swapped_events_are_found_at_the_first(links: list[Link], data: st.DataO
 
 def test_an_undecodable_event_says_which() -> None:
     with contextlib.suppress(AssertionError), pytest.raises(StoreError, match="event 3 of c is damaged"):
-        event_of(Link("c", 3, GENESIS, b'{"type":"nothing"}', ""))
+        decode_event(Link("c", 3, GENESIS, b'{"type":"nothing"}', ""))

@@ -17,7 +17,7 @@ from assay.errors import AssayError, StoreError, UserError
 from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven
 from assay.store import (
     BlobStore,
-    Bounds,
+    QueryLimits,
     RunStore,
     append_addendum,
     audit,
@@ -26,7 +26,7 @@ from assay.store import (
     query,
     seal,
 )
-from assay.store.database import WriterLock, is_written
+from assay.store.database import WriterLock, has_writer
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -123,8 +123,8 @@ def test_wrong_counts_in_the_seal_are_found(tmp_path: Path, fill: Fill) -> None:
     path = tmp_path / "runs" / "r" / "sealed" / "seal.json"
     path.write_bytes(msgspec.json.encode({**msgspec.json.decode(path.read_bytes()), "events": 23}))
     found = " ".join(p.what for p in audit(tmp_path, "r"))
-    assert "counts other" in found
-    assert "not have its own digest" in found
+    assert "wrong counts" in found
+    assert "not match its own digest" in found
 
 
 def test_parts_of_an_audit_can_be_left_out(tmp_path: Path, fill: Fill) -> None:
@@ -165,19 +165,19 @@ def test_looking_whether_a_run_is_written_changes_nothing(tmp_path: Path, fill: 
     fill()
     lock = aged(tmp_path) / "runs" / "r" / "lock"
     before = lock.stat().st_mtime_ns
-    assert not is_written(lock)
+    assert not has_writer(lock)
     held = WriterLock(lock)
-    assert is_written(lock)
+    assert has_writer(lock)
     held.release()
     os.utime(lock, ns=(before, before))
     gc(tmp_path)
     assert lock.stat().st_mtime_ns == before
-    assert not is_written(lock.with_name("absent"))
+    assert not has_writer(lock.with_name("absent"))
 
 
 def test_a_store_that_is_a_file_is_not_an_empty_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="is a file and no store"):
+    with pytest.raises(StoreError, match="is a file, not a store"):
         list_runs(tmp_path / "file")
     (tmp_path / "runs").write_text("x")
     with pytest.raises(StoreError, match="a file lies where a folder belongs"):
@@ -253,7 +253,7 @@ def test_columns_of_one_name_are_told_apart(tmp_path: Path, fill: Fill) -> None:
 def test_a_result_takes_bounded_memory(tmp_path: Path, fill: Fill) -> None:
     fill()
     with pytest.raises(UserError, match=r"larger than 4 MiB.*--limit"):
-        query(tmp_path, "SELECT repeat('x', 100000) FROM range(1000)", bounds=Bounds(result_mib=4))
+        query(tmp_path, "SELECT repeat('x', 100000) FROM range(1000)", bounds=QueryLimits(result_mib=4))
     with pytest.raises(UserError, match="at least 1 row"):
         query(tmp_path, "SELECT 1", limit=0)
 
@@ -263,15 +263,15 @@ def test_a_run_that_is_sealed_while_it_is_asked_is_asked_again(
 ) -> None:
     module = importlib.import_module("assay.store.query")
     fill()
-    locked = module._locked
+    locked = module._connect_locked
 
     def sealed_first(*given: object) -> object:
-        monkeypatch.setattr(module, "_locked", locked)
+        monkeypatch.setattr(module, "_connect_locked", locked)
         seal(tmp_path, "r")
         message = "the file is gone"
         raise StoreError(message)
 
-    monkeypatch.setattr(module, "_locked", sealed_first)
+    monkeypatch.setattr(module, "_connect_locked", sealed_first)
     assert query(tmp_path, "SELECT count(*) FROM steps").rows == ((3,),)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.records import Body, Noted
-from assay.store import RunStore, audit, live, query, seal
+from assay.store import RunStore, audit, live_tables, query, seal
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -19,7 +19,7 @@ SQL = "FROM steps ORDER BY ALL"
 
 @pytest.fixture(autouse=True)
 def kept_from_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "KEEP_EVENTS", 1)
+    monkeypatch.setattr(live_tables, "CACHE_EVENTS", 1)
 
 
 def kept(root: Path) -> list[str]:
@@ -56,7 +56,7 @@ def test_kept_tables_say_what_fresh_ones_say(tmp_path: Path, fill: Fill, chain: 
 
 
 def test_small_additions_are_not_kept(tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "KEEP_EVENTS", 1000)
+    monkeypatch.setattr(live_tables, "CACHE_EVENTS", 1000)
     fill()
     assert len(query(tmp_path, SQL).rows) == 3
     assert kept(tmp_path) == []

@@ -9,7 +9,6 @@ import pytest
 
 from assay.records import AttemptStarted, Body, Observation, Step, StepTaken
 from assay.store import RunStore, seal
-from assay.store.same_task import attempts_at
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -68,7 +67,7 @@ def test_attempts_at_a_task_are_those_of_all(tmp_path: Path, chain: Chain) -> No
     for _ in range(2):
         with RunStore.open(tmp_path, "r") as store:
             every = [row for row in store.attempts() if row.task == "t"]
-            assert attempts_at(store, "t", every[0].task_digest) == every
-            assert attempts_at(store, "t", "blake3:" + "2" * 64) == []
-            assert [row.chain for row in attempts_at(store, other.task, other.task_digest)] == ["other"]
+            assert store.attempts_at("t", every[0].task_digest) == every
+            assert store.attempts_at("t", "blake3:" + "2" * 64) == []
+            assert [row.chain for row in store.attempts_at(other.task, other.task_digest)] == ["other"]
         seal(tmp_path, "r")

@@ -31,7 +31,7 @@ from assay.store import (
     seal,
     write_receipt,
 )
-from assay.store.merkle import Head, climb, leaf_of, proof_of, root_of
+from assay.store.merkle import ChainHead, inclusion_proof, leaf_digest, merkle_root, root_from_proof
 from tests.store.conftest import started, whole_chain
 
 pytestmark = pytest.mark.quick
@@ -72,7 +72,7 @@ def put_in(chains: dict[str, list[Body]]) -> None:
 
 REWRITES: dict[str, tuple[Rewrite, tuple[str, int | None], str]] = {
     "a complete rewrite": (forge, ("t.a.1.0", None), "written anew"),
-    "a cut tail": (cut, ("t.a.1.0", 5), "its end was cut"),
+    "a cut tail": (cut, ("t.a.1.0", 5), "it was truncated"),
     "a dropped chain": (drop, ("t.a.1.0", None), "it was removed"),
 }
 
@@ -186,7 +186,7 @@ def test_a_signature_says_who_and_holds_only_for_what_was_signed(run: Path, key:
 def test_keys_are_written_once_and_for_their_owner_alone(key: Path) -> None:
     assert key.stat().st_mode & 0o077 == 0
     assert public_key(str(key)) == public_key(f"{key}.pub")
-    with pytest.raises(UserError, match="never written over"):
+    with pytest.raises(UserError, match="not overwritten"):
         new_key(key)
 
 
@@ -223,14 +223,14 @@ def rsa() -> bytes:
 
 def test_a_receipt_is_never_written_over(run: Path) -> None:
     write_receipt(make_receipt(run, "r"), run / "a.receipt")
-    with pytest.raises(UserError, match="never written over"):
+    with pytest.raises(UserError, match="not overwritten"):
         write_receipt(make_receipt(run, "r"), run / "a.receipt")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"assay_receipt":1,"statement":{}}', b"[" * 10_000, b"7"])
 def test_what_is_no_receipt_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x").write_bytes(data)
-    with pytest.raises(UserError, match="no receipt"):
+    with pytest.raises(UserError, match="not a receipt"):
         read_receipt(tmp_path / "x")
 
 
@@ -301,7 +301,7 @@ def test_any_changed_character_of_a_receipt_is_found_or_means_nothing(tmp_path: 
 
 
 heads = st.lists(st.text(max_size=4), min_size=1, max_size=40, unique=True).map(
-    lambda names: [Head(name, n, "blake3:" + f"{n:064x}") for n, name in enumerate(sorted(names))]
+    lambda names: [ChainHead(name, n, "blake3:" + f"{n:064x}") for n, name in enumerate(sorted(names))]
 )
 
 
@@ -319,15 +319,17 @@ def slow_root(leaves: Sequence[str]) -> str:
 
 
 @given(heads, st.data())
-def test_the_tree_is_that_of_the_rfc_and_every_proof_leads_to_its_root(some: list[Head], data: st.DataObject) -> None:
-    leaves = [leaf_of(head) for head in some]
-    assert root_of(leaves) == slow_root(leaves)
+def test_the_tree_is_that_of_the_rfc_and_every_proof_leads_to_its_root(
+    some: list[ChainHead], data: st.DataObject
+) -> None:
+    leaves = [leaf_digest(head) for head in some]
+    assert merkle_root(leaves) == slow_root(leaves)
     index = data.draw(st.integers(0, len(some) - 1))
-    path = proof_of(leaves, index)
-    assert climb(leaves[index], index, len(some), path) == root_of(leaves)
-    assert climb(leaf_of(Head("forged", 1, "")), index, len(some), path) != root_of(leaves)
-    assert climb(leaves[index], index, len(some), (*path, leaves[0])) is None
-    assert not path or climb(leaves[index], index, len(some), path[:-1]) is None
+    path = inclusion_proof(leaves, index)
+    assert root_from_proof(leaves[index], index, len(some), path) == merkle_root(leaves)
+    assert root_from_proof(leaf_digest(ChainHead("forged", 1, "")), index, len(some), path) != merkle_root(leaves)
+    assert root_from_proof(leaves[index], index, len(some), (*path, leaves[0])) is None
+    assert not path or root_from_proof(leaves[index], index, len(some), path[:-1]) is None
 
 
 @given(st.text(max_size=30))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.records import Verdict, VerdictGiven
-from assay.store import RunStore, annotate, check_rows, seal, standing_of
+from assay.store import RunStore, annotate, check_rows, current_verdicts_of, seal
 from assay.store.row_check import CheckedRows
 
 Fill = Callable[..., None]
@@ -102,4 +102,4 @@ def test_a_forged_table_of_verdicts_of_a_sealed_run_counts_for_nothing(tmp_path:
     pq.write_table(table.set_column(at, table.schema.field(at), forged), path)
     with RunStore.open(tmp_path, "r") as store:
         checked = check_rows(store)
-        assert standing_of(store, checked.rows, checked.verdicts)["t.a.1.0"].integrity == "fail"
+        assert current_verdicts_of(store, checked.rows, checked.verdicts)["t.a.1.0"].integrity == "fail"

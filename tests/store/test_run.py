@@ -124,7 +124,7 @@ def test_a_reader_cannot_append(live: RunStore) -> None:
 @pytest.mark.parametrize("name", ["../evil", "..", ".", "", "/etc", "a/b", "a\x00b", "x" * 121, ".hidden", "a\n", "ü"])
 def test_names_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     for act in (lambda: RunStore.create(tmp_path, name, {}), lambda: RunStore.open(tmp_path, name)):
-        with pytest.raises(UserError, match="cannot name a run"):
+        with pytest.raises(UserError, match="is not a valid run name"):
             act()
     assert not list(tmp_path.iterdir())
 
@@ -227,8 +227,8 @@ async def test_chains_that_commit_together_take_one_transaction(tmp_path: Path) 
         store.live.connection.set_trace_callback(statements.append)
         many = [Waiting(f"a{n}.0", started(f"a{n}")) for n in range(5)]
         for one in many:
-            store.joint.soon(one, 10.0)
-        await asyncio.gather(*(store.joint.commit(one) for one in many))
+            store.group_commit.schedule(one, 10.0)
+        await asyncio.gather(*(store.group_commit.commit(one) for one in many))
         assert statements.count("COMMIT") == 1
         assert [one.bodies for one in many] == [[]] * 5
         assert len(store.attempts()) == 5
@@ -239,21 +239,21 @@ async def test_what_may_wait_is_committed_together_a_moment_later(tmp_path: Path
         many = [Waiting(f"a{n}.0", started(f"a{n}")) for n in range(5)]
         bad = Waiting("b.0", Noted("x", {"value": float("nan")}))
         for one in (*many, bad):
-            store.joint.soon(one, 0.02)
+            store.group_commit.schedule(one, 0.02)
         assert store.attempts() == []
         await asyncio.sleep(0.1)
         assert len(store.attempts()) == 5
         assert [one.bodies for one in many] == [[]] * 5
         with pytest.raises(StoreError):  # what could not be committed is told to whoever commits it next
-            await store.joint.commit(bad)
+            await store.group_commit.commit(bad)
 
 
 async def test_what_has_just_come_is_not_committed_when_others_are_due(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         first, second = Waiting("a.0", started("a")), Waiting("b.0", started("b"))
-        store.joint.soon(first, 0.4)
+        store.group_commit.schedule(first, 0.4)
         await asyncio.sleep(0.3)
-        store.joint.soon(second, 0.4)
+        store.group_commit.schedule(second, 0.4)
         await asyncio.sleep(0.15)
         assert [row.attempt for row in store.attempts()] == ["a"]
         await asyncio.sleep(0.4)
@@ -262,8 +262,8 @@ async def test_what_has_just_come_is_not_committed_when_others_are_due(tmp_path:
 
 async def test_a_shorter_wait_is_kept_beside_a_longer_one(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
-        store.joint.soon(Waiting("a.0", started("a")), 10.0)
-        store.joint.soon(Waiting("b.0", started("b")), 0.02)
+        store.group_commit.schedule(Waiting("a.0", started("a")), 10.0)
+        store.group_commit.schedule(Waiting("b.0", started("b")), 0.02)
         await asyncio.sleep(0.2)
         assert [row.attempt for row in store.attempts()] == ["b"]
 
@@ -272,8 +272,10 @@ async def test_one_chain_that_cannot_be_committed_takes_no_other_with_it(tmp_pat
     with RunStore.create(tmp_path, "r", {}) as store:
         good, bad = Waiting("a.0", started("a")), Waiting("b.0", Noted("x", {"value": float("nan")}))
         for one in (good, bad):
-            store.joint.soon(one, 10.0)
-        done = await asyncio.gather(store.joint.commit(good), store.joint.commit(bad), return_exceptions=True)
+            store.group_commit.schedule(one, 10.0)
+        done = await asyncio.gather(
+            store.group_commit.commit(good), store.group_commit.commit(bad), return_exceptions=True
+        )
         assert done[0] is None
         assert isinstance(done[1], StoreError)
         assert (good.bodies, len(bad.bodies)) == ([], 1)

@@ -15,7 +15,7 @@ from assay.errors import StoreError, UserError
 from assay.records import AttemptStarted, Observation, Step, StepTaken, ToolCall
 from assay.store import RunStore, audit, parquet, seal, search
 from assay.store.sealed import SealedRun
-from assay.store.text_index import BITS, FILE, groups_with
+from assay.store.text_index import BITS, FILE, candidate_groups
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
@@ -62,11 +62,11 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_only_what_may_hold_the_text_is_read(many: Path) -> None:
     sealed = SealedRun(many / "runs" / "r" / "sealed")
     last = 27  # of a@7: row groups lie in order of the chains' names
-    assert list(groups_with(sealed, "own0007", ignore_case=False)) == [last]
-    assert list(groups_with(sealed, "OWN0007", ignore_case=True)) == [last]
-    assert list(groups_with(sealed, "nowhere", ignore_case=False)) == []
-    assert len(groups_with(sealed, "common", ignore_case=False)) == 30
-    assert len(groups_with(sealed, "own", ignore_case=False)) == 30  # too short to tell
+    assert list(candidate_groups(sealed, "own0007", ignore_case=False)) == [last]
+    assert list(candidate_groups(sealed, "OWN0007", ignore_case=True)) == [last]
+    assert list(candidate_groups(sealed, "nowhere", ignore_case=False)) == []
+    assert len(candidate_groups(sealed, "common", ignore_case=False)) == 30
+    assert len(candidate_groups(sealed, "own", ignore_case=False)) == 30  # too short to tell
 
 
 def test_hits_come_in_order_and_the_limit_ends_the_reading(many: Path) -> None:
@@ -119,7 +119,8 @@ def test_an_attempt_is_found_by_its_names(many: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("a@1", None), ("a@", "is the beginning of several"), ("zebra", "is no attempt"), ("%", "is no")]
+    ("name", "said"),
+    [("a@1", None), ("a@", "is the beginning of several"), ("zebra", "is not an attempt"), ("%", "is no")],
 )
 def test_beginnings_are_as_in_a_live_run(many: Path, name: str, said: str | None) -> None:
     with RunStore.open(many, "r") as store:

@@ -13,7 +13,7 @@ import pytest
 
 from assay.errors import StoreError
 from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven, digest_bytes
-from assay.store import LISTING, BlobStore, Problem, RunStore, annotate, audit, keep_tree, seal
+from assay.store import LISTING, BlobStore, Problem, RunStore, annotate, audit, seal, store_tree
 
 Fill = Callable[..., None]
 FEW, MANY = 100, 500
@@ -36,7 +36,7 @@ def learn(root: Path) -> None:
     folder = root / "folder"
     (folder / "below").mkdir(parents=True, exist_ok=True)
     (folder / "below" / "file.txt").write_text("what the agent left")
-    kept = keep_tree(BlobStore(root / "blobs"), folder, most_bytes=1 << 20)
+    kept = store_tree(BlobStore(root / "blobs"), folder, most_bytes=1 << 20)
     tree = EvidenceAdded(Evidence("tree", "state", "file", {LISTING: kept.listing}, (kept.listing,)))
     for chain in ("t.a.0.0", "t.a.1.0"):
         found = VerdictGiven(Verdict("audit", "integrity", "fail", None, f"seen in {chain}", marks=("m",)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay.errors import StoreError
 from assay.records import AttemptEnded, Evidence, EvidenceAdded, canonical_bytes
-from assay.store import BlobStore, RunStore, TreeTooLarge, audit, gc, keep_tree, read_tree, write_tree
+from assay.store import BlobStore, RunStore, TreeTooLarge, audit, gc, read_tree, store_tree, write_tree
 from tests.store.conftest import started
 
 pytestmark = pytest.mark.quick
@@ -41,7 +41,7 @@ def shape(top: Path) -> list[tuple[str, int, bytes]]:
 
 def test_a_folder_comes_back_as_it_was(folder: Path, tmp_path: Path) -> None:
     blobs = BlobStore(tmp_path / "blobs")
-    kept = keep_tree(blobs, folder, most_bytes=1 << 30)
+    kept = store_tree(blobs, folder, most_bytes=1 << 30)
     write_tree(blobs, kept.listing, tmp_path / "again")
     assert shape(tmp_path / "again") == shape(folder)
     assert (kept.files, kept.bytes) == (2, 4 + (9 << 20))
@@ -49,14 +49,14 @@ def test_a_folder_comes_back_as_it_was(folder: Path, tmp_path: Path) -> None:
 
 def test_a_lone_file_comes_back(folder: Path, tmp_path: Path) -> None:
     blobs = BlobStore(tmp_path / "blobs")
-    kept = keep_tree(blobs, folder / "run.sh", most_bytes=10)
+    kept = store_tree(blobs, folder / "run.sh", most_bytes=10)
     write_tree(blobs, kept.listing, tmp_path / "again")
     assert ((tmp_path / "again").read_text(), (tmp_path / "again").stat().st_mode & 0o777) == ("echo", 0o750)
 
 
 def test_too_much_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(TreeTooLarge, match="8 MiB"):
-        keep_tree(BlobStore(tmp_path / "blobs"), folder, most_bytes=8 << 20)
+        store_tree(BlobStore(tmp_path / "blobs"), folder, most_bytes=8 << 20)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_too_much_is_refused(folder: Path, tmp_path: Path) -> None:
 def test_a_hostile_listing_is_refused(entries: object, tmp_path: Path) -> None:
     blobs = BlobStore(tmp_path / "blobs")
     listing = blobs.put(canonical_bytes(entries).replace(b'"D"', f'"{blobs.put(b"x")}"'.encode()))
-    with pytest.raises(StoreError, match="no listing"):
+    with pytest.raises(StoreError, match="not a listing"):
         write_tree(blobs, listing, tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
@@ -92,7 +92,7 @@ def test_any_bytes_are_a_listing_or_refused(data: bytes) -> None:
 
 def test_what_a_listing_names_is_kept_by_gc_and_checked_by_audit(folder: Path, tmp_path: Path) -> None:
     blobs = BlobStore(tmp_path / "blobs")
-    kept = keep_tree(blobs, folder, most_bytes=1 << 30)
+    kept = store_tree(blobs, folder, most_bytes=1 << 30)
     evidence = Evidence("e1", "state", "task", {"listing": kept.listing}, (kept.listing,))
     with RunStore.create(tmp_path, "r", {}) as store:
         store.append("a@0.0", [started(), EvidenceAdded(evidence), AttemptEnded("done")])

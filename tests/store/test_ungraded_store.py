@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.store import RunStore, audit, list_runs, query, standing
+from assay.store import RunStore, audit, list_runs, load_current_verdicts, query
 from assay.verdicts import assess
 
 ARCHIVE = Path(__file__).parent / "golden" / "ungraded.tar.xz"
@@ -35,14 +35,14 @@ def test_chains_of_an_ungraded_store_verify(root: Path) -> None:
 def test_ungraded_pass_is_trusted_and_its_separation_unknown(root: Path) -> None:
     with RunStore.open(root, SEALED) as store:
         rows = {row.chain: row for row in store.attempts()}
-    for chain, current in standing(root, SEALED).items():
+    for chain, current in load_current_verdicts(root, SEALED).items():
         trust = assess(current, rows[chain])
         assert (trust.headline, trust.separation) == ("pass", "unknown")
 
 
 @pytest.mark.quick
 def test_ungraded_pass_does_not_meet_a_required_grade(root: Path) -> None:
-    words = {assess(current, require="separate").headline for current in standing(root, SEALED).values()}
+    words = {assess(current, require="separate").headline for current in load_current_verdicts(root, SEALED).values()}
     assert words == {"pass (separation unknown)"}
 
 

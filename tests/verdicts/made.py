@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.records import AttemptEnded, AttemptStarted, Body, Event, Noted, Trajectory, Verdict, VerdictGiven
-from assay.store import link
+from assay.store import make_event
 from assay.store.assemble import assemble
 
 __all__ = ["chain", "trajectory", "verdict"]
@@ -31,5 +31,5 @@ def chain(*verdicts: Verdict, end: str = "ended", broke: str | None = None, numb
 def trajectory(*verdicts: Verdict, end: str = "ended", broke: str | None = None) -> Trajectory:
     events: list[Event] = []
     for index, body in enumerate(chain(*verdicts, end=end, broke=broke)):
-        events.append(link("t@0.0", index, events[-1].digest if events else "", body))
+        events.append(make_event("t@0.0", index, events[-1].digest if events else "", body))
     return assemble(events)

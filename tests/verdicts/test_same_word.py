@@ -18,9 +18,9 @@ from assay.cli.app import build_app
 from assay.learning.sampled import about
 from assay.records import Trajectory, Verdict, VerdictGiven
 from assay.rollout.exchange.exporting import stands_of, whole
-from assay.store import RunStore, annotate, deciding, learnt, seal, standing
+from assay.store import RunStore, annotate, final_rows, later_events, load_current_verdicts, seal
 from assay.verdicts import assess
-from assay.viewer.rows import rows_of_run
+from assay.viewer.rows import list_rows
 from tests.verdicts.made import chain, verdict
 
 APP = build_app()
@@ -54,7 +54,7 @@ def trained_word(trajectory: Trajectory) -> str:
 
 def stats_word(root: Path) -> str:
     with RunStore.open(root, "r") as store:
-        outcome = counted(deciding(store.attempts()), standing(root, "r"))[0].outcome
+        outcome = counted(final_rows(store.attempts()), load_current_verdicts(root, "r"))[0].outcome
     return "doubt" if outcome.doubtful else outcome.status
 
 
@@ -70,11 +70,15 @@ def fill(root: Path, first: list[Verdict], later: list[Verdict], end: str, broke
 def surfaces(root: Path) -> dict[str, tuple[str, str, str]]:
     """Word, grade of separation and headline of the only attempt, by surface."""
     with RunStore.open(root, "r") as store:
-        found = whole(store, "t@0.0", learnt(root, "r").get("t@0.0", ()))
+        found = whole(store, "t@0.0", later_events(root, "r").get("t@0.0", ()))
         row = store.attempts()[0]
-    table = rows_of_run(root, "r")
+    table = list_rows(root, "r")
     viewed = {name: texts[table["columns"][name][0]] for name, texts in table["names"].items() if texts}
-    card, stands, trust = card_of(found, (), ()), stands_of(found), assess(standing(root, "r")["t@0.0"], row)
+    card, stands, trust = (
+        card_of(found, (), ()),
+        stands_of(found),
+        assess(load_current_verdicts(root, "r")["t@0.0"], row),
+    )
     words = {"list": listed(root), "export": (stands.outcome_class, stands.separation, trust.headline)}
     words["card"] = (card.outcome_class, card.separation, card.headline)
     words["viewer"] = (viewed["outcome"], viewed["separation"], viewed["headline"])

@@ -29,8 +29,8 @@ from assay.records import (
     VerdictGiven,
 )
 from assay.store import RunStore
-from assay.viewer.interface import named
-from assay.viewer.views import view
+from assay.viewer.interface import view_name
+from assay.viewer.views import make_view
 
 LONG = "first line\n" + "x" * 200_000 + "\nneedle here\n" + "last line é\n" * 300
 PATCH = "def f():\n    return 1\n"
@@ -119,6 +119,6 @@ def make(root: Path, run: str = "r", attempts: int = 1) -> None:
 
 def shown(root: Path, *parts: str, run: str = "r", chain: str = "t@0.0") -> Any:
     """A view of an attempt, read."""
-    found = view(root, named("run", run, "attempt", chain, *parts))
+    found = make_view(root, view_name("run", run, "attempt", chain, *parts))
     assert found is not None, "there is such a view"
     return json.loads(found)

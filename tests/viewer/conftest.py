@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assay.viewer.server import serving
+from assay.viewer.server import open_viewer
 from tests.viewer import made
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Served:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     async def _serve(self) -> None:
-        async with serving(self._root) as viewer:
+        async with open_viewer(self._root) as viewer:
             self._loop, self._stop, self._url = asyncio.get_running_loop(), asyncio.Event(), viewer.url
             self._ready.set()
             await self._stop.wait()

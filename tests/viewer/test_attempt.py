@@ -12,7 +12,7 @@ from assay.errors import UserError
 from assay.records import Body, Evidence, EvidenceAdded, ModelCall, Noted, Verdict, VerdictGiven
 from assay.store import RunStore, annotate, seal
 from assay.viewer.exchanges import tokens_part
-from assay.viewer.views import names, view
+from assay.viewer.views import make_view, names
 from tests.viewer.chains_made import LONG, make, png, shown
 
 pytestmark = pytest.mark.quick
@@ -35,7 +35,7 @@ def lines_of(root: Path) -> list[dict[str, Any]]:
 def test_each_event_is_one_line_and_calls_stand_with_their_steps(root: Path) -> None:
     lines = shown(root, "outline")["lines"]
     assert lines["kinds"] == "ascssss" + "eevn" + "z"
-    assert lines["heads"][1:4] == ["I look.", "m: asked", "shell: ls"]
+    assert lines["heads"][1:4] == ["I look.", "m: request", "shell: ls"]
     assert lines["calls_of"][:4] == [-1, 1, -1, 4]
     assert lines["steps"] == [[0, 1], [1, 3], [2, 4], [3, 5], [4, 6]]
     assert lines["evidence"] == {"e1": 7, "e2": 8}
@@ -137,7 +137,7 @@ def test_every_view_that_an_export_holds_is_there(root: Path) -> None:
     assert len(found) == len(set(found))
     kinds = {name.split("/")[4] for name in found}
     assert kinds == {"outline", "siblings", "lines", "call", "tokens", "text", "picture"}
-    assert all(view(root, name) is not None for name in found)
+    assert all(make_view(root, name) is not None for name in found)
 
 
 def test_what_is_learnt_later_stands_behind_the_rest(root: Path) -> None:
@@ -158,12 +158,12 @@ def test_what_is_learnt_later_stands_behind_the_rest(root: Path) -> None:
 def test_a_blob_is_read_by_parts(root: Path) -> None:
     with RunStore.open(root, "r") as store:
         text, binary = store.blobs.put(("é" * 50_000).encode()), store.blobs.put(png())
-    parts = [json.loads(view(root, f"run/r/blob/{text}/{n}") or b"") for n in range(2)]
+    parts = [json.loads(make_view(root, f"run/r/blob/{text}/{n}") or b"") for n in range(2)]
     assert "".join(part["text"] for part in parts) == "é" * 50_000
-    shown_bytes = json.loads(view(root, f"run/r/blob/{binary}/0") or b"")
+    shown_bytes = json.loads(make_view(root, f"run/r/blob/{binary}/0") or b"")
     assert shown_bytes["binary"]
     assert shown_bytes["text"].startswith("00000000  89 50 4e 47")
-    assert json.loads(view(root, f"run/r/shown/{binary}") or b"")["type"] == "image/png"
+    assert json.loads(make_view(root, f"run/r/shown/{binary}") or b"")["type"] == "image/png"
 
 
 def test_attempts_beside_one_are_told(tmp_path: Path) -> None:

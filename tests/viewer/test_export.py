@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
-from assay.viewer.export import export_run, file_of
-from assay.viewer.interface import named
-from assay.viewer.views import names, view
+from assay.viewer.export import export_run, view_file
+from assay.viewer.interface import view_name
+from assay.viewer.views import make_view, names
 from tests.viewer.made_runs import HOSTILE, small_run
 
 pytestmark = pytest.mark.quick
@@ -27,7 +27,7 @@ def provided(folder: Path) -> dict[str, str]:
             assert match is not None
             name = json.loads(match[1])
             found[name] = json.loads(match[2])
-            assert path.relative_to(folder).as_posix() == file_of(name)
+            assert path.relative_to(folder).as_posix() == view_file(name)
     return found
 
 
@@ -38,8 +38,8 @@ def test_every_view_is_there_as_it_is_served(tmp_path: Path) -> None:
     wanted = list(names(tmp_path / "store", "r"))
     assert report.left_out == {}
     assert set(wanted) | {"runs", "export"} == set(found)
-    rows = named("run", "r", "rows")
-    assert found[rows].encode() == view(tmp_path / "store", rows)
+    rows = view_name("run", "r", "rows")
+    assert found[rows].encode() == make_view(tmp_path / "store", rows)
 
 
 def test_names_of_files_are_ours(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 def test_names_with_one_hash_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from assay.viewer import export
 
-    monkeypatch.setattr(export, "file_of", lambda name: "data/00/0000000000000000.js")
+    monkeypatch.setattr(export, "view_file", lambda name: "data/00/0000000000000000.js")
     small_run(tmp_path / "store")
     export_run(tmp_path / "store", "r", tmp_path / "site")
     lines = (tmp_path / "site" / "data/00/0000000000000000.js").read_text().splitlines()

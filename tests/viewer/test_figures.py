@@ -13,7 +13,7 @@ from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded
 from assay.store import ADMISSION, RunStore, seal
 from assay.viewer.figures import MOST_POINTS, MOST_TASKS, figures
 from assay.viewer.soundness import soundness, soundness_of_task
-from assay.viewer.views import names, view
+from assay.viewer.views import make_view, names
 from tests.viewer import made
 
 pytestmark = pytest.mark.quick
@@ -43,10 +43,10 @@ def test_figures_count_what_was_recorded(root: Path) -> None:
 
 def test_the_view_is_the_same_live_and_sealed(tmp_path: Path) -> None:
     made.ordinary(tmp_path)
-    before = view(tmp_path, "run/demo/figures")
+    before = make_view(tmp_path, "run/demo/figures")
     seal(tmp_path, "demo")
     assert before is not None
-    assert view(tmp_path, "run/demo/figures") == before
+    assert make_view(tmp_path, "run/demo/figures") == before
 
 
 def test_figures_of_an_empty_run_are_empty(tmp_path: Path) -> None:
@@ -118,6 +118,6 @@ def test_a_report_of_any_shape_is_shown_as_far_as_it_goes(tmp_path: Path, report
         started = AttemptStarted("odd", "t@certificate", "t", "d", ADMISSION, None, 0, 0, at=1.0)
         store.append(chain_of("t"), [started, EvidenceAdded(fact), AttemptEnded("admitted", at=2.0)])
     assert soundness(tmp_path, "odd")["tasks"][0]["admitted"] == {}
-    found = view(tmp_path, "run/odd/soundness/t%40certificate.0")
+    found = make_view(tmp_path, "run/odd/soundness/t%40certificate.0")
     assert found is not None
     assert len(found) < 2_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from assay.records import AttemptEnded, Observation, Step, StepTaken, ToolCall
 from assay.store import RunStore, seal
-from assay.viewer.find import MOST_HITS, find
+from assay.viewer.find import MOST_HITS, find_text
 from tests.viewer.made_runs import started
 
 pytestmark = pytest.mark.quick
@@ -34,7 +34,7 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def test_every_place_is_told_whatever_the_case(store: Path) -> None:
-    hits = find(store, "r", "nEEdle")["hits"]
+    hits = find_text(store, "r", "nEEdle")["hits"]
     assert {hit["step"] for hit in hits} == {1}
     assert {hit["place"] for hit in hits} == {"arguments", "output", "error"}
     assert {hit["attempt"] for hit in hits} == {"pkg/t@0"}
@@ -42,18 +42,18 @@ def test_every_place_is_told_whatever_the_case(store: Path) -> None:
 
 @pytest.mark.parametrize("text", ['"Grüße\nan', "<b>\u202e", "GRÜSSE".lower().replace("ss", "ß")])
 def test_texts_that_json_writes_otherwise_are_found(store: Path, text: str) -> None:
-    (hit,) = find(store, "r", text)["hits"]
+    (hit,) = find_text(store, "r", text)["hits"]
     assert (hit["step"], hit["place"]) == (0, "message")
     assert text.lower() in hit["excerpt"].lower()
 
 
 def test_what_is_nowhere_is_no_hit(store: Path) -> None:
-    assert find(store, "r", "nowhere") == {"text": "nowhere", "hits": [], "cut": False}
+    assert find_text(store, "r", "nowhere") == {"text": "nowhere", "hits": [], "cut": False}
 
 
 def test_hits_are_bounded(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         steps = [StepTaken(Step(n, "agent", "again")) for n in range(MOST_HITS + 5)]
         store.append("pkg/t@0.0", [started("r", 0), *steps])
-    found = find(tmp_path, "r", "again")
+    found = find_text(tmp_path, "r", "again")
     assert (len(found["hits"]), found["cut"]) == (MOST_HITS, True)

@@ -24,10 +24,10 @@ from assay.records import (
 )
 from assay.store import RunStore, annotate, seal
 from assay.viewer.export import export_run
-from assay.viewer.interface import named
-from assay.viewer.server import serving
+from assay.viewer.interface import view_name
+from assay.viewer.server import open_viewer
 from assay.viewer.steps import MOST_BYTES
-from assay.viewer.views import view
+from assay.viewer.views import make_view
 from tests.viewer.made_runs import attempt, given, small_run
 
 CHAIN = ("run", "r", "attempt", "a.0")
@@ -40,7 +40,7 @@ def run_of(root: Path, *bodies: Body, manifest: dict[str, Any] | None = None) ->
 
 
 def shown(root: Path, *name: str | list[str]) -> Any:
-    body = view(root, named(*name))
+    body = make_view(root, view_name(*name))
     assert body is not None
     return msgspec.json.decode(body)
 
@@ -110,7 +110,7 @@ def test_a_piece_of_lines_is_bounded(tmp_path: Path) -> None:
     many = {str(n): {str(m): "x" * 5900 for m in range(100)} for n in range(5)}
     calls = tuple(ToolCall(str(n), "bash", "{}", many) for n in range(3))
     run_of(tmp_path, *(StepTaken(Step(n, "agent", "m", tool_calls=calls)) for n in range(3)))
-    body = view(tmp_path, named(*CHAIN, "lines", "0"))
+    body = make_view(tmp_path, view_name(*CHAIN, "lines", "0"))
     assert body is not None
     assert len(body) < MOST_BYTES + 10_000
     assert [line["kind"] for line in msgspec.json.decode(body)["lines"]] == ["started", "step", "large", "large"]
@@ -144,7 +144,7 @@ def test_what_is_compared_is_bounded(tmp_path: Path) -> None:
 
 async def test_a_request_that_is_none_prints_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     small_run(tmp_path)
-    async with serving(tmp_path) as viewer:
+    async with open_viewer(tmp_path) as viewer:
         for target in (b"/\xff/", b"*", f"/{viewer.token}/data/run/r/compare/a+%ff".encode()):
             reader, writer = await asyncio.open_connection("127.0.0.1", viewer.port)
             writer.write(b"GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % (target, viewer.port))

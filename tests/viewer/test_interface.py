@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import StoreError, UserError
-from assay.viewer.interface import View, json_bytes, matched, named, several
-from assay.viewer.views import view
+from assay.viewer.interface import View, json_bytes, match_name, split_field, view_name
+from assay.viewer.views import make_view
 
 pytestmark = pytest.mark.quick
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
@@ -22,33 +22,33 @@ def one(pattern: str) -> View:
 
 @given(TEXT, TEXT)
 def test_parts_come_back_whole(run: str, chain: str) -> None:
-    name = named("run", run, "attempt", chain, "outline")
-    assert matched(one("run/{run}/attempt/{chain}/outline"), name) == {"run": run, "chain": chain}
+    name = view_name("run", run, "attempt", chain, "outline")
+    assert match_name(one("run/{run}/attempt/{chain}/outline"), name) == {"run": run, "chain": chain}
 
 
 @given(st.lists(TEXT, min_size=1, max_size=4))
 def test_several_parts_come_back_whole(chains: list[str]) -> None:
-    found = matched(one("run/{run}/compare/{chains+}"), named("run", "r", "compare", chains))
+    found = match_name(one("run/{run}/compare/{chains+}"), view_name("run", "r", "compare", chains))
     assert found is not None
-    assert several(found["chains"]) == tuple(chains)
+    assert split_field(found["chains"]) == tuple(chains)
 
 
 @given(TEXT)
 def test_a_part_never_becomes_two(text: str) -> None:
-    assert named("run", text, "rows").count("/") == 2
-    assert "+" not in named("run", text)
+    assert view_name("run", text, "rows").count("/") == 2
+    assert "+" not in view_name("run", text)
 
 
 def test_a_name_of_no_view_is_none(tmp_path: Path) -> None:
-    assert view(tmp_path, "run/r/nothing") is None
-    assert view(tmp_path, "") is None
-    assert matched(one("run/{run}/rows"), "run/%ff/rows") is None
+    assert make_view(tmp_path, "run/r/nothing") is None
+    assert make_view(tmp_path, "") is None
+    assert match_name(one("run/{run}/rows"), "run/%ff/rows") is None
 
 
 @pytest.mark.parametrize("run", ["..", "%2e%2e%2f..", "a%2Fb", "%00", "x" * 200, "-rf"])
 def test_a_run_is_never_a_path(tmp_path: Path, run: str) -> None:
-    with pytest.raises((UserError, StoreError), match="cannot name a run"):
-        view(tmp_path, f"run/{run}/rows")
+    with pytest.raises((UserError, StoreError), match="is not a valid run name"):
+        make_view(tmp_path, f"run/{run}/rows")
 
 
 def test_numbers_that_json_lacks_become_null() -> None:

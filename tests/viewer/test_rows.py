@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from assay.records import Noted
-from assay.store import RunStore, annotate, seal, standing_of
-from assay.viewer.card import card
-from assay.viewer.rows import rows_of_run
+from assay.store import RunStore, annotate, current_verdicts_of, seal
+from assay.viewer.card import summarize_run
+from assay.viewer.rows import list_rows
 from assay.viewer.runs import run_line
-from assay.viewer.views import view
+from assay.viewer.views import make_view
 from tests.viewer.made_runs import HOSTILE, given, small_run
 
 pytestmark = pytest.mark.quick
@@ -33,20 +33,20 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_outcomes_say_what_speaks_against_a_pass(store: Path) -> None:
-    found = texts(rows_of_run(store, "r"), "outcome")
+    found = texts(list_rows(store, "r"), "outcome")
     assert [found[f"pkg/t@{n}.0"] for n in (0, 1, 3, 4)] == ["pass", "doubt", "error", "open"]
     assert found[f"pkg/{HOSTILE}@2.0"] == "fail"
 
 
 def test_every_kind_of_verdict_has_its_column(store: Path) -> None:
-    found = rows_of_run(store, "r")
+    found = list_rows(store, "r")
     assert texts(found, "integrity")["pkg/t@1.0"] == "fail"
     assert texts(found, "process")["pkg/t@0.0"] == "fail"
     assert texts(found, "safety")[f"pkg/{HOSTILE}@2.0"] == "pass"
 
 
 def test_a_try_that_was_tried_again_decides_nothing(store: Path) -> None:
-    columns = rows_of_run(store, "r")["columns"]
+    columns = list_rows(store, "r")["columns"]
     final = dict(zip(columns["chain"], columns["final"], strict=True))
     assert final["pkg/t@3.0"] == 0
     assert final["pkg/t@4.0"] == final["pkg/t@0.0"] == 1
@@ -54,9 +54,9 @@ def test_a_try_that_was_tried_again_decides_nothing(store: Path) -> None:
 
 def test_a_sealed_run_gives_the_same_rows(store: Path) -> None:
     with_end(store)
-    before = rows_of_run(store, "r")
+    before = list_rows(store, "r")
     seal(store, "r")
-    after = rows_of_run(store, "r")
+    after = list_rows(store, "r")
     assert after["seq"] is None
     assert {**after, "seq": 0} == {**before, "seq": 0}
 
@@ -65,7 +65,7 @@ def test_what_is_learnt_after_sealing_is_in_the_rows(store: Path) -> None:
     with_end(store)
     seal(store, "r")
     annotate(store, "r", "pkg/t@0.0", [given("integrity", "fail")])
-    assert texts(rows_of_run(store, "r"), "outcome")["pkg/t@0.0"] == "doubt"
+    assert texts(list_rows(store, "r"), "outcome")["pkg/t@0.0"] == "doubt"
 
 
 def with_end(store: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_list_of_runs_counts_what_the_table_shows(store: Path) -> None:
 def test_a_run_that_cannot_be_read_is_listed_with_why(store: Path) -> None:
     (store / "runs" / "bad").mkdir()
     (store / "runs" / "bad" / "run.sqlite").write_bytes(b"no database")
-    made = view(store, "runs")
+    made = make_view(store, "runs")
     assert made is not None
     lines = {one["run"]: one for one in json.loads(made)["runs"]}
     assert "restore it from a copy" in lines["bad"]["error"]
@@ -89,11 +89,11 @@ def test_a_run_that_cannot_be_read_is_listed_with_why(store: Path) -> None:
 
 
 def test_the_card_counts_doubtful_passes_apart(store: Path) -> None:
-    found = card(store, "r")
+    found = summarize_run(store, "r")
     (group,) = found["groups"]
     assert (group.attempts, group.passed, group.doubtful, group.failed) == (3, 1, 1, 1)
     assert '"asked": "for this"' in found["manifest"]
-    assert ("tried again", "1") in found["facts"]
+    assert ("retried", "1") in found["facts"]
 
 
 @pytest.mark.parametrize("form", ["live", "sealed"])
@@ -103,6 +103,6 @@ def test_a_few_chains_stand_as_among_all(store: Path, form: str, monkeypatch: py
         seal(store, "r")
     with RunStore.open(store, "r") as run:
         rows = run.attempts()
-        alone = {row.chain: stand for row in rows for stand in standing_of(run, [row]).values()}
+        alone = {row.chain: stand for row in rows for stand in current_verdicts_of(run, [row]).values()}
         monkeypatch.setattr(sys.modules["assay.store.annotate"], "FEW", 0)
-        assert standing_of(run, rows) == alone
+        assert current_verdicts_of(run, rows) == alone

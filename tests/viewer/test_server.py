@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
-from assay.viewer.server import Viewer, serving
+from assay.viewer.server import Viewer, open_viewer
 from tests.viewer.made_runs import small_run
 
 pytestmark = pytest.mark.quick
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 @pytest.fixture
 async def viewer(tmp_path: Path) -> AsyncIterator[Viewer]:
     small_run(tmp_path)
-    async with serving(tmp_path) as running:
+    async with open_viewer(tmp_path) as running:
         yield running
 
 
@@ -93,14 +93,14 @@ async def test_a_view_is_sent_once(viewer: Viewer) -> None:
 
 
 async def test_two_servers_have_two_secrets(viewer: Viewer) -> None:
-    async with serving(viewer.root) as other:
+    async with open_viewer(viewer.root) as other:
         assert other.token != viewer.token
         assert len(other.token) >= 32
 
 
 async def test_a_port_that_is_taken_is_told(viewer: Viewer) -> None:
     with pytest.raises(UserError, match="choose another with --port"):
-        async with serving(viewer.root, viewer.port):
+        async with open_viewer(viewer.root, viewer.port):
             pass
 
 

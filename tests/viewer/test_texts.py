@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from assay.errors import UserError
 from assay.store import BlobStore
-from assay.viewer.pictures import picture, picture_of_text
-from assay.viewer.texts import PART, blob_part, cut, found_at, pointer, text_part, tree
+from assay.viewer.pictures import encode_picture, picture_of_text
+from assay.viewer.texts import PART, blob_part, cut_text, json_tree, pointer, resolve_pointer, text_part
 from tests.viewer.chains_made import as_address, png
 
 pytestmark = pytest.mark.quick
@@ -26,7 +26,7 @@ JSON = st.recursive(
 @given(st.lists(st.text(alphabet="ab é\t", max_size=120), max_size=300))
 def test_a_cut_text_is_its_beginning_and_its_end(lines: list[str]) -> None:
     text = "\n".join(lines)
-    shown = cut(text, "/x")
+    shown = cut_text(text, "/x")
     if "tail" not in shown:
         assert shown["text"] == text
         return
@@ -40,9 +40,9 @@ def test_a_cut_text_is_its_beginning_and_its_end(lines: list[str]) -> None:
 def test_a_pointer_leads_to_each_value_of_a_tree(value: Any) -> None:
     def check(node: list[Any], at: str) -> None:
         if node[0] == "s":
-            assert found_at({"v": value}, at) == node[1]["text"]
+            assert resolve_pointer({"v": value}, at) == node[1]["text"]
         elif node[0] == "v":
-            assert found_at({"v": value}, at) == node[1]
+            assert resolve_pointer({"v": value}, at) == node[1]
         elif node[0] == "o":
             for key, each in node[1]:
                 check(each, at + pointer(key))
@@ -50,7 +50,7 @@ def test_a_pointer_leads_to_each_value_of_a_tree(value: Any) -> None:
             for position, each in enumerate(node[1]):
                 check(each, at + pointer(position))
 
-    check(tree(value, "/v"), "/v")
+    check(json_tree(value, "/v"), "/v")
 
 
 def test_a_tree_is_bounded_however_deep_and_wide_a_value_is() -> None:
@@ -63,8 +63,8 @@ def test_a_tree_is_bounded_however_deep_and_wide_a_value_is() -> None:
         inner = node[1] if node[0] in "oa" else ()
         return 1 + sum(size(each[1] if node[0] == "o" else each) for each in inner)
 
-    assert size(tree(deep, "")) < 20
-    assert size(tree(wide, "")) <= 2000
+    assert size(json_tree(deep, "")) < 20
+    assert size(json_tree(wide, "")) <= 2000
 
 
 @given(st.text(max_size=40).map(lambda text: text * 4000), st.integers(0, 3))
@@ -93,7 +93,7 @@ def test_parts_of_a_blob_cut_no_character(text: str, tmp_path_factory: pytest.Te
     ],
 )  # fmt: skip
 def test_what_is_no_picture_is_none(address: object) -> None:
-    with pytest.raises(UserError, match=r"no .*picture|no PNG"):
+    with pytest.raises(UserError, match=r"no .*picture|not a PNG"):
         picture_of_text(address)
 
 
@@ -101,7 +101,7 @@ def test_a_picture_of_too_many_pixels_is_not_shown() -> None:
     bomb = bytearray(png())
     bomb[16:24] = (60_000).to_bytes(4, "big") * 2
     with pytest.raises(UserError, match="too large"):
-        picture(bytes(bomb))
+        encode_picture(bytes(bomb))
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_a_picture_of_too_many_pixels_is_not_shown() -> None:
     ],
 )
 def test_sizes_are_read_from_other_kinds(data: bytes) -> None:
-    found = picture(data)
+    found = encode_picture(data)
     assert (found["width"], found["height"]) == (20, 10)
 
 
 @given(st.binary(max_size=40), st.sampled_from([b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF0000WEBP"]))
 def test_damaged_pictures_are_refused_in_words(rest: bytes, magic: bytes) -> None:
     try:
-        told = picture(magic + rest)["type"]
+        told = encode_picture(magic + rest)["type"]
     except UserError as exc:
         told = str(exc)
     assert told.startswith("image/") or "picture" in told

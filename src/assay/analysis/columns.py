@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from assay.records import Separation, VerdictStatus
-from assay.statistics import Outcome
+from assay.statistics import AttemptOutcome
 from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 
 __all__ = ["MEASURES", "Counted", "Row", "counted"]
@@ -63,7 +63,7 @@ class Row(Protocol):
 class Counted(NamedTuple):
     """One attempt."""
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     used: dict[str, float]
     """Measure to amount; those of `MEASURES` that were recorded."""
     reverified: str | None
@@ -92,7 +92,7 @@ def counted(
         status = _STATUSES[trust.outcome_class]
         number = source * _APART + row.number
         doubtful = trust.outcome_class == "doubt"
-        outcome = Outcome(row.task, row.agent, row.model, number, status, row.score, doubtful, trust.separation)
+        outcome = AttemptOutcome(row.task, row.agent, row.model, number, status, row.score, doubtful, trust.separation)
         found.append(Counted(outcome, _used(row), now.reverified, now.scores, source))
     return found
 

@@ -107,9 +107,9 @@ def print_found(root: Path, trajectory: Trajectory, trust: Trust) -> None:
     """What an attempt's newest audit found, and how it stands."""
     from assay.records import Noted
     from assay.rollout.auditing import AUDITED
-    from assay.store import learnt
+    from assay.store import later_events
 
-    every = (*trajectory.notes, *learnt(root, trajectory.run).get(trajectory.chain, ()))
+    every = (*trajectory.notes, *later_events(root, trajectory.run).get(trajectory.chain, ()))
     notes = [body for body in every if isinstance(body, Noted) and body.name == AUDITED]
     found: Any = notes[-1].data.get("findings", []) if notes else []
     lines = [f"outcome: {trust.headline}{_graded(trajectory.outcome, trust.separation)}"]

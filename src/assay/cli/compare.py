@@ -11,7 +11,7 @@ from .forms import FormOption
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
-    from assay.statistics import Paired, Robustness, TaskCount
+    from assay.statistics import PairedComparison, Robustness, TaskCount
 
 __all__ = ["Side", "compare", "flip_rows", "side_of"]
 
@@ -42,7 +42,7 @@ def compare(
       assay compare base first second third --format markdown
     """
     from assay.errors import UserError
-    from assay.statistics import holm, robustness
+    from assay.statistics import holm, measure_robustness
 
     from .output import emit_json, say
     from .tables import print_rows
@@ -51,7 +51,7 @@ def compare(
         raise UserError("name at least two configurations: `assay compare BASE CANDIDATE`")
     root = settings_with(store).store
     base, *others = [side_of(root, given) for given in configurations]
-    kept = [robustness(base.counts, other.counts) for other in others]
+    kept = [measure_robustness(base.counts, other.counts) for other in others]
     pairs = [(other, one.delta) for other, one in zip(others, kept, strict=True)]
     corrected = holm([pair.p_value for _, pair in pairs])
     if as_json or form == "json":
@@ -111,7 +111,7 @@ def side_of(root: Path, given: str) -> Side:
     return Side(given, tuple(counts))
 
 
-def flip_rows(pair: Paired) -> list[dict[str, str]]:
+def flip_rows(pair: PairedComparison) -> list[dict[str, str]]:
     """Tasks that changed, losses first."""
     marked = [*(("lost", flip) for flip in pair.lost), *(("gained", flip) for flip in pair.gained)]
     return [
@@ -137,7 +137,7 @@ def _kept_text(one: Robustness) -> str:
     return f"{one.ratio:.3f}" + ("" if ends is None else f" [{ends.low:.3f}, {ends.high:.3f}]")
 
 
-def _row(base: Side, other: Side, pair: Paired, corrected: float) -> dict[str, str]:
+def _row(base: Side, other: Side, pair: PairedComparison, corrected: float) -> dict[str, str]:
     from .tables import interval_text
 
     cells: dict[str, Any] = {

@@ -47,18 +47,18 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
       assay gate released:loop candidate:loop --format markdown
     """
     from assay.errors import UserError
-    from assay.statistics import GateRule, compare, decide
+    from assay.statistics import GateRule, compare_paired, decide_gate
 
     from .compare import flip_rows, side_of
     from .output import console, emit_json
     from .tables import print_rows
 
     root, base, candidate = settings_with(store).store, config.base, config.candidate
-    paired = compare(side_of(root, base).counts, side_of(root, candidate).counts)
+    paired = compare_paired(side_of(root, base).counts, side_of(root, candidate).counts)
     names = _named(Path(config.protected)) if config.protected is not None else frozenset()
     rule = GateRule("not worse" if config.not_worse else "better", config.alpha, config.tolerance)
     try:
-        ruling = decide(paired, names, rule)
+        ruling = decide_gate(paired, names, rule)
     except ValueError as exc:
         raise UserError(str(exc)) from exc
     if as_json or form == "json":

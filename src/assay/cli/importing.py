@@ -144,11 +144,11 @@ def formats(as_json: JsonOption = False) -> None:
 
       assay formats --json
     """
-    from assay.formats.registry import listed
+    from assay.formats.registry import list_formats
 
     from .output import emit_json
 
-    found = listed()
+    found = list_formats()
     if as_json:
         emit_json([one._asdict() for one in found])
         return

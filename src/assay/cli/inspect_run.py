@@ -48,7 +48,7 @@ def ls(
       assay ls my-run --all --json
     """
     from assay.errors import UserError
-    from assay.store import RunStore, check_rows, list_runs, standing_of
+    from assay.store import RunStore, check_rows, current_verdicts_of, list_runs
     from assay.verdicts import assess
 
     from .output import emit_json, say
@@ -66,7 +66,7 @@ def ls(
         return
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
         checked = check_rows(opened)
-        stands = standing_of(opened, checked.rows, checked.verdicts)
+        stands = current_verdicts_of(opened, checked.rows, checked.verdicts)
     rows = [r for r in checked.rows if every or r.final or r.finished is None]
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
@@ -130,7 +130,7 @@ def show(
 
       assay show networkx-2dd --json
     """
-    from assay.store import RunStore, check_rows, standing_of
+    from assay.store import RunStore, check_rows, current_verdicts_of
     from assay.verdicts import assess
 
     from .cards import print_found
@@ -142,7 +142,7 @@ def show(
         checked = check_rows(opened, chain)
         trajectory = opened.trajectory(chain)
         row = next(one for one in checked.rows if one.chain == chain)
-        stands = standing_of(opened, [row], checked.verdicts)
+        stands = current_verdicts_of(opened, [row], checked.verdicts)
         trust = assess(stands[row.chain], row)
         if as_json:
             told = {"headline": trust.headline, "outcome_class": trust.outcome_class, "separation": trust.separation}

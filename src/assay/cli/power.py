@@ -52,7 +52,7 @@ def power(
       assay power my-run:repair --shared 0.5 --json
     """
     from assay.errors import UserError
-    from assay.statistics import Design, attempts_needed, detectable, standard_error, tasks_needed
+    from assay.statistics import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 
     from .output import emit_json
     from .tables import print_rows
@@ -63,14 +63,14 @@ def power(
     if "tasks" not in plan:
         raise UserError("say how many: --tasks N, or name a run to start from")
     try:
-        design = Design(**plan, shared=config.shared, alpha=config.alpha, power=config.power)
+        design = StudyDesign(**plan, shared=config.shared, alpha=config.alpha, power=config.power)
         needed, more = tasks_needed(design, difference), attempts_needed(design, difference)
     except ValueError as exc:
         raise UserError(str(exc)) from exc
     found = {
         "design": design,
         "standard_error": standard_error(design),
-        "detectable": detectable(design),
+        "detectable": detectable_difference(design),
         "difference": difference,
         "tasks_needed": needed,
         "attempts_needed": more,
@@ -84,7 +84,7 @@ def power(
         "rate": f"{design.rate:.3f}",
         "correlation": f"{design.icc:.2f}",
         "standard error": f"{standard_error(design):.4f}",
-        f"found with {config.power:.0%}": f"a difference of {detectable(design):.3f}",
+        f"found with {config.power:.0%}": f"a difference of {detectable_difference(design):.3f}",
         f"for {difference:g}: tasks": str(needed),
         f"for {difference:g}: attempts each": "no number is enough: more tasks" if more is None else str(more),
     }
@@ -93,7 +93,7 @@ def power(
 
 def _seen(configuration: str | None, store: Path | None) -> dict[str, Any]:
     """Tasks, attempts, rate and correlation of a configuration that ran."""
-    from assay.statistics import clustering
+    from assay.statistics import estimate_clustering
 
     from .compare import side_of
 
@@ -103,7 +103,7 @@ def _seen(configuration: str | None, store: Path | None) -> dict[str, Any]:
     judged = [count for count in side_of(root, configuration).counts if count.judged]
     if not judged:
         return {}
-    known = clustering([[1.0] * c.passed + [0.0] * (c.judged - c.passed) for c in judged])
+    known = estimate_clustering([[1.0] * c.passed + [0.0] * (c.judged - c.passed) for c in judged])
     found: dict[str, Any] = {
         "tasks": len(judged),
         "attempts": max(1, round(sum(c.judged for c in judged) / len(judged))),

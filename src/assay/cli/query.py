@@ -34,14 +34,14 @@ def query(
       assay query "select reason, count(*) from verdicts where status = 'unknown' group by 1" --json
     """
     from assay.store import query as ask
-    from assay.store.query import Bounds
+    from assay.store.query import QueryLimits
 
     from .output import emit_json, say
     from .tables import print_rows
 
     settings = settings_with(store)
     runs = [pick_run(name, settings) for name in run] if run else None
-    found = ask(settings.store, sql, runs=runs, bounds=Bounds(rows=limit))
+    found = ask(settings.store, sql, runs=runs, bounds=QueryLimits(rows=limit))
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     if as_json:
         emit_json({"columns": found.columns, "rows": rows, "cut": found.cut})

@@ -10,7 +10,7 @@ from .tables import interval_text
 
 if TYPE_CHECKING:
     from assay.analysis.columns import Counted
-    from assay.statistics import Amount, Component, Grid, ReportCard, TaskCount
+    from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
 __all__ = ["TABLES", "Given", "Table", "levels_of"]
 
@@ -66,9 +66,9 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 def _spending(given: Given) -> Any:
     from assay.analysis.columns import MEASURES
-    from assay.statistics import spending
+    from assay.statistics import summarise_spending
 
-    return spending([(one.outcome, one.used) for one in given.attempts], tuple(MEASURES))
+    return summarise_spending([(one.outcome, one.used) for one in given.attempts], tuple(MEASURES))
 
 
 def _spending_rows(found: Any) -> Rows:
@@ -98,9 +98,9 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _tasks(given: Given) -> Any:
-    from assay.statistics import profiles
+    from assay.statistics import profile_tasks
 
-    return profiles(given.counts)
+    return profile_tasks(given.counts)
 
 
 def _task_rows(found: Any) -> Rows:
@@ -120,7 +120,7 @@ def _task_rows(found: Any) -> Rows:
 
 
 def _grid(given: Given) -> Any:
-    from assay.statistics import grid
+    from assay.statistics import build_grid
 
     factors = {
         "agent": [one.outcome.agent for one in given.attempts],
@@ -131,14 +131,14 @@ def _grid(given: Given) -> Any:
     kept = {name: column for name, column in factors.items() if name in ("agent", "model") or len(set(column)) > 1}
     if "options" in kept and _same_split(kept["options"], factors["run"]):
         del kept["run"]  # a run is known by its options: two names of one factor explain nothing apart
-    return grid([one.outcome for one in given.attempts], kept)
+    return build_grid([one.outcome for one in given.attempts], kept)
 
 
 def _same_split(one: Sequence[str], other: Sequence[str]) -> bool:
     return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
 
 
-def _grid_rows(found: Grid) -> Rows:
+def _grid_rows(found: RateGrid) -> Rows:
     cells: Rows = [
         {
             **dict(zip(found.factors, cell.levels, strict=True)),
@@ -151,7 +151,7 @@ def _grid_rows(found: Grid) -> Rows:
     return [*cells, *(_component_row(found, part) for part in found.components)]
 
 
-def _component_row(found: Grid, part: Component) -> dict[str, str]:
+def _component_row(found: RateGrid, part: VarianceComponent) -> dict[str, str]:
     share = "nothing varies" if part.share is None else f"explains {part.share:.1%}"
     return {found.factors[0]: f"({part.name})", "pass@1 [95%]": share}
 
@@ -159,10 +159,10 @@ def _component_row(found: Grid, part: Component) -> dict[str, str]:
 def _flakes(given: Given) -> Any:
     from collections import Counter
 
-    from assay.statistics import flakes
+    from assay.statistics import find_flakes
 
     told = [one.outcome for one in given.attempts if one.reverified in ("disagree", "flaky")]
-    return flakes(given.counts, Counter((one.agent, one.model, one.task) for one in told))
+    return find_flakes(given.counts, Counter((one.agent, one.model, one.task) for one in told))
 
 
 def _flake_rows(found: Any) -> Rows:
@@ -243,10 +243,10 @@ def _reliability_rows(found: list[Steady]) -> Rows:
 
 
 def _ranking(given: Given) -> Any:
-    from assay.statistics import count_by_task, halves, predictive_validity
+    from assay.statistics import count_by_task, predictive_validity, split_halves
 
     if len(given.runs) == 1:
-        return predictive_validity(*halves(given.counts))
+        return predictive_validity(*split_halves(given.counts))
     sides = [[one.outcome for one in given.attempts if (one.source == 0) is first] for first in (True, False)]
     return predictive_validity(*(count_by_task(side) for side in sides))
 

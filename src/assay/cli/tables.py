@@ -12,7 +12,7 @@ from .output import console, plain
 if TYPE_CHECKING:
     from assay.analysis.columns import Counted
     from assay.records import Separation
-    from assay.statistics import Estimate, GroupSummary, Outcome
+    from assay.statistics import AttemptOutcome, Estimate, GroupSummary
 
 __all__ = ["counted_of", "interval_text", "print_rows", "print_summaries", "required_by", "statuses_of", "summaries_of"]
 
@@ -37,7 +37,7 @@ def required_by(root: Path, run: str) -> Separation:
     return next((grade for grade in SEPARATIONS if grade == asked), "unknown")
 
 
-def statuses_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[Outcome]:
+def statuses_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptOutcome]:
     """What came of every attempt of some runs, as far as it is decided; `require` as `counted_of`."""
     return [one.outcome for one in counted_of(root, runs, require)]
 
@@ -46,7 +46,7 @@ def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown")
     """The decided attempts of some runs; `source` is a run's place among them. A pass below the grade of separation
     that is required counts as doubtful."""
     from assay.analysis.columns import counted
-    from assay.store import RunStore, check_rows, deciding, standing_of
+    from assay.store import RunStore, check_rows, current_verdicts_of, final_rows
 
     from .output import say
 
@@ -54,8 +54,8 @@ def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown")
     for place, run in enumerate(dict.fromkeys(runs)):  # a run that is named twice is one run
         with RunStore.open(root, run) as store:
             checked = check_rows(store)
-            stands = standing_of(store, checked.rows, checked.verdicts)
-        found += counted(deciding(checked.rows), stands, source=place, require=require)
+            stands = current_verdicts_of(store, checked.rows, checked.verdicts)
+        found += counted(final_rows(checked.rows), stands, source=place, require=require)
         if warning := checked.warning():
             say(f"warning: run {run}: {warning}")
     return found

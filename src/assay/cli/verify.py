@@ -17,7 +17,7 @@ from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_wit
 if TYPE_CHECKING:
     from assay.rollout.rejudge.reverify import Reverified, ReverifyReport
     from assay.settings import Settings
-    from assay.store import Coverage, Receipt
+    from assay.store import Receipt, ReceiptCoverage
 
 __all__ = ["verify"]
 
@@ -118,7 +118,7 @@ def _read(receipt: str, key: str | None) -> _Against:
     return _Against(read_receipt(Path(receipt)), None if key is None else public_key(key))
 
 
-def _print_coverage(kept: Coverage, *, asked: bool) -> None:
+def _print_coverage(kept: ReceiptCoverage, *, asked: bool) -> None:
     from .output import console, say
 
     covered = f"{kept.chains} chains, {kept.events} events and {kept.addenda} addenda"

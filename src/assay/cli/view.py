@@ -123,21 +123,21 @@ async def _serving(chosen: _Target, port: int, *, no_open: bool) -> None:
     import asyncio
     import signal
 
-    from assay.viewer.interface import named
-    from assay.viewer.server import serving
+    from assay.viewer.interface import view_name
+    from assay.viewer.server import open_viewer
 
     from .output import console, say
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with serving(chosen.root, port) as viewer:
+    async with open_viewer(chosen.root, port) as viewer:
         url = viewer.url + (f"#/run/{chosen.run}" if chosen.run else "")
         console().print(url)
         say("only this address is answered, on this machine alone; Ctrl-C ends it")
         if not no_open:
             _open(url)
-        await viewer.warm(named("run", chosen.run, "rows") if chosen.run else "runs")
+        await viewer.warm(view_name("run", chosen.run, "rows") if chosen.run else "runs")
         await stop.wait()
 
 

@@ -3,47 +3,47 @@
 What is named here is what a format of one's own is written with.
 """
 
-from assay.formats.shared.archives import archive
-from assay.formats.shared.building import Building, Origin, tool_call
-from assay.formats.shared.reading import (
-    at_place,
+from assay.formats.shared.archives import open_archive
+from assay.formats.shared.builder import Origin, TrajectoryBuilder, tool_call
+from assay.formats.shared.json_stream import (
     digest_file,
-    document,
-    head,
     json_fields,
     json_items,
     json_lines,
+    load_document,
     loads,
-    seconds,
+    parse_time,
+    read_head,
+    warn_in,
 )
-from assay.formats.shared.sniffing import Sniffed, sniff
-from assay.formats.shared.writing import new_file, new_folder
+from assay.formats.shared.output_files import new_file, new_folder
+from assay.formats.shared.sniffing import SniffResult, sniff
 
-from .interface import Format, Imported, Loss, Provenance, Reading, Unreadable, Writing
+from .interface import ExportContext, Format, ImportContext, ImportedTrajectory, Loss, Provenance, ReadProblem
 
 __all__ = [
-    "Building",
+    "ExportContext",
     "Format",
-    "Imported",
+    "ImportContext",
+    "ImportedTrajectory",
     "Loss",
     "Origin",
     "Provenance",
-    "Reading",
-    "Sniffed",
-    "Unreadable",
-    "Writing",
-    "archive",
-    "at_place",
+    "ReadProblem",
+    "SniffResult",
+    "TrajectoryBuilder",
     "digest_file",
-    "document",
-    "head",
     "json_fields",
     "json_items",
     "json_lines",
+    "load_document",
     "loads",
     "new_file",
     "new_folder",
-    "seconds",
+    "open_archive",
+    "parse_time",
+    "read_head",
     "sniff",
     "tool_call",
+    "warn_in",
 ]

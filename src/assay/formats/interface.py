@@ -1,7 +1,7 @@
-"""What a format is: it recognises a file by its content, reads trajectories out of it and, where it can, writes them.
+"""The interface of a format: recognises a file by its content, reads trajectories and, optionally, writes them.
 
-A format knows records and bytes, no store. Whoever imports hands it a `Reading` (where large content goes, and where
-what could not be read is said) and stores what it yields, one trajectory at a time.
+A format knows records and bytes, no store. The caller passes an `ImportContext` (for large content and problems) and
+stores the trajectories, one at a time.
 """
 
 from __future__ import annotations
@@ -14,48 +14,46 @@ import msgspec
 
 from assay.records import AttemptStarted, Body, Trajectory
 
-__all__ = ["Format", "Imported", "Loss", "Provenance", "Reading", "Unreadable", "Writing"]
-
 Provenance = Literal["recorded", "peer", "specification"]
-"""What the reader was tested on: logs that others recorded, files that the peer's own program wrote for the test, or
-nothing but the published description."""
+"""Test data of the reader: recorded logs, files that the peer's own program wrote for the test, or only the published
+description."""
 
 
-class Unreadable(msgspec.Struct, frozen=True):
-    """Something that could not be read and was left out."""
+class ReadProblem(msgspec.Struct, frozen=True):
+    """A part of a file that could not be read and was left out."""
 
     file: str
-    """As named by who imports; for a member of an archive `archive!member`."""
+    """File name; for a member of an archive `archive!member`."""
     place: str
     """A line (`line 12`), a field (`steps[3].arguments`), or both; empty where it is the whole file."""
     problem: str
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportedTrajectory(msgspec.Struct, frozen=True):
     """One trajectory of a foreign record.
 
-    `started.run`, `.attempt` and `.number` are filled in by who stores it. `started.config["imported"]` holds `format`,
-    `file`, `version` and, under `fields`, whatever no record of ours has a place for, in the source's own words.
+    `started.run`, `.attempt` and `.number` are set when it is stored. `started.config["imported"]` holds `format`,
+    `file`, `version` and, under `fields`, the source's other data unchanged.
     """
 
     key: str
-    """What names it within its file, stable from one reading to the next (`sample 3 epoch 1`, `trial abc`)."""
+    """A name unique in its file and stable between readings (`sample 3 epoch 1`, `trial abc`)."""
     started: AttemptStarted
     bodies: tuple[Body, ...]
     """Everything after the start, in order; an `AttemptEnded` last where the source says that it ended."""
 
 
-class Reading(NamedTuple):
-    """What an importer is handed."""
+class ImportContext(NamedTuple):
+    """The callbacks of an importer."""
 
-    keep: Callable[[bytes], str]
-    """Keeps large or binary content and returns its digest."""
-    unreadable: Callable[[Unreadable], None]
-    """Says what was left out; the importer goes on."""
+    store_blob: Callable[[bytes], str]
+    """Stores large or binary content and returns its digest."""
+    report_problem: Callable[[ReadProblem], None]
+    """Reports a part that was left out; the importer continues."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """What an export could not hold."""
+    """A field that an export could not hold."""
 
     attempt: str
     field: str
@@ -63,13 +61,13 @@ class Loss(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-class Writing(NamedTuple):
-    """What an exporter is handed."""
+class ExportContext(NamedTuple):
+    """The callbacks of an exporter."""
 
-    content: Callable[[str], bytes]
-    """Bytes of a digest that a record names. Raises `StoreError` where they are gone."""
-    lost: Callable[[Loss], None]
-    """Says what the format cannot hold; who exports writes all of it into a sidecar."""
+    read_blob: Callable[[str], bytes]
+    """Returns the bytes of a recorded digest. Raises `StoreError` where they are missing."""
+    report_loss: Callable[[Loss], None]
+    """Reports what the format cannot hold; the caller writes all losses into a sidecar."""
 
 
 @runtime_checkable
@@ -82,19 +80,19 @@ class Format(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """The peer's name and what of its files, for people."""
+    """The peer's name and its kind of file, for people."""
     provenance: ClassVar[Provenance]
     writes: ClassVar[bool]
 
     def recognises(self, path: Path) -> bool:
-        """Whether `path` (a file, or a folder that is one record such as a job folder) is of this format."""
+        """Returns whether `path` (a file, or a folder that is one record such as a job folder) is of this format."""
         ...
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """The trajectories in `path`, in its order. Trouble in one of them is said, and the next one is read."""
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        """Yields the trajectories in `path`, in its order; reports problems in one of them and reads the next."""
         ...
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes `target` (a file or a folder, as the format has it).
 
         Raises:

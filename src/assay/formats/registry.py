@@ -1,4 +1,4 @@
-"""Finds which format a path is of, by its content, among all that are installed (entry points `assay.formats`)."""
+"""Finds which format a path is of, by its content, among all that are installed (entry points `assay.load_formats`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from assay.formats.shared.sniffing import sniff
 
 from .interface import Format, Provenance
 
-__all__ = ["Listed", "find", "formats", "listed", "named", "recognised"]
 
-
-class Listed(NamedTuple):
-    """A format, for people."""
+class FormatInfo(NamedTuple):
+    """Description of a format."""
 
     name: str
     title: str
@@ -23,53 +21,54 @@ class Listed(NamedTuple):
     writes: bool
 
 
-def named(name: str) -> Format:
-    """The format of that name, `module:Class`, or `path/file.py`. Raises `PluginLoadError` with the nearest names."""
+def load_format(name: str) -> Format:
+    """Loads the format of that name, `module:Class`, or `path/file.py`. Raises `PluginLoadError` with the nearest
+    names."""
     found = plugins.load("formats", name)()
     if not isinstance(found, Format):
         missing = ", ".join(
             m for m in ("name", "title", "provenance", "writes", "recognises", "read", "write") if not hasattr(found, m)
         )
-        raise UserError(f"{name} is no format: it lacks {missing or 'methods of assay.formats.interface.Format'}")
+        raise UserError(f"{name} is not a format: it lacks {missing or 'methods of assay.formats.interface.Format'}")
     return found
 
 
-def formats() -> tuple[Format, ...]:
-    """Every installed format, by name."""
-    return tuple(named(name) for name in sorted(plugins.names("formats")))
+def load_formats() -> tuple[Format, ...]:
+    """Loads every installed format, by name."""
+    return tuple(load_format(name) for name in sorted(plugins.names("formats")))
 
 
-def listed() -> tuple[Listed, ...]:
-    """Every installed format, for people."""
-    return tuple(Listed(f.name, f.title, f.provenance, f.writes) for f in formats())
+def list_formats() -> tuple[FormatInfo, ...]:
+    """Describes every installed format."""
+    return tuple(FormatInfo(f.name, f.title, f.provenance, f.writes) for f in load_formats())
 
 
-def recognised(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
-    """The formats that take `path` for their own; one that says that it is `generic` where no other does."""
-    takers = tuple(f for f in (formats() if among is None else among) if f.recognises(path))
+def matching_formats(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
+    """Returns the formats that recognise `path`; those marked `generic` only where no other does."""
+    takers = tuple(f for f in (load_formats() if among is None else among) if f.recognises(path))
     return tuple(f for f in takers if not getattr(f, "generic", False)) or takers
 
 
-def find(path: Path, among: tuple[Format, ...] | None = None) -> Format:
-    """The one format that `path` is of.
+def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:
+    """Returns the one format that recognises `path`.
 
     Raises:
-        UserError: None takes it for its own, or several do; with what was tried, and what the file looks like.
+        UserError: No format recognises it, or several do; names the formats tried and describes the file.
     """
-    tried = formats() if among is None else among
-    found = recognised(path, tried)
+    tried = load_formats() if among is None else among
+    found = matching_formats(path, tried)
     if len(found) == 1:
         return found[0]
     if found:
         names = " and ".join(f.name for f in found)
-        raise UserError(f"{path.name} could be {names}: say which with --format")
+        raise UserError(f"{path.name} could be {names}: choose one with --format")
     raise UserError(
-        f"{path.name} is of no known format ({_looks(path)}); tried: {', '.join(f.name for f in tried)}; "
-        "if it is one of these, say which with --format"
+        f"{path.name} is of no known format ({_describe_content(path)}); tried: {', '.join(f.name for f in tried)}; "
+        "if it is one of these, name it with --format"
     )
 
 
-def _looks(path: Path) -> str:
+def _describe_content(path: Path) -> str:
     seen = sniff(path)
     if seen.shape == "other":
         return "neither JSON, nor lines of JSON, nor an archive"

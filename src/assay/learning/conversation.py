@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assay.errors import UserError
-from assay.formats.shared.messages import chat_item, chat_plan
+from assay.formats.shared.messages import plan_chat_messages, render_chat_message
 from assay.records import ModelCall, Trajectory
-from assay.store import answer_of, messages_of, request_of
+from assay.store import assistant_message, restore_messages, restore_request
 
 __all__ = ["Conversation", "Opening", "asked", "conversations", "spoke"]
 
@@ -43,7 +43,7 @@ class Conversation(NamedTuple):
 
 def asked(trajectory: Trajectory) -> bool:
     """Whether a model answered it."""
-    return any(answer_of(call) is not None for call in trajectory.calls)
+    return any(assistant_message(call) is not None for call in trajectory.calls)
 
 
 def spoke(trajectory: Trajectory) -> bool:
@@ -62,7 +62,7 @@ def conversations(trajectory: Trajectory, opening: Opening | None = None) -> Ite
         UserError: It asked no model, and there is no opening.
         StoreError: Its calls do not hold together.
     """
-    answered = [call for call in trajectory.calls if answer_of(call) is not None]
+    answered = [call for call in trajectory.calls if assistant_message(call) is not None]
     if answered:
         yield from _of_calls({call.id: call for call in trajectory.calls}, answered)
     elif opening is not None:
@@ -86,10 +86,10 @@ def _of_calls(calls: Mapping[str, ModelCall], answered: list[ModelCall]) -> Iter
         line: dict[int, str] = {}
         at: str | None = leaf.id
         while at is not None:
-            line[len(messages_of(calls, calls[at]))] = at
+            line[len(restore_messages(calls, calls[at]))] = at
             at = above.get(at)
-        request = request_of(calls, leaf)
-        messages = [*request["messages"], {**(answer_of(leaf) or {}), "role": "assistant"}]
+        request = restore_request(calls, leaf)
+        messages = [*request["messages"], {**(assistant_message(leaf) or {}), "role": "assistant"}]
         said = [line.get(place) for place in range(len(messages))]
         own = [call is not None and call not in told for call in said]
         told.update(line.values())
@@ -99,17 +99,17 @@ def _of_calls(calls: Mapping[str, ModelCall], answered: list[ModelCall]) -> Iter
 def _goes_on_with(calls: Mapping[str, ModelCall], call: ModelCall) -> str | None:
     """The call whose request and answer begin this one's request whole."""
     parent = calls.get(call.parent or "")
-    if parent is None or answer_of(parent) is None:
+    if parent is None or assistant_message(parent) is None:
         return None
-    return parent.id if call.shared_messages == len(messages_of(calls, parent)) + 1 else None
+    return parent.id if call.shared_messages == len(restore_messages(calls, parent)) + 1 else None
 
 
 def _of_steps(trajectory: Trajectory, opening: Opening) -> Conversation:
     messages = [*opening.messages]
     own, steps = [False] * len(messages), list[int | None]([None] * len(messages))
     for step in trajectory.steps:
-        for part in chat_plan(step):
-            message = chat_item(step, part)
+        for part in plan_chat_messages(step):
+            message = render_chat_message(step, part)
             messages.append({key: value for key, value in message.items() if value is not None or key == "content"})
             own.append(message["role"] == "assistant")
             steps.append(step.index)

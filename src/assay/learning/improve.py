@@ -25,7 +25,7 @@ from assay.learning.credit.batch import credited
 from assay.learning.rows import TrainingRow
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
-from assay.statistics import Estimate, Paired, compare, rate_over
+from assay.statistics import Estimate, PairedComparison, compare_paired, estimate_pass_rate
 from assay.store import AttemptRow
 from assay.tasks import LoadedTask, find_tasks
 
@@ -318,7 +318,7 @@ class _Improvement:
         run = f"{self.name}-evaluation-{step:04d}"
         # Every evaluation has the same seeds, so that two differ by their weights alone.
         await self._run(run, self.held_out, self.recipe.evaluate.attempts, -1, backend)
-        estimate = rate_over(tries_of(self.settings, run))
+        estimate = estimate_pass_rate(tries_of(self.settings, run))
         point = Point(step, estimate.value, estimate.low, estimate.high, estimate.n, run)
         self.curve.append(point)
         self.metrics.add(f"evaluation {step}", msgspec.to_builtins(point))
@@ -371,8 +371,8 @@ class _Improvement:
     def _last_step(self) -> int:
         return self.recipe.steps or self.recipe.teach.sft.steps
 
-    def _compared(self, before: Point, after: Point) -> Paired:
-        return compare(tries_of(self.settings, before.run), tries_of(self.settings, after.run))
+    def _compared(self, before: Point, after: Point) -> PairedComparison:
+        return compare_paired(tries_of(self.settings, before.run), tries_of(self.settings, after.run))
 
     def _gate(self, after: Point, difference: Estimate) -> tuple[bool, str]:
         gate = self.recipe.gate

@@ -19,7 +19,7 @@ from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
 from assay.rollout.exchange.exporting import whole
 from assay.rollout.rejudge.recorded_task import PastTasks
-from assay.store import AttemptRow, RunStore, audit, deciding, learnt
+from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.again import CannotRebuildError
 
@@ -98,7 +98,7 @@ class Reader:
         self._config = config
         self.tell = tell
         self._past = past
-        self._learnt = learnt(store.layout.root, store.run)
+        self._learnt = later_events(store.layout.root, store.run)
         self._theirs = store.manifest().get("kind") == "import"
         self.renderer: Attributes | None = None
         self.tokenizer: str | None = None
@@ -123,7 +123,7 @@ class Reader:
         if not wanted:
             named = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
             raise UserError(f"run {self._store.run!r} has no attempt{named}")
-        decided = {row.chain for row in deciding(wanted)}
+        decided = {row.chain for row in final_rows(wanted)}
         for row in wanted:
             if row.chain in decided:
                 yield self._whole(row)

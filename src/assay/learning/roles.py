@@ -19,7 +19,7 @@ from assay.errors import ProviderError, boundary
 from assay.gateway.tokens import Attributed, Attributes, context_of
 from assay.gateway.tokens.messages import names_in
 from assay.records import ModelCall, Trajectory
-from assay.store import messages_of, request_of
+from assay.store import restore_messages, restore_request
 
 from .rows import ACTION, OBSERVATION, PROMPT, TEMPLATE, UNKNOWN, WARNING
 
@@ -72,7 +72,7 @@ def prompt_roles(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attr
             found = _extension(calls, call, renderer)
             if found is not None and found.ids == new:
                 return roles_in(found, words, acted=True)
-            request = request_of(calls, call)
+            request = restore_request(calls, call)
             found = renderer.attribute(request["messages"], request.get("tools") or [])
     except ProviderError:  # then it was not this template that told it
         return unknown
@@ -104,9 +104,9 @@ def _extension(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attrib
     if parent is None or parent.completion_token_ids is None:
         return None
     told = context_of(calls, parent.id)
-    messages = messages_of(calls, call)
+    messages = restore_messages(calls, call)
     whole = call.shared_tokens == len(told) + len(parent.completion_token_ids)
-    if not whole or call.shared_messages != len(messages_of(calls, parent)) + 1:
+    if not whole or call.shared_messages != len(restore_messages(calls, parent)) + 1:
         return None
     before, more = messages[: call.shared_messages], messages[call.shared_messages :]
     return renderer.attribute_more(told, parent.completion_token_ids, more, names_in(before))

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from assay.errors import UserError
-from assay.formats.shared.writing import new_file
+from assay.formats.shared.output_files import new_file
 
 from .rows import WEIGHTS, TrainingRow, check
 

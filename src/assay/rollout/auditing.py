@@ -29,7 +29,7 @@ from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserErro
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Trajectory, Verdict, VerdictGiven, digest_record
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
-from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, learnt
+from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
 from assay.verify.model_judge import judge_by_model, questions_digest
 
 from .admitted import ADMISSION
@@ -151,7 +151,7 @@ def _audited(
     """Judges, and writes what is new a few hundred attempts at a time."""
     contracts = unique_contracts(load_contracts(config.contracts))
     rows = _rows(root, run, config.attempt)
-    before = learnt(root, run) if rows else {}
+    before = later_events(root, run) if rows else {}
     cards: list[Card] = []
     counts: Counter[str] = Counter()
     batch: dict[str, list[Body]] = {}

@@ -1,109 +1,105 @@
 """Estimates and intervals: pure functions over columns and rows. No file, no clock, no hidden randomness.
 
-What was not observed is counted and bounded, never taken for a zero.
+Unobserved outcomes are counted and bounded, never taken for zero.
 """
 
-from ._clustered import Clustering, clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
-from ._effects import Component, explained
-from ._flakes import Flake, flakes
-from ._gate import GateRule, Ruling, decide
-from ._grid import Cell, Grid, grid
-from ._items import Band, TaskProfile, profiles
-from ._median import median_interval
+from ._clustered import Clustering, estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
+from ._effects import VarianceComponent, variance_components
+from ._gate import GateDecision, GateRule, decide_gate
+from ._grid import GridCell, RateGrid, build_grid
+from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
 from ._multiple import benjamini_hochberg, holm
-from ._paired import Flip, Paired, compare, difference_interval, sign_test
-from ._pareto import pareto_front
-from ._power import Design, attempts_needed, detectable, standard_error, tasks_needed
+from ._paired import Flip, PairedComparison, compare_paired, difference_interval, sign_test
+from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 from ._prediction import (
-    Bin,
+    CalibrationBin,
     ReportCard,
     area_under_curve,
-    calibration,
+    calibration_error,
     report_card,
 )
-from ._ranking import RankAgreement, rank_agreement
-from ._rates import Interval, pass_at_k, pass_hat_k, wilson
-from ._robust import Robustness, blind_replay_line, outcome_consistency, robustness
-from ._spending import Amount, Spending, amount_interval, spending
+from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
+from ._rates import Interval, median_interval, pass_at_k, pass_hat_k, wilson
+from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
+from ._spending import Amount, Spending, amount_interval, pareto_front, summarise_spending
 from ._summary import (
     AtK,
-    Bounds,
+    AttemptOutcome,
     Estimate,
     GroupSummary,
-    Outcome,
+    OutcomeBounds,
     TaskCount,
     count_by_task,
-    rate_over,
-    reach_over,
+    estimate_at_k,
+    estimate_pass_rate,
     summarise,
 )
-from ._survival import SurvivalPoint, survival
-from ._validity import halves, predictive_validity
+from ._survival import SurvivalPoint, survival_curve
 
 __all__ = [
     "Amount",
     "AtK",
-    "Band",
-    "Bin",
-    "Bounds",
-    "Cell",
+    "AttemptOutcome",
+    "CalibrationBin",
     "Clustering",
-    "Component",
-    "Design",
+    "DifficultyBand",
     "Estimate",
     "Flake",
     "Flip",
+    "GateDecision",
     "GateRule",
-    "Grid",
+    "GridCell",
     "GroupSummary",
     "Interval",
-    "Outcome",
-    "Paired",
+    "OutcomeBounds",
+    "PairedComparison",
     "RankAgreement",
+    "RateGrid",
     "ReportCard",
     "Robustness",
-    "Ruling",
     "Spending",
+    "StudyDesign",
     "SurvivalPoint",
     "TaskCount",
     "TaskProfile",
+    "VarianceComponent",
     "amount_interval",
     "area_under_curve",
     "attempts_needed",
     "benjamini_hochberg",
     "blind_replay_line",
-    "calibration",
-    "clustering",
-    "compare",
+    "build_grid",
+    "calibration_error",
+    "compare_paired",
     "count_by_task",
-    "decide",
-    "detectable",
+    "decide_gate",
+    "detectable_difference",
     "difference_interval",
-    "explained",
-    "flakes",
-    "grid",
-    "halves",
+    "estimate_at_k",
+    "estimate_clustering",
+    "estimate_pass_rate",
+    "find_flakes",
     "hierarchical_bootstrap",
     "holm",
     "mean_interval",
+    "measure_robustness",
     "median_interval",
     "outcome_consistency",
     "pareto_front",
     "pass_at_k",
     "pass_hat_k",
     "predictive_validity",
-    "profiles",
+    "profile_tasks",
     "rank_agreement",
-    "rate_over",
-    "reach_over",
     "report_card",
-    "robustness",
     "sign_test",
-    "spending",
+    "split_halves",
     "standard_error",
     "summarise",
-    "survival",
+    "summarise_spending",
+    "survival_curve",
     "task_bootstrap",
     "tasks_needed",
+    "variance_components",
     "wilson",
 ]

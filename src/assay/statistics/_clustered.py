@@ -1,9 +1,9 @@
-"""Intervals where several attempts share a task.
+"""Cluster-robust intervals, for several attempts at each task.
 
-Attempts at one task resemble each other, so 100 attempts at 25 tasks say less than 100 attempts at 100 tasks. The
-unit that is drawn from a population here is the task; a mean is the mean over tasks of the task's mean.
+Attempts at one task are correlated, so 100 attempts at 25 tasks carry less information than 100 attempts at 100 tasks.
+The sampling unit is the task; a mean is the mean over tasks of the task's mean.
 
-`mean_interval` is the one to quote. In simulation (8 x 4, 24 x 1, 24 x 4, 24 x 8 and 100 x 4 tasks x attempts,
+Report `mean_interval`. In simulation (8 x 4, 24 x 1, 24 x 4, 24 x 8 and 100 x 4 tasks x attempts,
 intra-task correlation 0.1 and 0.4, rates 0.05 to 0.95; `tests/statistics/test_clustered.py` holds a part of it) its
 nominal 95% covered 91 to 99%, where Wilson's interval over attempts covered 67 to 98%, resampling tasks 85 to 100%
 and the hierarchical bootstrap 89 to 100% at up to a quarter more width: that one counts the variation within tasks
@@ -20,49 +20,41 @@ import numpy.typing as npt
 
 from ._rates import Interval, normal_quantile, wilson_at
 
-__all__ = [
-    "Clustering",
-    "clustering",
-    "hierarchical_bootstrap",
-    "mean_interval",
-    "percentiles",
-    "student_quantile",
-    "task_bootstrap",
-]
-
 Floats = npt.NDArray[np.float64]
 REPLICATES = 4000
 _CHUNK = 2_000_000
 
 
 class Clustering(NamedTuple):
-    """How much attempts at one task resemble each other; None where it cannot be known."""
+    """Correlation between attempts at the same task; None where it is unknown."""
 
     icc: float | None
     """Intra-task correlation (one-way analysis of variance); below 0 by chance alone."""
     design_effect: float | None
-    """By what factor the variance of the mean grows against independent attempts."""
+    """Factor by which the variance of the mean exceeds that of independent attempts."""
     effective_n: float | None
-    """How many independent attempts would say as much."""
+    """Number of independent attempts with the same information."""
 
 
-def mean_interval(means: Sequence[float], confidence: float = 0.95, *, most: float | None = None) -> Interval | None:
-    """Cluster-robust interval for the mean over tasks of values in [0, 1].
+def mean_interval(
+    values_by_task: Sequence[float], confidence: float = 0.95, *, most: float | None = None
+) -> Interval | None:
+    """Returns a cluster-robust interval for the mean over tasks of values in [0, 1].
 
-    The variance between the task's values is turned into an effective number of observations, at which Wilson's
-    interval is taken with Student's quantile of `tasks - 1` degrees of freedom. It stays inside [0, 1] and does not
-    shrink to a point where all tasks agree: then the effective number is the number of tasks.
+    The variance between tasks gives an effective number of observations for Wilson's interval, with Student's quantile
+    of `tasks - 1` degrees of freedom. It stays inside [0, 1]; where all tasks agree, the effective number is the number
+    of tasks.
 
     Args:
-        means: One value a task.
+        values_by_task: One value a task.
         confidence: Between 0 and 1.
-        most: The effective number is not taken larger than this, for example the number of attempts.
+        most: Upper limit of the effective number, for example the number of attempts.
 
     Returns:
         The interval; None for fewer than two tasks, whose spread is unknown.
     """
     normal_quantile(confidence)
-    values = _unit(means)
+    values = _unit_values(values_by_task)
     tasks = len(values)
     if tasks < 2:
         return None
@@ -75,13 +67,13 @@ def mean_interval(means: Sequence[float], confidence: float = 0.95, *, most: flo
 
 
 def student_quantile(degrees: int, confidence: float) -> float:
-    """The two-sided quantile of Student's distribution."""
+    """Returns the two-sided quantile of Student's distribution."""
     from scipy.special import stdtrit  # late: scipy is slow to import
 
     return float(stdtrit(degrees, 0.5 + confidence / 2))
 
 
-def _unit(values: Sequence[float]) -> Floats:
+def _unit_values(values: Sequence[float]) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not bool(np.all((array >= 0) & (array <= 1))):
         raise ValueError("expected a column of numbers in [0, 1]")
@@ -89,29 +81,30 @@ def _unit(values: Sequence[float]) -> Floats:
 
 
 def task_bootstrap(
-    means: Sequence[float], confidence: float = 0.95, *, seed: int = 0, replicates: int = REPLICATES
+    values_by_task: Sequence[float], confidence: float = 0.95, *, seed: int = 0, replicates: int = REPLICATES
 ) -> Interval | None:
-    """Percentile interval of the mean over tasks, tasks drawn with replacement; None for fewer than two tasks."""
+    """Returns a percentile interval of the mean over tasks, tasks drawn with replacement; None for fewer than two
+    tasks."""
     normal_quantile(confidence)
-    values = np.asarray(means, dtype=np.float64)
+    values = np.asarray(values_by_task, dtype=np.float64)
     tasks = len(values)
     if tasks < 2:
         return None
     draw = np.random.default_rng(seed)
-    found = np.empty(replicates)
+    samples = np.empty(replicates)
     for start, count in _chunks(replicates, tasks):
-        found[start : start + count] = values[draw.integers(0, tasks, (count, tasks))].mean(axis=1)
-    return percentiles(found, confidence)
+        samples[start : start + count] = values[draw.integers(0, tasks, (count, tasks))].mean(axis=1)
+    return percentiles(samples, confidence)
 
 
 def hierarchical_bootstrap(
     columns: Sequence[Sequence[float]], confidence: float = 0.95, *, seed: int = 0, replicates: int = REPLICATES
 ) -> Interval | None:
-    """Percentile interval of the mean over tasks: tasks drawn with replacement, then attempts within each.
+    """Returns a percentile interval of the mean over tasks: tasks drawn with replacement, then attempts within each.
 
     Args:
-        columns: The values of each task's attempts; every task has at least one. Order of tasks and of attempts
-            decides the draws, so sort them for a result that is the same whatever came first.
+        columns: The values of each task's attempts; every task has at least one. Their order decides the draws: sort
+            them for a reproducible result.
         confidence: Between 0 and 1.
         seed: Of the draws.
         replicates: How many samples are drawn.
@@ -132,13 +125,13 @@ def hierarchical_bootstrap(
         values[row, : len(column)] = column
     weights = (np.arange(widest) < lengths[:, None]) / lengths[:, None]
     draw = np.random.default_rng(seed)
-    found = np.empty(replicates)
+    samples = np.empty(replicates)
     for start, count in _chunks(replicates, tasks * widest):
         chosen = draw.integers(0, tasks, (count, tasks))
         attempts = (draw.random((count, tasks, widest)) * lengths[chosen][:, :, None]).astype(np.intp)
         sums = (values[chosen[:, :, None], attempts] * weights[chosen]).sum(axis=2)
-        found[start : start + count] = sums.mean(axis=1)
-    return percentiles(found, confidence)
+        samples[start : start + count] = sums.mean(axis=1)
+    return percentiles(samples, confidence)
 
 
 def _chunks(replicates: int, size: int) -> list[tuple[int, int]]:
@@ -146,14 +139,14 @@ def _chunks(replicates: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(step, replicates - start)) for start in range(0, replicates, step)]
 
 
-def percentiles(found: Floats | Sequence[float], confidence: float) -> Interval:
-    """The interval that holds the middle share of resampled values."""
-    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
+def percentiles(samples: Floats | Sequence[float], confidence: float) -> Interval:
+    """Returns the central interval of resampled values."""
+    low, high = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high))
 
 
-def clustering(columns: Sequence[Sequence[float]]) -> Clustering:
-    """Intra-task correlation, design effect and effective number of attempts, from the values of each task's attempts.
+def estimate_clustering(columns: Sequence[Sequence[float]]) -> Clustering:
+    """Returns intra-task correlation, design effect and effective number of attempts, from each task's values.
 
     The correlation is the one-way analysis-of-variance estimator, for unequal numbers of attempts too; the design
     effect is `1 + (m - 1) * icc` with `m` the attempt-weighted number of attempts a task, and is not taken below 1.
@@ -162,10 +155,10 @@ def clustering(columns: Sequence[Sequence[float]]) -> Clustering:
     tasks, attempts = len(columns), float(lengths.sum()) if len(columns) else 0.0
     if tasks < 2 or attempts <= tasks or lengths.min() < 1:
         return Clustering(None, None, None)
-    means = np.array([float(np.mean(column)) for column in columns])
-    grand = float(means @ lengths) / attempts
-    within = sum(float(np.sum((np.asarray(c) - m) ** 2)) for c, m in zip(columns, means, strict=True))
-    between_square = float(lengths @ (means - grand) ** 2) / (tasks - 1)
+    values_by_task = np.array([float(np.mean(column)) for column in columns])
+    grand = float(values_by_task @ lengths) / attempts
+    within = sum(float(np.sum((np.asarray(c) - m) ** 2)) for c, m in zip(columns, values_by_task, strict=True))
+    between_square = float(lengths @ (values_by_task - grand) ** 2) / (tasks - 1)
     within_square = within / (attempts - tasks)
     weighted = float(lengths @ lengths) / attempts
     typical = (attempts - weighted) / (tasks - 1)

@@ -1,8 +1,7 @@
-"""May a candidate replace what is released? Decided by flips, not by two means.
+"""Decides whether a candidate may replace a release, by task flips instead of two means.
 
-The rule: no task of the protected set may be lost; over all other tasks gains must outweigh losses by the exact
-one-sided sign test (McNemar). After AgentDevel's flip-centred gate (published without numbers: the test and its level
-are our choice).
+The rule: no protected task may be lost; over all other tasks gains must outweigh losses by the exact one-sided sign
+test (McNemar). After AgentDevel's flip-centred gate (published without numbers: the test and its level are our choice).
 """
 
 from __future__ import annotations
@@ -12,31 +11,29 @@ from typing import Literal
 
 import msgspec
 
-from ._paired import Flip, Paired, sign_test
-
-__all__ = ["GateRule", "Ruling", "decide"]
+from ._paired import Flip, PairedComparison, sign_test
 
 
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a candidate has to show."""
+    """The requirement on a candidate."""
 
     want: Literal["better", "not worse"] = "better"
-    """`better`: gains must be more than chance explains. `not worse`: losses must not be."""
+    """`better`: gains must be significant. `not worse`: losses must not be."""
     alpha: float = 0.05
     tolerance: float = 0.0
-    """How far a protected task's rate may fall and still not be lost: with several attempts each, noise moves it."""
+    """A protected task is lost only if its rate falls by more than this: several attempts are noisy."""
 
 
-class Ruling(msgspec.Struct, frozen=True):
-    """The decision and what it rests on."""
+class GateDecision(msgspec.Struct, frozen=True):
+    """The decision and its grounds."""
 
     accepted: bool
     reasons: tuple[str, ...]
-    """Why not, or what it was accepted for; the first is the one that decided."""
+    """Reasons for the decision, the deciding one first."""
     broken: tuple[Flip, ...]
     """Protected tasks that were lost."""
     unseen: tuple[str, ...]
-    """Protected tasks that were not judged in both: nobody knows, so the candidate is refused."""
+    """Protected tasks without a judged attempt on both sides, for which the candidate is refused."""
     gained: int
     lost: int
     """Over the tasks that are not protected."""
@@ -44,20 +41,20 @@ class Ruling(msgspec.Struct, frozen=True):
     rule: GateRule
 
 
-def decide(paired: Paired, protected: Collection[str], rule: GateRule | None = None) -> Ruling:
+def decide_gate(paired: PairedComparison, protected: Collection[str], rule: GateRule | None = None) -> GateDecision:
     """Decides on a candidate from its comparison with the base.
 
     Raises:
-        ValueError: The rule's level is no probability.
+        ValueError: The rule's alpha is not in (0, 1).
     """
     rule = rule or GateRule()
     if not 0 < rule.alpha < 1:
         raise ValueError(f"alpha is between 0 and 1, got {rule.alpha}")
-    kept = set(protected)
-    broken = tuple(f for f in paired.lost if f.task in kept and f.before - f.after > rule.tolerance + 1e-12)
-    unseen = tuple(sorted(kept - set(paired.tasks)))
-    gained = sum(f.task not in kept for f in paired.gained)
-    lost = sum(f.task not in kept for f in paired.lost)
+    protected_tasks = set(protected)
+    broken = tuple(f for f in paired.lost if f.task in protected_tasks and f.before - f.after > rule.tolerance + 1e-12)
+    unseen = tuple(sorted(protected_tasks - set(paired.tasks)))
+    gained = sum(f.task not in protected_tasks for f in paired.gained)
+    lost = sum(f.task not in protected_tasks for f in paired.lost)
     side: Literal["gain", "loss"] = "gain" if rule.want == "better" else "loss"
     p_value = sign_test(gained, lost, side)
     reasons = [f"protected task {f.task} fell from {f.before:.2f} to {f.after:.2f}" for f in broken]
@@ -72,4 +69,4 @@ def decide(paired: Paired, protected: Collection[str], rule: GateRule | None = N
     accepted = not reasons
     if accepted:
         reasons = [f"{gained} gained, {lost} lost, no protected task lost (p = {p_value:.3f})"]
-    return Ruling(accepted, tuple(reasons), broken, unseen, gained, lost, p_value, rule)
+    return GateDecision(accepted, tuple(reasons), broken, unseen, gained, lost, p_value, rule)

@@ -1,4 +1,4 @@
-"""Agents by models by whatever else was varied: a rate in every cell, and how much each factor explains."""
+"""Pass rates by agent, model and other factors, and the variance that each factor explains."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ._effects import Component, explained
-from ._summary import Estimate, Outcome, count_by_task, rate_over
-
-__all__ = ["Cell", "Grid", "grid"]
+from ._effects import VarianceComponent, variance_components
+from ._summary import AttemptOutcome, Estimate, count_by_task, estimate_pass_rate
 
 TASK = "task"
 
 
-class Cell(msgspec.Struct, frozen=True):
-    """One combination of levels that was tried."""
+class GridCell(msgspec.Struct, frozen=True):
+    """One combination of levels."""
 
     levels: tuple[str, ...]
     """One a factor, in the grid's order."""
@@ -25,19 +23,21 @@ class Cell(msgspec.Struct, frozen=True):
     pass_at_1: Estimate
 
 
-class Grid(msgspec.Struct, frozen=True):
-    """All of them."""
+class RateGrid(msgspec.Struct, frozen=True):
+    """A grid of pass rates."""
 
     factors: tuple[str, ...]
     levels: tuple[tuple[str, ...], ...]
     """Of each factor, sorted."""
-    cells: tuple[Cell, ...]
-    components: tuple[Component, ...]
-    """Of the factors that have at least two levels and of the task, over judged attempts; a doubtful pass is none."""
+    cells: tuple[GridCell, ...]
+    components: tuple[VarianceComponent, ...]
+    """Of the task and of factors with at least two levels, over judged attempts; a doubtful pass does not count."""
 
 
-def grid(rows: Sequence[Outcome], factors: Mapping[str, Sequence[str]], *, confidence: float = 0.95) -> Grid:
-    """The grid of attempts by factors.
+def build_grid(
+    rows: Sequence[AttemptOutcome], factors: Mapping[str, Sequence[str]], *, confidence: float = 0.95
+) -> RateGrid:
+    """Computes the grid of attempts by factors.
 
     Args:
         rows: One an attempt.
@@ -52,11 +52,11 @@ def grid(rows: Sequence[Outcome], factors: Mapping[str, Sequence[str]], *, confi
             what = "is taken" if name == TASK else f"has {len(levels)} entries for {len(rows)} attempts"
             raise ValueError(f"the factor {name!r} {what}")
     columns = list(factors.values())
-    placed: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
+    placed: dict[tuple[str, ...], list[AttemptOutcome]] = defaultdict(list)
     for number, row in enumerate(rows):
         placed[tuple(column[number] for column in columns)].append(row)
     cells = [_cell(levels, placed[levels], confidence) for levels in sorted(placed)]
-    return Grid(
+    return RateGrid(
         factors=tuple(factors),
         levels=tuple(tuple(sorted(set(column))) for column in columns),
         cells=tuple(cells),
@@ -64,21 +64,21 @@ def grid(rows: Sequence[Outcome], factors: Mapping[str, Sequence[str]], *, confi
     )
 
 
-def _cell(levels: tuple[str, ...], rows: Sequence[Outcome], confidence: float) -> Cell:
-    """A cell may hold several agents where the agent is no factor: its attempts are numbered anew."""
+def _cell(levels: tuple[str, ...], rows: Sequence[AttemptOutcome], confidence: float) -> GridCell:
+    """Computes a cell. It may combine several agents, so its attempts are renumbered."""
     same = [msgspec.structs.replace(row, agent="", model=None, number=number) for number, row in enumerate(rows)]
     counts = count_by_task(same)
-    return Cell(levels, len(same), len(counts), rate_over(counts, confidence))
+    return GridCell(levels, len(same), len(counts), estimate_pass_rate(counts, confidence))
 
 
-def _components(rows: Sequence[Outcome], factors: Mapping[str, Sequence[str]]) -> tuple[Component, ...]:
+def _components(rows: Sequence[AttemptOutcome], factors: Mapping[str, Sequence[str]]) -> tuple[VarianceComponent, ...]:
     judged = [number for number, row in enumerate(rows) if row.status in ("pass", "fail")]
     values = [float(rows[number].status == "pass" and not rows[number].doubtful) for number in judged]
-    given = {name: [column[number] for number in judged] for name, column in factors.items()}
-    varied = {name: column for name, column in given.items() if len(set(column)) > 1}
+    columns_by_factor = {name: [column[number] for number in judged] for name, column in factors.items()}
+    varied = {name: column for name, column in columns_by_factor.items() if len(set(column)) > 1}
     tasks = [rows[number].task for number in judged]
     if len(set(tasks)) > 1:
         varied[TASK] = tasks
     crossed = [name for name in varied if name != TASK][:2]
     both = (crossed[0], crossed[1]) if len(crossed) == 2 else None
-    return explained(values, varied, interaction=both) if varied else ()
+    return variance_components(values, varied, interaction=both) if varied else ()

@@ -1,4 +1,4 @@
-"""What each task says: how hard it is, whether it tells good from bad, whether it is decided by chance.
+"""Item statistics of each task: difficulty, discrimination and consistency.
 
 Difficulty and discrimination are those of classical test theory (Lord and Novick 1968): the share that passes, and the
 correlation of a task's result with the result on all other tasks.
@@ -6,8 +6,8 @@ correlation of a task's result with the result on all other tasks.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -16,34 +16,32 @@ import numpy as np
 from ._rates import Interval, wilson
 from ._summary import TaskCount
 
-__all__ = ["Band", "TaskProfile", "profiles"]
-
-Band = Literal["never", "hard", "middling", "easy", "always"]
+DifficultyBand = Literal["never", "hard", "middling", "easy", "always"]
 HARD, EASY = 0.25, 0.75
 
 
 class TaskProfile(msgspec.Struct, frozen=True):
-    """One task, over all configurations that tried it."""
+    """One task, over all configurations."""
 
     task: str
     attempts: int
     """Judged ones."""
     rate: float
     interval: Interval
-    band: Band
+    band: DifficultyBand
     """`never` and `always` are exact; `hard` is below a quarter, `easy` above three."""
     configurations: int
     discrimination: float | None
-    """Correlation of the configurations' rates here with their rates on all other tasks, in [-1, 1]; None with fewer
-    than three configurations, or where nothing varies. Below 0: good ones fail it more, so look at its verifier."""
+    """Correlation of the configurations' rates here with their rates on all other tasks, in [-1, 1]; None for fewer
+    than three configurations or without variance. A negative value suggests a faulty verifier."""
     mixed: int
-    """Configurations that both passed and failed here: for one that is meant to be deterministic, a flake."""
+    """Configurations with both passes and failures here: flaky if meant to be deterministic."""
     contrast: float
-    """Mean over configurations of p (1 - p), at most 0.25: how much a group of attempts has to teach."""
+    """Mean over configurations of p (1 - p), at most 0.25: the training signal of a group of attempts."""
 
 
-def profiles(counts: Iterable[TaskCount]) -> tuple[TaskProfile, ...]:
-    """One profile a task, by name. Tasks that were never judged are left out."""
+def profile_tasks(counts: Iterable[TaskCount]) -> tuple[TaskProfile, ...]:
+    """Returns one profile for each judged task, by name."""
     by_task: dict[str, list[TaskCount]] = defaultdict(list)
     totals: dict[tuple[str, str | None], list[tuple[str, float]]] = defaultdict(list)
     for count in counts:
@@ -71,7 +69,7 @@ def _profile(task: str, counts: list[TaskCount], sums: dict[tuple[str, str | Non
     )
 
 
-def _band(passed: int, attempts: int) -> Band:
+def _band(passed: int, attempts: int) -> DifficultyBand:
     if passed == 0:
         return "never"
     if passed == attempts:
@@ -91,3 +89,39 @@ def _discrimination(counts: list[TaskCount], sums: dict[tuple[str, str | None], 
     if len(here) < 3 or np.std(here) < 1e-12 or np.std(elsewhere) < 1e-12:
         return None
     return float(np.corrcoef(here, elsewhere)[0, 1])
+
+
+class Flake(msgspec.Struct, frozen=True):
+    """One task with inconsistent results for one configuration."""
+
+    task: str
+    agent: str
+    model: str | None
+    passed: int
+    judged: int
+    rate: float
+    interval: Interval
+    """Wilson's, for this task alone."""
+    verifier: int
+    """Attempts whose stored state got another result on re-verification, or different ones."""
+
+
+def find_flakes(
+    counts: Iterable[TaskCount], unsteady: Mapping[tuple[str, str | None, str], int] | None = None
+) -> tuple[Flake, ...]:
+    """Returns the flakes, those of verifiers first, then those nearest to a rate of one half.
+
+    Args:
+        counts: One a task, agent and model.
+        unsteady: (agent, model, task) to the number of attempts with inconsistent re-verification.
+    """
+    inconsistent = Counter(dict(unsteady or {}))
+    found = []
+    for count in counts:
+        verifier = inconsistent[count.agent, count.model, count.task]
+        if count.judged and (0 < count.passed < count.judged or verifier):
+            rate, interval = count.passed / count.judged, wilson(count.passed, count.judged)
+            found.append(
+                Flake(count.task, count.agent, count.model, count.passed, count.judged, rate, interval, verifier)
+            )
+    return tuple(sorted(found, key=lambda f: (-f.verifier, abs(f.rate - 0.5), -f.judged, f.task, f.agent)))

@@ -1,8 +1,7 @@
-"""Two configurations on the same tasks: what changed, how much, and whether chance explains it.
+"""Paired comparison of two configurations on the same tasks: changes, their size and significance.
 
-The task is the unit. A task counts as gained where its rate rose and as lost where it fell, so with one attempt a
-task the sign test below is McNemar's exact test (McNemar 1947; exact form: the binomial test on the pairs that
-differ), and with several it is the same test on tasks.
+The unit is the task: gained where its rate rose, lost where it fell. With one attempt a task the sign test is McNemar's
+exact test (McNemar 1947; the binomial test on the pairs that differ); with several it is the same test on tasks.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ import msgspec
 import numpy as np
 
 from ._clustered import REPLICATES, student_quantile, task_bootstrap
-from ._rates import Interval, mean_of, normal_quantile
+from ._rates import Interval, mean_or_none, normal_quantile
 from ._summary import Estimate, TaskCount
-
-__all__ = ["Flip", "Paired", "compare", "difference_interval", "sign_test"]
 
 
 class Flip(msgspec.Struct, frozen=True):
@@ -32,11 +29,11 @@ class Flip(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Returns whether every attempt changed: all passed and none does, or the other way round."""
+        """Returns whether all attempts passed on one side and none on the other."""
         return {self.before, self.after} == {0.0, 1.0}
 
 
-class Paired(msgspec.Struct, frozen=True):
+class PairedComparison(msgspec.Struct, frozen=True):
     """A comparison over the tasks that were judged in both."""
 
     tasks: tuple[str, ...]
@@ -59,12 +56,12 @@ class Paired(msgspec.Struct, frozen=True):
     """One-sided: how likely so many gains or more are by chance alone."""
     p_loss: float
     only_before: tuple[str, ...] = ()
-    """Tasks that were judged in one of the two alone, and so say nothing here."""
+    """Tasks judged on one side only, which are not compared."""
     only_after: tuple[str, ...] = ()
 
 
 def sign_test(gained: int, lost: int, side: Literal["both", "gain", "loss"] = "both") -> float:
-    """The exact binomial test that gains and losses are equally likely; 1 where nothing changed.
+    """Returns the p-value of the exact binomial test that gains and losses are equally likely; 1 without changes.
 
     Raises:
         ValueError: A count is negative.
@@ -80,15 +77,15 @@ def sign_test(gained: int, lost: int, side: Literal["both", "gain", "loss"] = "b
 
 
 def _tail(n: int, least: int) -> float:
-    """P(X >= least) of n fair coins, in whole numbers until the last division."""
+    """Returns P(X >= least) of n fair coins, in integers until the last division."""
     return sum(math.comb(n, k) for k in range(least, n + 1)) / (1 << n)
 
 
 def difference_interval(differences: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Student's interval for the mean of the tasks' differences, kept in [-1, 1]; None for fewer than two tasks.
+    """Returns Student's interval for the mean of the tasks' differences, limited to [-1, 1]; None for fewer than two
+    tasks.
 
-    Where all differences agree their spread says nothing; then the interval of a proportion of 0 in as many tasks
-    (Wilson) is laid on both sides.
+    Where all differences agree, the half width is that of Wilson's interval for a proportion of 0 in as many tasks.
     """
     normal_quantile(confidence)
     values = np.asarray(differences, dtype=np.float64)
@@ -101,10 +98,10 @@ def difference_interval(differences: Sequence[float], confidence: float = 0.95) 
     return Interval(max(-1.0, mean - half), min(1.0, mean + half))
 
 
-def compare(
+def compare_paired(
     before: Iterable[TaskCount], after: Iterable[TaskCount], *, confidence: float = 0.95, seed: int = 0
-) -> Paired:
-    """Compares two configurations task by task. What was not judged is in no rate.
+) -> PairedComparison:
+    """Compares two configurations task by task, over judged attempts.
 
     Args:
         before: Counts of one agent with one model, one a task.
@@ -122,14 +119,14 @@ def compare(
     gained = sorted((f for f in flips if f.after > f.before), key=lambda f: (f.before - f.after, f.task))
     lost = sorted((f for f in flips if f.after < f.before), key=lambda f: (f.after - f.before, f.task))
     attempts = sum(old[t].judged + new[t].judged for t in both)
-    return Paired(
+    return PairedComparison(
         tasks=tuple(both),
         n_tasks=len(both),
         same=len(both) - len(gained) - len(lost),
         gained=tuple(gained),
         lost=tuple(lost),
-        before=mean_of([f.before for f in flips]),
-        after=mean_of([f.after for f in flips]),
+        before=mean_or_none([f.before for f in flips]),
+        after=mean_or_none([f.after for f in flips]),
         difference=_estimate(
             differences, difference_interval(differences, confidence), "Student over tasks", attempts, confidence
         ),
@@ -167,5 +164,5 @@ def _estimate(
     tasks = len(values)
     if interval is None:
         why = "one task has no spread" if tasks else "no task was judged in both"
-        return Estimate(mean_of(values), None, None, why, attempts, tasks, confidence)
-    return Estimate(mean_of(values), *interval, method, attempts, tasks, confidence)
+        return Estimate(mean_or_none(values), None, None, why, attempts, tasks, confidence)
+    return Estimate(mean_or_none(values), *interval, method, attempts, tasks, confidence)

@@ -1,8 +1,9 @@
-"""Whether a ranking holds where it was not made (predictive validity)."""
+"""Predictive validity: agreement of rankings on different tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -10,21 +11,20 @@ import numpy.typing as npt
 
 from ._clustered import REPLICATES, percentiles
 from ._rates import Interval, normal_quantile
-
-__all__ = ["RankAgreement", "rank_agreement", "ranks_of"]
+from ._summary import TaskCount
 
 Floats = npt.NDArray[np.float64]
 DRAWS = REPLICATES // 4
 SMALL = 1e-9
-"""Keeps the matrix of two sides that are all but the same invertible; next to 1, the variance of each side."""
+"""Keeps the matrix of two nearly equal sides invertible, whose variances are 1."""
 
 
 class RankAgreement(msgspec.Struct, frozen=True):
-    """Spearman's correlation of a ranking with another."""
+    """Spearman's correlation of two rankings."""
 
     value: float | None
     interval: Interval | None
-    """Of the correlation of the true values, which noise makes smaller: its middle is not `value`."""
+    """Of the correlation of the true values, which noise attenuates: it is not centred at `value`."""
     n: int
     """Configurations."""
 
@@ -36,17 +36,16 @@ def rank_agreement(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> RankAgreement:
-    """Does the ranking of configurations on some tasks hold on others?
+    """Measures whether the ranking of configurations on some tasks holds on others.
 
-    The interval is that of the true values' rank correlation. Tasks drawn with replacement alone would add noise to
-    noise, and noise makes a rank correlation smaller: such percentiles hold the truth in 66 to 92% of experiments.
-    Here the pairs of true values are drawn given what was observed: they are normal with an unknown covariance, of
-    which little is known where configurations are few (an inverse Wishart around the observed one), and what was
-    observed differs from them as means over drawn tasks differ from the mean (a hierarchical normal model, Gelman
-    et al., Bayesian Data Analysis, 3rd ed., chapters 3 and 5; conditioning by simulation after Matheron 1973).
+    The interval is that of the true values' rank correlation. Resampling tasks alone adds noise, which attenuates a
+    rank correlation: such percentiles cover the truth in 66 to 92% of experiments. Here the pairs of true values are
+    drawn from their posterior: normal with an unknown covariance (an inverse Wishart around the observed one); the
+    observed means differ from them as means over resampled tasks differ from the mean (a hierarchical normal model,
+    Gelman et al., Bayesian Data Analysis, 3rd ed., chapters 3 and 5; conditioning by simulation after Matheron 1973).
 
     Args:
-        inside: Configuration to its value on each of the tasks that the ranking was made on, in one order of tasks.
+        inside: Configuration to its value on each of the ranking's tasks, in one order of tasks.
         outside: The same on other tasks.
         confidence: Of the interval; None with fewer than 2 tasks on a side.
         seed: Of the draws.
@@ -72,23 +71,23 @@ def rank_agreement(
 
 
 def _true_values(sides: Sequence[Floats], draw: np.random.Generator) -> Floats:
-    """Draws of the true values given the observed ones, but for place and unit: [draws, 2, configurations]."""
-    seen = np.stack([side.mean(axis=1) for side in sides])
-    seen -= seen.mean(axis=1, keepdims=True)
-    unit = seen.std(axis=1, keepdims=True)  # a ranking has none
-    seen, noise = seen / unit, np.stack([_noise(side, draw) for side in sides], axis=1) / unit
-    free = seen.shape[1] - 1
+    """Draws the true values given the observed ones, up to location and scale: [draws, 2, configurations]."""
+    standardized = np.stack([side.mean(axis=1) for side in sides])
+    standardized -= standardized.mean(axis=1, keepdims=True)
+    unit = standardized.std(axis=1, keepdims=True)  # a ranking has none
+    standardized, noise = standardized / unit, np.stack([_noise(side, draw) for side in sides], axis=1) / unit
+    free = standardized.shape[1] - 1
     spread = np.diag(noise.var(axis=0).sum(axis=1) / free)  # of one configuration's noise, [2, 2]
-    true = _positive(_covariances(seen @ seen.T / free, free, draw) - spread)
+    true = _positive(_covariances(standardized @ standardized.T / free, free, draw) - spread)
     before = np.linalg.cholesky(true) @ draw.standard_normal(noise.shape)
     gain = true @ np.linalg.inv(true + spread)
-    return np.asarray(before + gain @ (seen - before - noise), dtype=np.float64)
+    return np.asarray(before + gain @ (standardized - before - noise), dtype=np.float64)
 
 
 def _noise(side: Floats, draw: np.random.Generator) -> Floats:
-    """By how much means over tasks drawn with replacement differ from the mean, [draws, configurations].
+    """Returns the deviations of means over resampled tasks from the mean, [draws, configurations].
 
-    What all configurations share (hard tasks were drawn) moves no rank, and is taken away.
+    The deviation common to all configurations moves no rank and is removed.
     """
     tasks = side.shape[1]
     counts = draw.multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS)
@@ -96,11 +95,11 @@ def _noise(side: Floats, draw: np.random.Generator) -> Floats:
     return np.asarray(apart - apart.mean(axis=1, keepdims=True), dtype=np.float64)
 
 
-def _covariances(around: Floats, free: int, draw: np.random.Generator) -> Floats:
-    """Inverse Wishart draws with `free` degrees of freedom, [draws, 2, 2]."""
+def _covariances(scale: Floats, free: int, draw: np.random.Generator) -> Floats:
+    """Draws from an inverse Wishart distribution with `free` degrees of freedom, [draws, 2, 2]."""
     normal = draw.standard_normal((DRAWS, 2, free))
     wishart = normal @ normal.swapaxes(1, 2) / free
-    root = np.linalg.cholesky(around + SMALL * np.eye(2))
+    root = np.linalg.cholesky(scale + SMALL * np.eye(2))
     return np.asarray(root @ np.linalg.inv(wishart + SMALL * np.eye(2)) @ root.T, dtype=np.float64)
 
 
@@ -116,7 +115,7 @@ def _matrix(rows: Sequence[Sequence[float]]) -> Floats:
 
 
 def _spearman(one: Floats, other: Floats) -> Floats:
-    """The rank correlation of each row with the other's; rows in which all are equal have none, and are left out."""
+    """Returns the rank correlation of corresponding rows, without rows of equal values."""
     sides = [ranks - ranks.mean(axis=1, keepdims=True) for ranks in (ranks_of(one), ranks_of(other))]
     lengths = np.sqrt((sides[0] ** 2).sum(axis=1) * (sides[1] ** 2).sum(axis=1))
     kept = lengths > 1e-12
@@ -124,7 +123,41 @@ def _spearman(one: Floats, other: Floats) -> Floats:
 
 
 def ranks_of(values: Floats) -> Floats:
-    """Of each row, from 1; equal values share the mean of their ranks."""
+    """Returns the ranks in each row, from 1; ties share the mean rank."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(np.round(values, 12), axis=1), dtype=np.float64)
+
+
+def split_halves(counts: Iterable[TaskCount]) -> tuple[tuple[TaskCount, ...], tuple[TaskCount, ...]]:
+    """Splits tasks into alternating halves by name: in-sample and out-of-sample."""
+    given = list(counts)
+    first = set(sorted({count.task for count in given})[::2])
+    return tuple(c for c in given if c.task in first), tuple(c for c in given if c.task not in first)
+
+
+def predictive_validity(
+    inside: Iterable[TaskCount], outside: Iterable[TaskCount], *, confidence: float = 0.95, seed: int = 0
+) -> RankAgreement:
+    """Computes the rank agreement of the configurations (agent with model) of both sides.
+
+    Uses only tasks at which all of them were judged; without such a task on a side, or with fewer than three
+    configurations, there is no value.
+    """
+    sides = [_rates(inside), _rates(outside)]
+    shared = sorted(sides[0].keys() & sides[1].keys(), key=repr)
+    columns = []
+    for side in sides:
+        tasks = sorted(set.intersection(*(set(side[who]) for who in shared))) if shared else []
+        columns.append({repr(who): [side[who][task] for task in tasks] for who in shared})
+    if not all(all(column.values()) for column in columns):
+        return RankAgreement(None, None, len(shared))
+    return rank_agreement(*columns, confidence=confidence, seed=seed)
+
+
+def _rates(counts: Iterable[TaskCount]) -> dict[tuple[str, str | None], dict[str, float]]:
+    found: dict[tuple[str, str | None], dict[str, float]] = defaultdict(dict)
+    for count in counts:
+        if count.judged:
+            found[count.agent, count.model][count.task] = count.passed / count.judged
+    return found

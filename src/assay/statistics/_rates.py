@@ -1,41 +1,39 @@
 """Rates of single tasks, and Wilson's interval.
 
 `pass_at_k` and `pass_hat_k` are the unbiased estimators: the average over all ways to draw k of the n attempts that
-were made. (`(c / n) ** k`, which some publish as pass^k, is biased upwards.)
+were made. (`(c / n) ** k`, sometimes published as pass^k, is biased upwards.)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import NamedTuple
-
-__all__ = ["Interval", "mean_of", "normal_quantile", "pass_at_k", "pass_hat_k", "wilson", "wilson_at"]
 
 
 class Interval(NamedTuple):
-    """Both ends included."""
+    """A closed interval."""
 
     low: float
     high: float
 
 
 def pass_at_k(attempts: int, passed: int, k: int) -> float:
-    """Probability that at least one of k attempts passes: `1 - C(n - c, k) / C(n, k)`.
+    """Returns the probability that at least one of k attempts passes: `1 - C(n - c, k) / C(n, k)`.
 
     Raises:
-        ValueError: Fewer than k attempts, or counts that cannot be.
+        ValueError: Fewer than k attempts, or impossible counts.
     """
     _check(attempts, passed, k)
     return 1.0 - math.comb(attempts - passed, k) / math.comb(attempts, k)
 
 
 def pass_hat_k(attempts: int, passed: int, k: int) -> float:
-    """Probability that all of k attempts pass: `C(c, k) / C(n, k)`.
+    """Returns the probability that all of k attempts pass: `C(c, k) / C(n, k)`.
 
     Raises:
-        ValueError: Fewer than k attempts, or counts that cannot be.
+        ValueError: Fewer than k attempts, or impossible counts.
     """
     _check(attempts, passed, k)
     return math.comb(passed, k) / math.comb(attempts, k)
@@ -48,20 +46,20 @@ def _check(attempts: int, passed: int, k: int) -> None:
         raise ValueError(f"k must be between 1 and attempts ({attempts}), got {k}")
 
 
-def mean_of(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
+def mean_or_none(values: Sequence[float]) -> float | None:
+    """Returns the mean, or None for no values."""
     return math.fsum(values) / len(values) if values else None
 
 
 def normal_quantile(confidence: float) -> float:
-    """The two-sided quantile of the normal distribution: 1.96 for 0.95."""
+    """Returns the two-sided quantile of the normal distribution: 1.96 for 0.95."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 def wilson(passed: int, attempts: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval for independent attempts; (0, 1) where there is none.
+    """Returns Wilson's score interval for independent attempts; (0, 1) without attempts.
 
     Attempts at the same task are not independent: over several tasks use `mean_interval`.
     """
@@ -72,10 +70,36 @@ def wilson(passed: int, attempts: int, confidence: float = 0.95) -> Interval:
 
 
 def wilson_at(rate: float, n: float, z: float) -> Interval:
-    """The score interval at any rate in [0, 1], any effective number of observations and any quantile."""
+    """Returns the score interval for any rate in [0, 1], effective number of observations and quantile."""
     square = z * z
     centre = (rate + square / (2 * n)) / (1 + square / n)
     half = z * math.sqrt(rate * (1 - rate) / n + square / (4 * n * n)) / (1 + square / n)
     # At a rate of 0 and of 1 the end is exact; rounding must not move it, nor put the rate outside.
     low, high = max(0.0, min(centre - half, rate)), min(1.0, max(centre + half, rate))
     return Interval(0.0 if rate == 0 else low, 1.0 if rate == 1 else high)
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Returns an interval between two values of the sample that contains the median with at least this confidence.
+
+    By order statistics: the probability that `k` or fewer of `n` values lie below the median is binomial. None where
+    the sample is too small for any two of its values to have that confidence (fewer than 6 for 0.95).
+
+    Raises:
+        ValueError: A value is NaN, or confidence is not in (0, 1).
+    """
+    normal_quantile(confidence)
+    if any(math.isnan(value) for value in values):
+        raise ValueError("a value is NaN")
+    ordered, n = sorted(values), len(values)
+    tail, below, drop = (1 - confidence) / 2, 0.0, 0
+    for k in range(n // 2):
+        below += math.comb(n, k) / 2**n
+        if below > tail:
+            break
+        drop = k + 1
+    if drop == 0:
+        return None
+    low, high = ordered[drop - 1], ordered[n - drop]
+    middle = median(ordered)
+    return Interval(min(low, middle), max(high, middle))

@@ -1,7 +1,6 @@
-"""Does an agent do the same thing twice, and does it still do it when something is in its way?
+"""Consistency over repetitions, and robustness to perturbations.
 
-Consistency and robustness after HAL's reliability measures; their intervals are over tasks here, where HAL's are over
-attempts as if independent.
+After HAL's reliability measures, with intervals over tasks, where HAL's treat attempts as independent.
 """
 
 from __future__ import annotations
@@ -12,25 +11,24 @@ import msgspec
 import numpy as np
 
 from ._clustered import REPLICATES, percentiles
-from ._paired import Paired, compare, difference_interval
+from ._paired import PairedComparison, compare_paired, difference_interval
 from ._rates import Interval, normal_quantile, pass_at_k
 from ._summary import Estimate, TaskCount
 
-__all__ = ["Robustness", "blind_replay_line", "outcome_consistency", "robustness"]
-
 
 class Robustness(msgspec.Struct, frozen=True):
-    """What a perturbation costs."""
+    """The effect of a perturbation."""
 
     ratio: float | None
-    """Rate under the perturbation over the rate without, at most 1; None where nothing passed without."""
+    """Rate with the perturbation over the rate without, at most 1; None where nothing passed without."""
     ratio_interval: Interval | None
-    delta: Paired
-    """Without against with, task by task."""
+    delta: PairedComparison
+    """Comparison of without and with, by task."""
 
 
 def outcome_consistency(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate:
-    """Mean over tasks with at least two judged attempts of `(2 p - 1)^2`: 1 where attempts agree, 0 where half pass.
+    """Estimates the mean over tasks with at least two judged attempts of `(2 p - 1)^2`: 1 where attempts agree, 0 where
+    half pass.
 
     The square of an observed rate is too large by `4 p (1 - p) / n`, so that HAL's measure rises as attempts become
     fewer; here `p (1 - p)` is estimated without that bias, as `n / (n - 1)` times what is observed.
@@ -50,12 +48,12 @@ def _agreement(rate: float, attempts: int) -> float:
     return 1 - 4 * rate * (1 - rate) * attempts / (attempts - 1)
 
 
-def robustness(
+def measure_robustness(
     plain: Sequence[TaskCount], perturbed: Sequence[TaskCount], *, confidence: float = 0.95, seed: int = 0
 ) -> Robustness:
-    """The same agent with and without a perturbation (an injected error, another wording), on the tasks of both."""
+    """Compares an agent with and without a perturbation (an injected error, another wording), on the tasks of both."""
     normal_quantile(confidence)
-    delta = compare(plain, perturbed, confidence=confidence, seed=seed)
+    delta = compare_paired(plain, perturbed, confidence=confidence, seed=seed)
     if not delta.n_tasks or not delta.before or delta.after is None:
         return Robustness(None, None, delta)
     shared = set(delta.tasks)
@@ -66,19 +64,16 @@ def robustness(
     table = np.array([[side[task] for side in rates] for task in delta.tasks])
     draw = np.random.default_rng(seed)
     means = table[draw.integers(0, len(table), (REPLICATES, len(table)))].mean(axis=1)
-    kept = means[means[:, 0] > 0]
+    ratios_defined = means[means[:, 0] > 0]
     interval = None
-    if len(table) > 1 and len(kept) > 100:
-        interval = percentiles(np.minimum(1.0, kept[:, 1] / kept[:, 0]), confidence)
+    if len(table) > 1 and len(ratios_defined) > 100:
+        interval = percentiles(np.minimum(1.0, ratios_defined[:, 1] / ratios_defined[:, 0]), confidence)
     return Robustness(min(1.0, delta.after / delta.before), interval, delta)
 
 
 def blind_replay_line(counts: Iterable[TaskCount], k: int) -> float | None:
-    """Returns what a script that blindly replays the best of k recorded attempts gets where the environment is
-    deterministic.
-
-    That is the source agent's pass@k (PRISM; "CU at the Edge of the Statistical Precipice"): a benchmark on which it is
-    high measures memory as well. None where no task has k judged attempts.
-    """
+    """Returns the rate of a script that blindly replays the best of k recorded attempts in a deterministic environment:
+    the source agent's pass@k (PRISM; "CU at the Edge of the Statistical Precipice"). Where it is high, a benchmark also
+    measures memory. None where no task has k judged attempts."""
     enough = [pass_at_k(count.judged, count.passed, k) for count in counts if count.judged >= k]
     return float(np.mean(enough)) if enough else None

@@ -1,8 +1,8 @@
-"""What attempts use up, what a pass costs, and which configurations nobody beats at once in both.
+"""Resource use of attempts, cost of a pass, and the Pareto front of both.
 
-Money is spent on every attempt, also on those that broke or that nobody could judge, so all of them are counted here.
-Where an amount was not recorded for all attempts of a configuration, its total is a lower bound, its mean is that of
-those that are known, and the configuration is on no front: what is not known is not cheap.
+All attempts are counted, including broken and unjudged ones. Where an amount is missing for some attempts of a
+configuration, its total is a lower bound, its mean is that of the known ones, and the configuration is not on the
+front.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ import msgspec
 import numpy as np
 
 from ._clustered import student_quantile
-from ._pareto import pareto_front
-from ._rates import Interval, mean_of, normal_quantile
-from ._summary import Estimate, Outcome, count_by_task, rate_over
-
-__all__ = ["Amount", "Spending", "amount_interval", "spending"]
+from ._rates import Interval, mean_or_none, normal_quantile
+from ._summary import AttemptOutcome, Estimate, count_by_task, estimate_pass_rate
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -28,18 +25,18 @@ class Amount(msgspec.Struct, frozen=True):
 
     measure: str
     known: int
-    """Attempts of which it was recorded."""
+    """Attempts with a recorded amount."""
     missing: int
     total: float
-    """Over those that are known."""
+    """Over the known ones."""
     mean: Estimate
     """For one attempt: the mean over tasks of the task's own mean."""
     median: float
     most: float
     per_pass: float | None
-    """Total over passes; None without a pass, or where an attempt's amount is not known."""
+    """Total over passes; None without a pass, or where an amount is missing."""
     on_front: bool
-    """No other configuration has both a higher pass@1 and a lower mean."""
+    """On the Pareto front of pass@1 and mean."""
 
 
 class Spending(msgspec.Struct, frozen=True):
@@ -49,16 +46,16 @@ class Spending(msgspec.Struct, frozen=True):
     model: str | None
     attempts: int
     passed: int
-    """Passes that nothing speaks against."""
+    """Trusted passes."""
     pass_at_1: Estimate
     amounts: tuple[Amount, ...]
-    """In the order in which the measures were named; one that no attempt has is left out."""
+    """In the order of the given measures, without those that no attempt has."""
 
 
-def amount_interval(means: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Student's interval for the mean over tasks of amounts of at least 0; None for fewer than two tasks."""
+def amount_interval(task_means: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Returns Student's interval for the mean over tasks of non-negative amounts; None for fewer than two tasks."""
     normal_quantile(confidence)
-    values = np.asarray(means, dtype=np.float64)
+    values = np.asarray(task_means, dtype=np.float64)
     n = len(values)
     if n < 2:
         return None
@@ -66,21 +63,21 @@ def amount_interval(means: Sequence[float], confidence: float = 0.95) -> Interva
     return Interval(max(0.0, float(values.mean()) - half), float(values.mean()) + half)
 
 
-def spending(
-    rows: Iterable[tuple[Outcome, Mapping[str, float]]], measures: Sequence[str], *, confidence: float = 0.95
+def summarise_spending(
+    rows: Iterable[tuple[AttemptOutcome, Mapping[str, float]]], measures: Sequence[str], *, confidence: float = 0.95
 ) -> tuple[Spending, ...]:
-    """Returns what each agent with each model used, sorted; whether nobody beats it, among all that are given.
+    """Returns the resource use of each agent with each model, sorted, with its place on the fronts.
 
     Args:
-        rows: Every attempt and what it used, by measure; one that is absent is not known.
-        measures: Which, in which order.
+        rows: Every attempt and its amounts by measure; a missing one is unknown.
+        measures: Measures to report, in order.
         confidence: Of the intervals.
 
     Raises:
-        ValueError: An attempt is given twice, or an amount is negative or no number.
+        ValueError: An attempt is given twice, or an amount is negative or not finite.
     """
     given = list(rows)
-    groups: dict[tuple[str, str | None], list[tuple[Outcome, Mapping[str, float]]]] = defaultdict(list)
+    groups: dict[tuple[str, str | None], list[tuple[AttemptOutcome, Mapping[str, float]]]] = defaultdict(list)
     for outcome, used in given:
         _require_amounts(outcome, used)
         groups[outcome.agent, outcome.model].append((outcome, used))
@@ -90,18 +87,20 @@ def spending(
         counts = count_by_task(outcome for outcome, _ in mine)
         passed = sum(count.passed for count in counts)
         amounts = [a for name in measures if (a := _amount(name, mine, passed, confidence)) is not None]
-        found.append(Spending(*who, len(mine), passed, rate_over(counts, confidence), tuple(amounts)))
+        found.append(Spending(*who, len(mine), passed, estimate_pass_rate(counts, confidence), tuple(amounts)))
     return _with_fronts(found, measures)
 
 
-def _require_amounts(outcome: Outcome, used: Mapping[str, float]) -> None:
+def _require_amounts(outcome: AttemptOutcome, used: Mapping[str, float]) -> None:
     for name, value in used.items():
         if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"attempt {outcome.number} at task {outcome.task!r}: {name} is {value}, and no amount")
+            raise ValueError(
+                f"attempt {outcome.number} at task {outcome.task!r}: {name} is {value}, which is not an amount"
+            )
 
 
 def _amount(
-    name: str, rows: Sequence[tuple[Outcome, Mapping[str, float]]], passed: int, confidence: float
+    name: str, rows: Sequence[tuple[AttemptOutcome, Mapping[str, float]]], passed: int, confidence: float
 ) -> Amount | None:
     by_task: dict[str, list[float]] = defaultdict(list)
     for outcome, used in rows:
@@ -110,8 +109,8 @@ def _amount(
     values = [value for task in sorted(by_task) for value in by_task[task]]
     if not values:
         return None
-    means = [math.fsum(by_task[task]) / len(by_task[task]) for task in sorted(by_task)]
-    interval = amount_interval(means, confidence)
+    task_means = [math.fsum(by_task[task]) / len(by_task[task]) for task in sorted(by_task)]
+    interval = amount_interval(task_means, confidence)
     method = "Student over tasks" if interval is not None else "one task has no spread"
     low, high = interval if interval is not None else (None, None)
     missing, total = len(rows) - len(values), math.fsum(values)
@@ -120,7 +119,7 @@ def _amount(
         known=len(values),
         missing=missing,
         total=total,
-        mean=Estimate(mean_of(means), low, high, method, len(values), len(means), confidence),
+        mean=Estimate(mean_or_none(task_means), low, high, method, len(values), len(task_means), confidence),
         median=median(values),
         most=max(values),
         per_pass=total / passed if passed and not missing else None,
@@ -143,3 +142,22 @@ def _with_fronts(found: Sequence[Spending], measures: Sequence[str]) -> tuple[Sp
 
 def _mean_of(one: Spending, name: str) -> float | None:
     return next((a.mean.value for a in one.amounts if a.measure == name and not a.missing), None)
+
+
+def pareto_front(points: Sequence[tuple[float | None, float | None]]) -> tuple[int, ...]:
+    """Returns the positions of the points on the front, the cheapest first.
+
+    Args:
+        points: (cost, value): less cost and more value are better. A point with a None is never on the front.
+
+    Returns:
+        A point is left out where another is at least as good in both and better in one; of equal points all are kept.
+    """
+    known = [(cost, -value, n) for n, (cost, value) in enumerate(points) if cost is not None and value is not None]
+    found: list[int] = []
+    best: tuple[float, float] | None = None
+    for cost, loss, position in sorted(known):
+        if best is None or loss < best[1] or (cost, loss) == best:
+            found.append(position)
+            best = (cost, loss)
+    return tuple(found)

@@ -1,8 +1,8 @@
-"""From rows of outcomes to what is said about an agent.
+"""Summaries of agents from rows of outcomes.
 
-Invariant: an attempt that was not judged (`unknown`, `error`) is in no rate, neither as a pass nor as a fail. It is
-counted, and `Bounds` say what the rate would be had all such attempts failed, or all passed. A pass that is doubtful is
-counted apart, and in every rate as no pass.
+Invariant: an unjudged attempt (`unknown`, `error`) is neither a pass nor a fail in any rate. It is counted, and
+`OutcomeBounds` give the rate if all such attempts failed, or all passed. A doubtful pass is counted separately, and as
+not passed in every rate.
 """
 
 from __future__ import annotations
@@ -17,60 +17,47 @@ import msgspec
 from assay.records import Separation, VerdictStatus
 from assay.verdicts import SEPARATIONS
 
-from ._clustered import clustering, hierarchical_bootstrap, mean_interval
+from ._clustered import estimate_clustering, hierarchical_bootstrap, mean_interval
 from ._rates import normal_quantile, pass_at_k, pass_hat_k, wilson
-
-__all__ = [
-    "AtK",
-    "Bounds",
-    "Estimate",
-    "GroupSummary",
-    "Outcome",
-    "TaskCount",
-    "count_by_task",
-    "rate_over",
-    "reach_over",
-    "summarise",
-]
 
 _STATUSES = ("pass", "fail", "unknown", "error")
 _CLUSTERED = "Wilson at the task-clustered effective n"
 
 
-class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AttemptOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One attempt's outcome."""
 
     task: str
     agent: str
     model: str | None
     number: int
-    """Which attempt at this task by this agent; retries of one attempt are one row."""
+    """The attempt at this task by this agent; retries of one attempt are one row."""
     status: VerdictStatus
-    """`unknown` also for an attempt that has no verdict, `error` for one that broke."""
+    """`unknown` also for an attempt without a verdict, `error` for a broken one."""
     score: float | None = None
-    """In [0, 1], or None where there is none."""
+    """In [0, 1], or None."""
     doubtful: bool = False
-    """A pass that is not believed (`assay.verdicts.Trust`)."""
+    """A distrusted pass (`assay.verdicts.Trust`)."""
     separation: Separation = "unknown"
     """Grade of the outcome."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A number and its interval; None where there is nothing to estimate from."""
+    """A number and its interval; None where there are no data."""
 
     value: float | None
     low: float | None
     high: float | None
     method: str
-    """How the interval was made, or why there is none."""
+    """The interval's method, or the reason for its absence."""
     n: int
     """Attempts behind it."""
     n_tasks: int
     confidence: float = 0.95
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """What the value would be had every attempt that was not judged failed (`worst`), or passed (`best`)."""
+class OutcomeBounds(msgspec.Struct, frozen=True):
+    """The value if every unjudged attempt had failed (`worst`), or passed (`best`)."""
 
     worst: float | None
     best: float | None
@@ -81,13 +68,13 @@ class AtK(msgspec.Struct, frozen=True):
 
     k: int
     pass_at_k: Estimate
-    pass_at_k_bounds: Bounds
+    pass_at_k_bounds: OutcomeBounds
     pass_hat_k: Estimate
-    pass_hat_k_bounds: Bounds
+    pass_hat_k_bounds: OutcomeBounds
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
-    """What is known of one agent with one model. Rates are means over tasks of the task's own rate."""
+    """The summary of one agent with one model. Rates are means over tasks of the task's own rate."""
 
     agent: str
     model: str | None
@@ -96,35 +83,34 @@ class GroupSummary(msgspec.Struct, frozen=True):
     """Tasks with at least one attempt that passed or failed."""
     n_attempts: int
     passed: int
-    """Passes that nothing speaks against."""
+    """Trusted passes."""
     failed: int
     unknown: int
     error: int
     pass_at_1: Estimate
-    """The one to quote: its interval knows that attempts at one task resemble each other. A doubtful pass is none."""
-    pass_at_1_bounds: Bounds
+    """The estimate to report, with a cluster-robust interval. A doubtful pass does not count."""
+    pass_at_1_bounds: OutcomeBounds
     pass_at_1_wilson: Estimate
-    """As if attempts were independent; right where every task has one attempt, too narrow otherwise."""
+    """For independent attempts: right with one attempt for each task, too narrow otherwise."""
     pass_at_1_bootstrap: Estimate
-    """Hierarchical bootstrap, tasks and then attempts; wide, and empty where all tasks agree."""
+    """Hierarchical bootstrap over tasks and attempts: wide, and a point where all tasks agree."""
     mean_score: Estimate
     """Over judged attempts that have a score."""
     at_k: tuple[AtK, ...]
     icc: float | None
-    """Intra-task correlation of passing; None where it cannot be known."""
+    """Intra-task correlation of passing; None where unknown."""
     design_effect: float | None
     effective_n: float | None
     doubtful: int = 0
-    """Passes that lack integrity, or did not hold when they were judged again: counted apart, and in no rate as a pass,
-    nor left out of it, so that nobody gains by one."""
+    """Passes without integrity, or that failed re-verification: counted separately, and as not passed in every rate."""
     pass_at_1_claimed: Estimate | None = None
-    """Pass@1 as it was first judged, doubtful passes included; None where there are none."""
+    """Pass@1 with doubtful passes; None without any."""
     separations: dict[Separation, int] = {}
     """Number of `passed` by grade of separation, strongest first."""
 
 
 class TaskCount(msgspec.Struct, frozen=True):
-    """One task's attempts by one agent with one model, counted."""
+    """Counts of one task's attempts by one agent with one model."""
 
     agent: str
     model: str | None
@@ -134,34 +120,34 @@ class TaskCount(msgspec.Struct, frozen=True):
     unknown: int
     error: int
     doubtful: int = 0
-    """Passes that count as none."""
+    """Passes that do not count."""
 
     @property
     def judged(self) -> int:
-        """Attempts that passed or failed, doubtful passes among them."""
+        """Returns the number of attempts that passed or failed, including doubtful passes."""
         return self.passed + self.failed + self.doubtful
 
     @property
     def attempts(self) -> int:
-        """All attempts."""
+        """Returns the number of all attempts."""
         return self.judged + self.unknown + self.error
 
 
-class _Draw(NamedTuple):
-    """What every estimate of one summary shares."""
+class _EstimateOptions(NamedTuple):
+    """Parameters of all estimates of one summary."""
 
     confidence: float
     seed: int
 
 
-def count_by_task(rows: Iterable[Outcome]) -> tuple[TaskCount, ...]:
-    """Counts, sorted by agent, model and task.
+def count_by_task(rows: Iterable[AttemptOutcome]) -> tuple[TaskCount, ...]:
+    """Counts outcomes by agent, model and task, sorted.
 
     Raises:
         ValueError: An attempt is given twice.
     """
     counts: dict[tuple[str, str | None, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for row in _checked(rows):
+    for row in _require_valid(rows):
         counts[row.agent, row.model, row.task]["doubtful" if row.doubtful else row.status] += 1
     found = [
         TaskCount(agent, model, task, c["pass"], c["fail"], c["unknown"], c["error"], c["doubtful"])
@@ -170,27 +156,25 @@ def count_by_task(rows: Iterable[Outcome]) -> tuple[TaskCount, ...]:
     return tuple(sorted(found, key=lambda count: (count.agent, count.model or "", count.task)))
 
 
-def rate_over(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate:
-    """Pass@1 over tasks, each given once; its interval knows that attempts at one task resemble each other."""
+def estimate_pass_rate(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate:
+    """Estimates pass@1 over tasks, each given once, with a cluster-robust interval."""
     normal_quantile(confidence)
-    return _rate([count for count in counts if count.judged], _Draw(confidence, 0))
+    return _rate([count for count in counts if count.judged], _EstimateOptions(confidence, 0))
 
 
-def reach_over(counts: Iterable[TaskCount], k: int, confidence: float = 0.95) -> AtK:
-    """pass@k and pass^k over tasks, each given once."""
+def estimate_at_k(counts: Iterable[TaskCount], k: int, confidence: float = 0.95) -> AtK:
+    """Estimates pass@k and pass^k over tasks, each given once."""
     normal_quantile(confidence)
-    return _at_k(list(counts), k, _Draw(confidence, 0))
+    return _at_k(list(counts), k, _EstimateOptions(confidence, 0))
 
 
-def _checked(rows: Iterable[Outcome]) -> list[Outcome]:
+def _require_valid(rows: Iterable[AttemptOutcome]) -> list[AttemptOutcome]:
     seen: set[tuple[str, str, str | None, int]] = set()
     found = list(rows)
     for row in found:
         key = (row.task, row.agent, row.model, row.number)
         if key in seen:
-            raise ValueError(
-                f"attempt {row.number} at task {row.task!r} by {row.agent!r} is given twice: one row an attempt"
-            )
+            raise ValueError(f"attempt {row.number} at task {row.task!r} by {row.agent!r} is given twice: one row each")
         seen.add(key)
         if row.status not in _STATUSES:
             raise ValueError(
@@ -206,34 +190,34 @@ def _checked(rows: Iterable[Outcome]) -> list[Outcome]:
 
 
 def summarise(
-    rows: Iterable[Outcome], *, ks: Sequence[int] = (1, 2, 4), confidence: float = 0.95, seed: int = 0
+    rows: Iterable[AttemptOutcome], *, ks: Sequence[int] = (1, 2, 4), confidence: float = 0.95, seed: int = 0
 ) -> tuple[GroupSummary, ...]:
-    """Summaries by agent and model, sorted; the order of the rows does not matter.
+    """Summarizes by agent and model, sorted; the order of the rows does not matter.
 
     Args:
         rows: One a attempt.
-        ks: For which k pass@k and pass^k are given.
+        ks: Values of k for pass@k and pass^k.
         confidence: Of all intervals.
         seed: Of the bootstrap.
 
     Raises:
-        ValueError: An attempt is given twice, a score is outside [0, 1], k is below 1, or confidence is no probability.
+        ValueError: An attempt is given twice, a score is outside [0, 1], k is below 1, or confidence is not in (0, 1).
     """
     normal_quantile(confidence)
     if any(k < 1 for k in ks):
         raise ValueError(f"every k must be at least 1, got {list(ks)}")
-    groups: dict[tuple[str, str | None], list[Outcome]] = defaultdict(list)
-    for row in _checked(rows):
+    groups: dict[tuple[str, str | None], list[AttemptOutcome]] = defaultdict(list)
+    for row in _require_valid(rows):
         groups[row.agent, row.model].append(row)
     ordered = sorted(groups, key=lambda key: (key[0], key[1] is not None, key[1] or ""))
-    return tuple(_summary(groups[key], ks, _Draw(confidence, seed)) for key in ordered)
+    return tuple(_summary(groups[key], ks, _EstimateOptions(confidence, seed)) for key in ordered)
 
 
-def _summary(rows: list[Outcome], ks: Sequence[int], draw: _Draw) -> GroupSummary:
+def _summary(rows: list[AttemptOutcome], ks: Sequence[int], draw: _EstimateOptions) -> GroupSummary:
     counts = count_by_task(rows)
     judged = [count for count in counts if count.judged]
     columns = [[1.0] * count.passed + [0.0] * (count.judged - count.passed) for count in judged]
-    known = clustering(columns)
+    known = estimate_clustering(columns)
     return GroupSummary(
         agent=rows[0].agent,
         model=rows[0].model,
@@ -246,25 +230,25 @@ def _summary(rows: list[Outcome], ks: Sequence[int], draw: _Draw) -> GroupSummar
         error=sum(count.error for count in counts),
         pass_at_1=_rate(judged, draw),
         pass_at_1_bounds=_bounds(counts, 1, hat=False),
-        pass_at_1_wilson=_independent(judged, draw),
-        pass_at_1_bootstrap=_bootstrapped(columns, draw),
+        pass_at_1_wilson=_independent_estimate(judged, draw),
+        pass_at_1_bootstrap=_bootstrap_estimate(columns, draw),
         mean_score=_mean_score(rows, draw),
         at_k=tuple(_at_k(counts, k, draw) for k in ks),
         icc=known.icc,
         design_effect=known.design_effect,
         effective_n=known.effective_n,
         doubtful=sum(count.doubtful for count in counts),
-        pass_at_1_claimed=_claimed(judged, draw),
+        pass_at_1_claimed=_claimed_rate(judged, draw),
         separations=_separations(rows),
     )
 
 
-def _separations(rows: Sequence[Outcome]) -> dict[Separation, int]:
+def _separations(rows: Sequence[AttemptOutcome]) -> dict[Separation, int]:
     counts = Counter(row.separation for row in rows if row.status == "pass" and not row.doubtful)
     return {grade: counts[grade] for grade in SEPARATIONS if counts[grade]}
 
 
-def _claimed(judged: Sequence[TaskCount], draw: _Draw) -> Estimate | None:
+def _claimed_rate(judged: Sequence[TaskCount], draw: _EstimateOptions) -> Estimate | None:
     """Pass@1 with doubtful passes as passes."""
     if not any(count.doubtful for count in judged):
         return None
@@ -272,29 +256,29 @@ def _claimed(judged: Sequence[TaskCount], draw: _Draw) -> Estimate | None:
     return _rate([replace(count, passed=count.passed + count.doubtful, doubtful=0) for count in judged], draw)
 
 
-def _rate(judged: Sequence[TaskCount], draw: _Draw) -> Estimate:
+def _rate(judged: Sequence[TaskCount], draw: _EstimateOptions) -> Estimate:
     if len(judged) == 1:
         only = judged[0]
         interval = wilson(only.passed, only.judged, draw.confidence)
         value, method = only.passed / only.judged, "Wilson, for this one task alone"
         return Estimate(value, *interval, method, only.judged, 1, draw.confidence)
-    means = [count.passed / count.judged for count in judged]
-    return _over_tasks(means, sum(count.judged for count in judged), draw, capped=True)
+    task_means = [count.passed / count.judged for count in judged]
+    return _over_tasks(task_means, sum(count.judged for count in judged), draw, capped=True)
 
 
-def _over_tasks(means: Sequence[float], attempts: int, draw: _Draw, *, capped: bool) -> Estimate:
-    """The mean over tasks, with its clustered interval."""
-    tasks = len(means)
+def _over_tasks(task_means: Sequence[float], attempts: int, draw: _EstimateOptions, *, capped: bool) -> Estimate:
+    """Estimates the mean over tasks, with its clustered interval."""
+    tasks = len(task_means)
     if not tasks:
         return Estimate(None, None, None, "nothing was judged", 0, 0, draw.confidence)
-    value = math.fsum(means) / tasks
-    interval = mean_interval(means, draw.confidence, most=attempts if capped else None)
+    value = math.fsum(task_means) / tasks
+    interval = mean_interval(task_means, draw.confidence, most=attempts if capped else None)
     if interval is None:
         return Estimate(value, None, None, "one task has no spread", attempts, tasks, draw.confidence)
     return Estimate(value, *interval, _CLUSTERED, attempts, tasks, draw.confidence)
 
 
-def _independent(judged: Sequence[TaskCount], draw: _Draw) -> Estimate:
+def _independent_estimate(judged: Sequence[TaskCount], draw: _EstimateOptions) -> Estimate:
     passed, attempts = sum(c.passed for c in judged), sum(c.judged for c in judged)
     if not attempts:
         return Estimate(None, None, None, "nothing was judged", 0, 0, draw.confidence)
@@ -303,7 +287,7 @@ def _independent(judged: Sequence[TaskCount], draw: _Draw) -> Estimate:
     return Estimate(passed / attempts, *interval, method, attempts, len(judged), draw.confidence)
 
 
-def _bootstrapped(columns: list[list[float]], draw: _Draw) -> Estimate:
+def _bootstrap_estimate(columns: list[list[float]], draw: _EstimateOptions) -> Estimate:
     tasks, attempts = len(columns), sum(map(len, columns))
     value = math.fsum(math.fsum(column) / len(column) for column in columns) / tasks if tasks else None
     interval = hierarchical_bootstrap(columns, draw.confidence, seed=draw.seed)
@@ -313,40 +297,40 @@ def _bootstrapped(columns: list[list[float]], draw: _Draw) -> Estimate:
     return Estimate(value, *interval, "hierarchical bootstrap", attempts, tasks, draw.confidence)
 
 
-def _mean_score(rows: Sequence[Outcome], draw: _Draw) -> Estimate:
+def _mean_score(rows: Sequence[AttemptOutcome], draw: _EstimateOptions) -> Estimate:
     scores: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         if row.score is not None and row.status in {"pass", "fail"}:
             scores[row.task].append(row.score)
-    means = [math.fsum(scores[task]) / len(scores[task]) for task in sorted(scores)]
-    return _over_tasks(means, sum(map(len, scores.values())), draw, capped=False)
+    task_means = [math.fsum(scores[task]) / len(scores[task]) for task in sorted(scores)]
+    return _over_tasks(task_means, sum(map(len, scores.values())), draw, capped=False)
 
 
-def _at_k(counts: Sequence[TaskCount], k: int, draw: _Draw) -> AtK:
+def _at_k(counts: Sequence[TaskCount], k: int, draw: _EstimateOptions) -> AtK:
     enough = [count for count in counts if count.judged >= k]
     attempts = sum(count.judged for count in enough)
     at = [pass_at_k(count.judged, count.passed, k) for count in enough]
     hat = [pass_hat_k(count.judged, count.passed, k) for count in enough]
     return AtK(
         k=k,
-        pass_at_k=_named(_over_tasks(at, attempts, draw, capped=True), k),
+        pass_at_k=_explain_missing(_over_tasks(at, attempts, draw, capped=True), k),
         pass_at_k_bounds=_bounds(counts, k, hat=False),
-        pass_hat_k=_named(_over_tasks(hat, attempts, draw, capped=True), k),
+        pass_hat_k=_explain_missing(_over_tasks(hat, attempts, draw, capped=True), k),
         pass_hat_k_bounds=_bounds(counts, k, hat=True),
     )
 
 
-def _named(estimate: Estimate, k: int) -> Estimate:
+def _explain_missing(estimate: Estimate, k: int) -> Estimate:
     if estimate.value is not None:
         return estimate
     return msgspec.structs.replace(estimate, method=f"no task has {k} judged attempts")
 
 
-def _bounds(counts: Sequence[TaskCount], k: int, *, hat: bool) -> Bounds:
+def _bounds(counts: Sequence[TaskCount], k: int, *, hat: bool) -> OutcomeBounds:
     rate = pass_hat_k if hat else pass_at_k
     enough = [count for count in counts if count.attempts >= k]
     if not enough:
-        return Bounds(None, None)
+        return OutcomeBounds(None, None)
     worst = [rate(count.attempts, count.passed, k) for count in enough]
     best = [rate(count.attempts, count.attempts - count.failed - count.doubtful, k) for count in enough]
-    return Bounds(math.fsum(worst) / len(worst), math.fsum(best) / len(best))
+    return OutcomeBounds(math.fsum(worst) / len(worst), math.fsum(best) / len(best))

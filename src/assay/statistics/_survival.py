@@ -1,4 +1,4 @@
-"""How long attempts go on: the share that is still unsolved after so many turns, seconds or dollars."""
+"""Survival curves: the share still unsolved after so many turns, seconds or dollars."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-__all__ = ["SurvivalPoint", "survival"]
-
 
 class SurvivalPoint(msgspec.Struct, frozen=True):
-    """One step of the curve."""
+    """One step of a survival curve."""
 
     at: float
     share: float
-    """Not solved by then."""
+    """Share not solved by then."""
     at_risk: int
-    """Attempts that were under way just before."""
+    """Attempts still running just before."""
 
 
-def survival(lengths: Sequence[float], solved: Sequence[bool]) -> tuple[SurvivalPoint, ...]:
-    """The Kaplan-Meier curve (1958) of the time to a pass; an attempt that ended without one is censored there.
+def survival_curve(lengths: Sequence[float], solved: Sequence[bool]) -> tuple[SurvivalPoint, ...]:
+    """Returns the Kaplan-Meier curve (1958) of the time to a pass; attempts without one are censored at their end.
 
     Raises:
-        ValueError: The columns differ in length, or a length is negative or no number.
+        ValueError: The columns differ in length, or a length is negative or NaN.
     """
     at, passed = np.asarray(lengths, dtype=np.float64), np.asarray(solved, dtype=bool)
     if at.shape != passed.shape or not bool(np.all(at >= 0)):

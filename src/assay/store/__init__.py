@@ -1,23 +1,30 @@
-"""Where trajectories live: append, read, query, seal, and the hash chain."""
+"""Stores trajectories: append, read, query, seal, and the hash chain."""
 
 from .addenda import Addendum, addenda, append_addendum
-from .annotate import AUDITED, annotate, annotate_all, learnt, standing, standing_of
+from .annotate import AUDITED, annotate, annotate_all, current_verdicts_of, later_events, load_current_verdicts
 from .audit import audit
 from .blobs import BlobStore
-from .calls import BodyKeeper, Cleaned, answer_of, messages_of, prompt_ids_of, rebuild, request_of
-from .chain import BrokenLink, Link, heads_digest, link, verify_chain, verify_links
+from .calls import (
+    BodyDeltaEncoder,
+    RedactedBytes,
+    assistant_message,
+    restore_body,
+    restore_messages,
+    restore_prompt_ids,
+    restore_request,
+)
+from .chain import BrokenLink, Link, Problem, heads_digest, make_event, verify_chain, verify_links
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
-from .problem import Problem
-from .query import Bounds, QueryResult, query
-from .receipt import Coverage, Receipt, check_receipt, make_receipt, read_receipt, write_receipt
+from .query import QueryLimits, QueryResult, query
+from .receipt import Receipt, ReceiptCoverage, check_receipt, make_receipt, read_receipt, write_receipt
 from .row_check import CheckedRows, check_rows
-from .rows import ADMISSION, AttemptRow, deciding
+from .rows import ADMISSION, AttemptRow, final_rows
 from .run import RunStore
 from .seal import SealReport, seal
 from .search import Hit, search
 from .signing import new_key, public_key
-from .trees import LISTING, KeptTree, TreeFile, TreeTooLarge, keep_tree, listed, read_tree, write_tree
+from .trees import LISTING, StoredTree, TreeFile, TreeTooLarge, listed_addresses, read_tree, store_tree, write_tree
 
 __all__ = [
     "ADMISSION",
@@ -26,55 +33,55 @@ __all__ = [
     "Addendum",
     "AttemptRow",
     "BlobStore",
-    "BodyKeeper",
-    "Bounds",
+    "BodyDeltaEncoder",
     "BrokenLink",
     "CheckedRows",
-    "Cleaned",
-    "Coverage",
     "GcReport",
     "Hit",
-    "KeptTree",
     "Layout",
     "Link",
     "Problem",
+    "QueryLimits",
     "QueryResult",
     "Receipt",
+    "ReceiptCoverage",
+    "RedactedBytes",
     "RunStore",
     "SealReport",
+    "StoredTree",
     "TreeFile",
     "TreeTooLarge",
     "addenda",
     "annotate",
     "annotate_all",
-    "answer_of",
     "append_addendum",
+    "assistant_message",
     "audit",
     "check_receipt",
     "check_rows",
-    "deciding",
+    "current_verdicts_of",
+    "final_rows",
     "gc",
     "heads_digest",
-    "keep_tree",
-    "learnt",
-    "link",
+    "later_events",
     "list_runs",
-    "listed",
+    "listed_addresses",
+    "load_current_verdicts",
+    "make_event",
     "make_receipt",
-    "messages_of",
     "new_key",
     "newest_run",
-    "prompt_ids_of",
     "public_key",
     "query",
     "read_receipt",
     "read_tree",
-    "rebuild",
-    "request_of",
+    "restore_body",
+    "restore_messages",
+    "restore_prompt_ids",
+    "restore_request",
     "seal",
     "search",
-    "standing",
-    "standing_of",
+    "store_tree",
     "verify_chain",
     "verify_links",
     "write_receipt",

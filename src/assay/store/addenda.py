@@ -1,4 +1,4 @@
-"""What is learnt after sealing: chained segments beside the sealed run, one JSON file each.
+"""Addenda: events added after sealing, as chained segments beside the sealed run, one JSON file each.
 
 The first event of the first segment names the sealed head as its predecessor, the first of each later one the last
 event of the segment before it. Nothing sealed is rewritten; a removed or changed segment is found by `audit`, a
@@ -19,26 +19,14 @@ import msgspec
 from assay.errors import StoreError, UserError
 from assay.records import Body, Event, Noted, canonical_bytes
 
-from .chain import Link, event_of, link_digest
+from .chain import Link, decode_event, link_digest
 from .database import WriterLock, store_errors
 from .layout import Layout
-from .run import encoded
+from .run import encode_body
 from .sealed import SealedRun
 
-__all__ = [
-    "Addendum",
-    "Part",
-    "addenda",
-    "addendum_bytes",
-    "addendum_links",
-    "addendum_numbers",
-    "append_addenda",
-    "append_addendum",
-    "segment_links",
-]
 
-
-class _StoredEvent(msgspec.Struct, frozen=True):
+class _SegmentEvent(msgspec.Struct, frozen=True):
     index: int
     previous: str
     body: msgspec.Raw
@@ -50,11 +38,11 @@ class _Segment(msgspec.Struct, frozen=True):
     number: int
     chain: str
     head: str
-    events: tuple[_StoredEvent, ...]
+    events: tuple[_SegmentEvent, ...]
 
 
 class SegmentLinks(msgspec.Struct, frozen=True):
-    """A segment as it is stored."""
+    """A segment with the stored bytes of its events."""
 
     number: int
     head: str
@@ -62,7 +50,7 @@ class SegmentLinks(msgspec.Struct, frozen=True):
 
 
 class Addendum(msgspec.Struct, frozen=True):
-    """A segment as it is read."""
+    """A segment with decoded events."""
 
     number: int
     chain: str
@@ -72,7 +60,7 @@ class Addendum(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
 
     def parts(self) -> Iterator[Part]:
-        """Its events by the chain that they concern: a note `about` says which one those after it do."""
+        """Yields each event with the chain that it concerns, which the preceding note `about` names."""
         about: str | None = None
         for event in self.events:
             if isinstance(event.body, Noted) and event.body.name == "about":
@@ -83,7 +71,7 @@ class Addendum(msgspec.Struct, frozen=True):
 
 
 class Part(NamedTuple):
-    """What an addendum says about one chain; None is the whole run."""
+    """One event of an addendum and the chain that it concerns; None is the whole run."""
 
     about: str | None
     event: Event
@@ -95,7 +83,7 @@ def append_addendum(root: Path, run: str, bodies: Sequence[Body], *, about: str 
     Args:
         root: The store's folder.
         run: A sealed run.
-        bodies: What was learnt, for example one `VerdictGiven`.
+        bodies: For example one `VerdictGiven`.
         about: The chain that it concerns; kept as an event `Noted("about", {"chain": ...})` before them.
 
     Raises:
@@ -106,7 +94,7 @@ def append_addendum(root: Path, run: str, bodies: Sequence[Body], *, about: str 
 
 
 def append_addenda(root: Path, run: str, batch: Sequence[tuple[str | None, Sequence[Body]]]) -> Addendum:
-    """Adds one segment that concerns several chains, or the whole run (None); see `append_addendum`."""
+    """Adds one segment that concerns several chains, or the whole run (None), as `append_addendum` does."""
     layout = Layout(root, run)
     layout.require()
     if not layout.is_sealed:
@@ -118,16 +106,16 @@ def append_addenda(root: Path, run: str, batch: Sequence[tuple[str | None, Seque
             unknown = sorted(named - sealed.chains()) if named else []
             if unknown:
                 raise UserError(f"run {run!r} has no chain {unknown[0]!r}: `assay ls {run}` shows them")
-            bodies = list(_with_subjects(batch))
+            bodies = list(_bodies_with_subjects(batch))
             if not bodies:
                 raise UserError(f"nothing to add to run {run!r}")
-            return _append(layout, sealed.seal.head, bodies)
+            return _append_segment(layout, sealed.seal.head, bodies)
     finally:
         lock.release()
 
 
-def _with_subjects(batch: Sequence[tuple[str | None, Sequence[Body]]]) -> Iterator[Body]:
-    """The bodies, each group after a note that says which chain it concerns; what concerns the whole run first."""
+def _bodies_with_subjects(batch: Sequence[tuple[str | None, Sequence[Body]]]) -> Iterator[Body]:
+    """Yields the bodies, each group after a note that names its chain; those about the whole run come first."""
     for about, bodies in sorted(batch, key=lambda part: part[0] is not None):
         if bodies and about is not None:
             yield Noted("about", {"chain": about}, time.time())
@@ -135,48 +123,47 @@ def _with_subjects(batch: Sequence[tuple[str | None, Sequence[Body]]]) -> Iterat
 
 
 def addenda(root: Path, run: str) -> tuple[Addendum, ...]:
-    """All segments in order; none of a live run. They are not recomputed here: `audit` does."""
+    """Returns all segments in order, without verifying them (`audit` does); empty for a live run."""
     layout = Layout(root, run)
     layout.require()
     return tuple(_read_as_addendum(s) for s in addendum_links(layout))
 
 
 def addendum_links(layout: Layout) -> tuple[SegmentLinks, ...]:
-    """All segments with the exact bytes of their events. Raises `StoreError` where one cannot be read."""
+    """Returns all segments with the stored bytes of their events. Raises `StoreError` where one cannot be read."""
     return tuple(segment_links(layout, number) for number in addendum_numbers(layout))
 
 
 def addendum_numbers(layout: Layout) -> list[int]:
-    """The numbers of all segments that are there."""
     return sorted({int(p.stem) for p in layout.addenda.glob("*.json") if p.stem.isdecimal() and p.stem.isascii()})
 
 
 def addendum_bytes(layout: Layout, number: int) -> tuple[bytes, bytes]:
-    """The bytes of a segment's file, and those that writing what it says would give.
+    """Returns the bytes of a segment's file, and those that writing it again would give.
 
     Raises:
         StoreError: It cannot be read.
     """
-    raw, found = _read(layout, number)
+    raw, found = _read_segment(layout, number)
     return raw, canonical_bytes(found)
 
 
-def _append(layout: Layout, head: str, bodies: Sequence[Body]) -> Addendum:
+def _append_segment(layout: Layout, head: str, bodies: Sequence[Body]) -> Addendum:
     before = addendum_links(layout)
     number, previous = (before[-1].number + 1, before[-1].head) if before else (0, head)
     chain, events = f"addendum.{number}", []
     for index, body in enumerate(bodies):
-        raw = encoded(body, chain)
+        raw = encode_body(body, chain)
         digest = link_digest(chain, index, previous, raw)
-        events.append(_StoredEvent(index, previous, msgspec.Raw(raw), digest))
+        events.append(_SegmentEvent(index, previous, msgspec.Raw(raw), digest))
         previous = digest
     segment = _Segment(layout.run, number, chain, previous, tuple(events))
-    _write(layout, number, canonical_bytes(segment))
+    _write_segment(layout, number, canonical_bytes(segment))
     return _read_as_addendum(segment_links(layout, number))
 
 
-def _write(layout: Layout, number: int, data: bytes) -> None:
-    """Whole or not at all, and never over another one."""
+def _write_segment(layout: Layout, number: int, data: bytes) -> None:
+    """Writes atomically and never replaces an existing segment."""
     target = layout.addenda / f"{number}.json"
     temporary = layout.addenda / f"{number}.{os.getpid()}.tmp"
     with store_errors(target):
@@ -192,7 +179,7 @@ def _write(layout: Layout, number: int, data: bytes) -> None:
                 temporary.unlink()
 
 
-def _read(layout: Layout, number: int) -> tuple[bytes, _Segment]:
+def _read_segment(layout: Layout, number: int) -> tuple[bytes, _Segment]:
     path = layout.addenda / f"{number}.json"
     try:
         raw = path.read_bytes()
@@ -202,8 +189,8 @@ def _read(layout: Layout, number: int) -> tuple[bytes, _Segment]:
 
 
 def segment_links(layout: Layout, number: int) -> SegmentLinks:
-    """One segment with the exact bytes of its events. Raises `StoreError` where it cannot be read."""
-    path, (_, found) = layout.addenda / f"{number}.json", _read(layout, number)
+    """Returns one segment with the stored bytes of its events. Raises `StoreError` where it cannot be read."""
+    path, (_, found) = layout.addenda / f"{number}.json", _read_segment(layout, number)
     if found.run != layout.run or found.number != number:
         raise StoreError(f"{path} belongs to run {found.run!r} as addendum {found.number}")
     links = tuple(Link(found.chain, e.index, e.previous, bytes(e.body), e.digest) for e in found.events)
@@ -211,7 +198,7 @@ def segment_links(layout: Layout, number: int) -> SegmentLinks:
 
 
 def _read_as_addendum(segment: SegmentLinks) -> Addendum:
-    events = tuple(event_of(stored) for stored in segment.links)
+    events = tuple(decode_event(stored) for stored in segment.links)
     whole = Addendum(segment.number, f"addendum.{segment.number}", None, segment.head, events)
     subjects = {part.about for part in whole.parts()}
     return msgspec.structs.replace(whole, about=subjects.pop()) if len(subjects) == 1 else whole

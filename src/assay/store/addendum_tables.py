@@ -1,4 +1,4 @@
-"""Rows of the query tables that addenda give: verdicts and evidence that were learnt after sealing.
+"""Rows that addenda add to the query tables: verdicts and evidence recorded after sealing.
 
 A row has the keys of the chain that its addendum is about, and the addendum's number; where an addendum concerns the
 whole run, the keys are null. Nothing is recomputed here: `audit` does.
@@ -14,16 +14,14 @@ from typing import Any
 from .addenda import Addendum, addenda
 from .database import store_errors
 from .layout import Layout
-from .parquet import fit
+from .parquet import fit_int64
 from .rows import AttemptRow
 from .sealed import SealedRun
 from .tables import IN_QUERIES, arrow_schema, event_rows
 
-__all__ = ["addendum_tables"]
-
 
 def addendum_tables(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str, Path]:
-    """Writes what the addenda of a sealed run add to some tables, one file a table that has any; into a new folder.
+    """Writes the rows that a sealed run's addenda add, one file for each table that has any, into a new folder.
 
     Raises:
         StoreError: An addendum cannot be read, or the folder cannot be written.
@@ -40,7 +38,7 @@ def addendum_tables(layout: Layout, names: Sequence[str], scratch: Path) -> dict
             records[table].append(record)
     with store_errors(scratch):
         scratch.mkdir()
-    return {name: _written(scratch / f"{name}.parquet", name, some) for name, some in records.items() if some}
+    return {name: _write_table(scratch / f"{name}.parquet", name, some) for name, some in records.items() if some}
 
 
 def _records(
@@ -52,12 +50,12 @@ def _records(
                 yield table, record | {"run": run, "addendum": addendum.number}
 
 
-def _written(path: Path, name: str, records: list[dict[str, Any]]) -> Path:
+def _write_table(path: Path, name: str, records: list[dict[str, Any]]) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = arrow_schema(name, in_queries=True)
-    plain = [{key: fit(value) for key, value in record.items()} for record in records]
+    plain = [{key: fit_int64(value) for key, value in record.items()} for record in records]
     with store_errors(path):
         pq.write_table(pa.Table.from_pylist(plain, schema=schema), path, compression="zstd")
     return path

@@ -1,9 +1,9 @@
-"""What is learnt about an attempt after it ended: kept beside what was first judged, never over it.
+"""Verdicts, evidence and notes added to an attempt after it ended; the first judgement is never changed.
 
 On a live run it is appended to the attempt's own chain, after its end; on a sealed run it becomes an addendum about
-that chain. Both are read back by the same calls, so that nobody needs to know which it was.
+that chain. The same calls read both.
 
-Invariant: the outcome and the score of an attempt's row are those that were first judged, whatever is learnt later;
+Invariant: the outcome and the score of an attempt's row are those that were first judged;
 `assay.verdicts.CurrentVerdicts` puts both side by side.
 """
 
@@ -19,32 +19,23 @@ from assay.verdicts import CurrentVerdicts, current_verdicts
 
 from .addenda import addenda, append_addenda
 from .layout import Layout
-from .rows import AttemptRow, closes
+from .rows import AttemptRow, ends_attempt
 from .run import RunStore
-from .sealed import Judged
-
-__all__ = [
-    "AUDITED",
-    "annotate",
-    "annotate_all",
-    "learnt",
-    "standing",
-    "standing_of",
-]
+from .sealed import VerdictSummary
 
 AUDITED = "audited"
-"""The note that holds what an audit found."""
+"""Name of the note that holds an audit's findings."""
 SEGMENT_BYTES = 4 << 20
 FEW = 200
-"""Chains whose verdicts are looked up, instead of all being read."""
+"""Up to this many chains are looked up one by one; for more, all verdicts are read."""
 
 
 def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
-    """Adds what was learnt about one chain that has ended.
+    """Adds events to one chain that has ended.
 
     Args:
         root: The store's folder.
-        run: Live or sealed; nobody may be writing it.
+        run: Live or sealed, and without a writer.
         chain: One of its chains, that has ended or was cut (of a sealed run: any).
         bodies: Verdicts, evidence and notes.
 
@@ -55,18 +46,18 @@ def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
     annotate_all(root, run, {chain: bodies})
 
 
-def annotate_all(root: Path, run: str, learnt: Mapping[str, Sequence[Body]]) -> None:
-    """Adds what was learnt about many chains: all in one transaction on a live run, in few segments on a sealed one.
+def annotate_all(root: Path, run: str, bodies_by_chain: Mapping[str, Sequence[Body]]) -> None:
+    """Adds events to many chains: in one transaction on a live run, in few segments on a sealed one.
 
     Raises:
         UserError: As `annotate`; nothing was added.
         StoreError: As `annotate`. Of a sealed run some segments may have been added.
     """
-    batch = [(chain, tuple(bodies)) for chain, bodies in learnt.items() if bodies]
+    batch = [(chain, tuple(bodies)) for chain, bodies in bodies_by_chain.items() if bodies]
     if not batch:
         raise UserError(f"nothing to add to run {run!r}")
     for chain, bodies in batch:
-        _require_learnt(chain, bodies)
+        _require_appendable(chain, bodies)
     layout = Layout(root, run)
     layout.require()
     if not layout.is_sealed:
@@ -77,14 +68,14 @@ def annotate_all(root: Path, run: str, learnt: Mapping[str, Sequence[Body]]) -> 
                 raise
         else:
             return
-    for part in _parts(batch):
+    for part in _split_batch(batch):
         append_addenda(root, run, part)
 
 
-def learnt(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
-    """All that was learnt about each chain after it ended, oldest first; chains of which nothing was are not in it.
+def later_events(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
+    """Returns the events that each chain got after it ended, oldest first; chains without any are left out.
 
-    What an addendum says of the whole run is in `addenda` alone.
+    Events of addenda that concern the whole run are not included.
 
     Raises:
         StoreError: The run is missing or damaged.
@@ -95,7 +86,7 @@ def learnt(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
         for row in store.attempts():
             at = ended.get(row.chain)
             if row.interrupted if at is None else at + 1 < row.length:
-                found[row.chain] += _after_end(event.body for event in store.events(row.chain))
+                found[row.chain] += _bodies_after_end(event.body for event in store.events(row.chain))
         sealed = store.is_sealed
     for addendum in addenda(root, run) if sealed else ():
         for part in addendum.parts():
@@ -104,34 +95,32 @@ def learnt(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
     return {chain: tuple(bodies) for chain, bodies in found.items() if bodies}
 
 
-def standing(root: Path, run: str) -> dict[str, CurrentVerdicts]:
-    """How each chain of a run stands, by all verdicts of its chain and of the addenda about it.
+def load_current_verdicts(root: Path, run: str) -> dict[str, CurrentVerdicts]:
+    """Returns the current verdicts of each chain, by all verdicts of the chain and of the addenda about it.
 
     Raises:
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        return standing_of(store, store.attempts())
+        return current_verdicts_of(store, store.attempts())
 
 
-def standing_of(
-    store: RunStore, rows: Sequence[AttemptRow], verdicts: Iterable[Judged] | None = None
+def current_verdicts_of(
+    store: RunStore, rows: Sequence[AttemptRow], verdicts: Iterable[VerdictSummary] | None = None
 ) -> dict[str, CurrentVerdicts]:
-    """As `standing`, of some chains of a run that is open.
+    """Returns the current verdicts of some chains of an open run.
 
     `verdicts` are those of the chains, where the caller has read them from the events (`check_rows`); None reads them
     here, of a sealed run from its table of verdicts.
     """
-    judged: defaultdict[str, list[Judged]] = defaultdict(list)
-    for given in _given(store, rows) if verdicts is None else verdicts:
-        judged[given.chain].append(given)
-    for given in _added(store.layout.root, store.run) if store.is_sealed else ():
-        judged[given.chain].append(given)
+    judged: defaultdict[str, list[VerdictSummary]] = defaultdict(list)
+    if verdicts is None:
+        verdicts = store.judged({row.chain for row in rows} if len(rows) <= FEW else None)
+    for verdict in verdicts:
+        judged[verdict.chain].append(verdict)
+    for verdict in _addendum_verdicts(store.layout.root, store.run) if store.is_sealed else ():
+        judged[verdict.chain].append(verdict)
     return {row.chain: current_verdicts(row.outcome, row.score, judged[row.chain]) for row in rows}
-
-
-def _given(store: RunStore, rows: Sequence[AttemptRow]) -> Iterator[Judged]:
-    return store.judged({row.chain for row in rows} if len(rows) <= FEW else None)
 
 
 def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:
@@ -146,18 +135,16 @@ def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]
         store.append_all(batch)
 
 
-def _require_learnt(chain: str, bodies: Iterable[Body]) -> None:
+def _require_appendable(chain: str, bodies: Iterable[Body]) -> None:
     for body in bodies:
         is_learnt = isinstance(body, VerdictGiven | EvidenceAdded | Noted)
         if not is_learnt or (isinstance(body, Noted) and body.name in ("about", "retried", "interrupted")):
             what = body.name if isinstance(body, Noted) else type(body).__name__
-            raise UserError(
-                f"{what} is nothing that can be learnt about {chain!r} later: give verdicts, evidence or notes"
-            )
+            raise UserError(f"{what} cannot be added to {chain!r} after its end: give verdicts, evidence or notes")
 
 
-def _parts(batch: Sequence[tuple[str, Sequence[Body]]]) -> Iterator[list[tuple[str | None, Sequence[Body]]]]:
-    """The batch in segments of bounded size; the bodies of one chain stay together."""
+def _split_batch(batch: Sequence[tuple[str, Sequence[Body]]]) -> Iterator[list[tuple[str | None, Sequence[Body]]]]:
+    """Splits the batch into segments of bounded size; the bodies of one chain stay together."""
     part: list[tuple[str | None, Sequence[Body]]] = []
     size = 0
     for chain, bodies in batch:
@@ -170,17 +157,19 @@ def _parts(batch: Sequence[tuple[str, Sequence[Body]]]) -> Iterator[list[tuple[s
         yield part
 
 
-def _after_end(bodies: Iterable[Body]) -> Iterator[Body]:
+def _bodies_after_end(bodies: Iterable[Body]) -> Iterator[Body]:
     closed = False
     for body in bodies:
         if closed:
             yield body
-        closed = closed or closes(body)
+        closed = closed or ends_attempt(body)
 
 
-def _added(root: Path, run: str) -> Iterator[Judged]:
+def _addendum_verdicts(root: Path, run: str) -> Iterator[VerdictSummary]:
     for addendum in addenda(root, run):
         for about, event in addendum.parts():
             if about is not None and isinstance(event.body, VerdictGiven):
-                given = event.body.verdict
-                yield Judged(about, given.check, given.kind, given.status, given.marks, given.score, given.separation)
+                verdict = event.body.verdict
+                yield VerdictSummary(
+                    about, verdict.check, verdict.kind, verdict.status, verdict.marks, verdict.score, verdict.separation
+                )

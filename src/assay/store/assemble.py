@@ -1,4 +1,4 @@
-"""Puts a chain's events together into a trajectory. Pure."""
+"""Assembles a chain's events into a trajectory. Pure."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ from assay.records import (
 )
 from assay.verdicts import outcome_verdicts, worst_outcome
 
-from .rows import closes
-
-__all__ = ["assemble"]
+from .rows import ends_attempt
 
 
 def assemble(events: Sequence[Event]) -> Trajectory:
-    """The trajectory of one chain; outcome verdicts that were given after its end do not change its `outcome`.
-
-    Raises `StoreError` where the chain does not begin as every chain must."""
+    """Returns the trajectory of one chain; verdicts after its end do not change its `outcome`. Raises `StoreError`
+    where the chain does not begin with `AttemptStarted`."""
     first = events[0].body if events else None
     if not isinstance(first, AttemptStarted):
         raise StoreError(
@@ -34,7 +31,7 @@ def assemble(events: Sequence[Event]) -> Trajectory:
         )
     bodies = [e.body for e in events]
     verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictGiven))
-    end = next((index for index, body in enumerate(bodies) if closes(body)), len(bodies))
+    end = next((index for index, body in enumerate(bodies) if ends_attempt(body)), len(bodies))
     first_judged = outcome_verdicts([b.verdict for b in bodies[:end] if isinstance(b, VerdictGiven)])
     return Trajectory(
         run=first.run,

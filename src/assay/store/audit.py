@@ -1,12 +1,12 @@
-"""Recomputes everything that a stored run claims, and says where it does not hold.
+"""Recomputes everything that a stored run claims, and reports each mismatch.
 
 Covered: every chain from its stored bytes, the summary row of each chain against the fold of its events, the query
 tables against the events, the files, counts and the head in `seal.json` and its own digest, the manifest against its
 copy, addenda from the sealed head on, the database by SQLite's own check, and the bytes of every blob that an event
-refers to. Any one byte of these that changed is found and its place is named, also where no reader would notice.
+refers to. A change of any one byte of these is found and located, also where no reader would notice.
 
-Not covered, because there is no key: whoever computes digests and rows anew can write a chain again from any event on,
-cut its end or add to it, and put whole chains in or take them away. For that there are receipts (`receipt`).
+Not covered, because there is no key: an attacker who recomputes digests and rows can rewrite a chain from any event on,
+truncate or extend it, and add or remove whole chains. Receipts (`receipt`) detect that.
 """
 
 from __future__ import annotations
@@ -25,27 +25,24 @@ from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, Mod
 
 from .addenda import addendum_links
 from .blobs import BlobStore
-from .chain import Link, event_of, heads_digest, verify_links
-from .exact import LiveContent, addenda_exact, manifest_problems, sealed_exact
+from .byte_check import LiveContent, check_addenda_bytes, check_manifest, check_sealed_bytes
+from .chain import Link, Problem, decode_event, heads_digest, verify_links
 from .layout import Layout
-from .live import live_problems
-from .parquet import same_row
-from .problem import Problem
+from .live_tables import check_live_tables
+from .parquet import is_same_row
 from .rows import AttemptRow, RowBuilder
 from .run import RunStore
 from .sealed import SealedRun
 from .tables import TABLES, event_rows, trajectory_row
-from .text_index import index_problems
-from .trees import LISTING, listed
-
-__all__ = ["audit", "chain_problems"]
+from .text_index import check_index
+from .trees import LISTING, listed_addresses
 
 MISSING = "is missing"
 _ADDRESS = re.compile(rb"blake3:[0-9a-f]{64}")
 
 
 def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[Problem, ...]:
-    """Every problem of a run; none where all of it holds.
+    """Returns every problem of a run; empty where all of it holds.
 
     Args:
         root: The store's folder.
@@ -61,36 +58,41 @@ def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> t
         with RunStore.open(root, run) as store, store.snapshot():
             parts = (_sealed_parts if store.is_sealed else _live_parts)(store) if chains else []
             if blobs:
-                parts.append(_blobs(store))
-            return tuple(chained.from_iterable(_caught(run, part) for part in parts))
+                parts.append(_check_blobs(store))
+            return tuple(chained.from_iterable(_catch_store_errors(run, part) for part in parts))
     except StoreError as exc:  # it cannot be opened at all
         return (Problem(run, None, None, str(exc)),)
 
 
 def _live_parts(store: RunStore) -> list[Iterator[Problem]]:
     content = LiveContent(store)
-    parts = [manifest_problems(store.layout, content), _chains(store.run, content), content.torn(), _types(store)]
-    return [*parts, live_problems(store)]
+    parts = [
+        check_manifest(store.layout, content),
+        _check_live_chains(store.run, content),
+        content.check_database(),
+        _check_types(store),
+    ]
+    return [*parts, check_live_tables(store)]
 
 
 def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
     sealed, layout = store.sealed, store.layout
     return [
-        sealed_exact(layout, sealed),
+        check_sealed_bytes(layout, sealed),
         chain_problems(store.run, sealed.links(), sealed.attempts(), integrity=sealed.seal.schema_version > 1),
-        _sealed(layout, sealed),
-        index_problems(sealed, store.run),
-        addenda_exact(layout),
-        _addenda(layout, sealed),
+        _check_seal(layout, sealed),
+        check_index(sealed, store.run),
+        check_addenda_bytes(layout),
+        _check_addenda(layout, sealed),
     ]
 
 
 def chain_problems(
     run: str, links: Iterable[Link], rows: Iterable[AttemptRow], *, integrity: bool = True
 ) -> Iterator[Problem]:
-    """Problems of all chains of a run, whose links lie chain by chain.
+    """Yields the problems of all chains of a run; the links of each chain are consecutive.
 
-    `integrity`: whether its rows say how that stands; those of schema 1 do not.
+    `integrity`: the rows have that field; those of schema 1 do not.
     """
     known: dict[str, AttemptRow] = {}
     for one in rows:
@@ -100,31 +102,31 @@ def chain_problems(
     for name, group in groupby(links, key=attrgetter("chain")):
         row = known.pop(name, None)
         if row is None:
-            yield Problem(run, name, None, "it has events and no summary row, or lies in two places")
+            yield Problem(run, name, None, "it has events and no summary row, or is stored in two places")
         folded, unreadable = RowBuilder(run, name), list[Problem]()
-        broken = verify_links(_folding(group, folded, unreadable), row.head if row else None)
+        broken = verify_links(_fold_links(group, folded, unreadable), row.head if row else None)
         if broken is not None:
             yield Problem(run, name, broken.at, f"{broken.problem}: {broken.detail}")
         elif unreadable:
             yield unreadable[0]
-        elif row is not None and (wanted := _wanted(folded, integrity=integrity)) != row:
-            fields = _difference(wanted, row)
+        elif row is not None and (expected := _expected_row(folded, integrity=integrity)) != row:
+            fields = _differing_fields(expected, row)
             yield Problem(run, name, None, f"its summary row differs from its events in {fields}")
     for name in known:
         yield Problem(run, name, None, "it has a summary row and no events")
 
 
-def _wanted(folded: RowBuilder, *, integrity: bool) -> AttemptRow:
+def _expected_row(folded: RowBuilder, *, integrity: bool) -> AttemptRow:
     row = folded.row()
     return row if integrity else msgspec.structs.replace(row, integrity=None)
 
 
-def _folding(links: Iterable[Link], folded: RowBuilder, unreadable: list[Problem]) -> Iterator[Link]:
-    """Passes links on while their events are folded into a row."""
+def _fold_links(links: Iterable[Link], folded: RowBuilder, unreadable: list[Problem]) -> Iterator[Link]:
+    """Passes links on and folds their events into a row."""
     for stored in links:
         run: str = folded.fields["run"]
         try:
-            body = event_of(stored).body
+            body = decode_event(stored).body
             folded.add(body)
         except StoreError as exc:
             unreadable.append(Problem(run, stored.chain, stored.index, str(exc)))
@@ -135,38 +137,38 @@ def _folding(links: Iterable[Link], folded: RowBuilder, unreadable: list[Problem
         yield stored
 
 
-def _difference(left: msgspec.Struct, right: msgspec.Struct) -> str:
+def _differing_fields(left: msgspec.Struct, right: msgspec.Struct) -> str:
     names = left.__struct_fields__
     return ", ".join(n for n in names if getattr(left, n) != getattr(right, n))
 
 
-def _caught(run: str, part: Iterator[Problem]) -> Iterator[Problem]:
-    """What is too damaged to be read on is a problem as well."""
+def _catch_store_errors(run: str, part: Iterator[Problem]) -> Iterator[Problem]:
+    """Turns a `StoreError` of a check into a problem, so that the other checks still run."""
     try:
         yield from part
     except StoreError as exc:
         yield Problem(run, None, None, str(exc))
 
 
-def _chains(run: str, content: LiveContent) -> Iterator[Problem]:
+def _check_live_chains(run: str, content: LiveContent) -> Iterator[Problem]:
     found = list(chain_problems(run, content.links(), content.attempts()))
     yield from (*content.problems, *found)
 
 
-def _types(store: RunStore) -> Iterator[Problem]:
-    found = store.live.mistyped()
+def _check_types(store: RunStore) -> Iterator[Problem]:
+    found = store.live.find_mistyped()
     if found is not None:
-        yield Problem(store.run, *found, "the column `type` does not say what the event is, so queries may miss it")
+        yield Problem(store.run, *found, "the column `type` differs from the event's type, so queries may miss it")
 
 
-def _blobs(store: RunStore) -> Iterator[Problem]:
-    """Every blob that an event rests on, and every other one that its bytes name and that is kept."""
+def _check_blobs(store: RunStore) -> Iterator[Problem]:
+    """Checks every blob that an event requires, and every other stored blob that its bytes name."""
     checked: dict[str, str | None] = {}
     addenda = addendum_links(store.layout)
     for stored in chained(store.links(), *(segment.links for segment in addenda)):
         if b"blake3:" not in stored.body:
             continue
-        needed = _references(event_of(stored).body, store.blobs, checked)
+        needed = _referenced_blobs(decode_event(stored).body, store.blobs, checked)
         named = {found.decode() for found in _ADDRESS.findall(stored.body)}
         for address in sorted(needed | named):
             if address not in checked:
@@ -176,8 +178,8 @@ def _blobs(store: RunStore) -> Iterator[Problem]:
                 yield Problem(store.run, stored.chain, stored.index, f"blob {address} {what}")
 
 
-def _references(body: Body, blobs: BlobStore, checked: Mapping[str, object]) -> set[str]:
-    """The blobs that an event rests on; what a listing that was looked at names is left out.
+def _referenced_blobs(body: Body, blobs: BlobStore, checked: Mapping[str, object]) -> set[str]:
+    """Returns the blobs that an event requires, without those of a listing that was already checked.
 
     Other content addresses (of tasks, states, verifiers) need not be kept."""
     match body:
@@ -189,7 +191,7 @@ def _references(body: Body, blobs: BlobStore, checked: Mapping[str, object]) -> 
             return {side.blob for side in sides if side is not None and side.blob is not None}
         case EvidenceAdded(evidence):
             known = evidence.data.get(LISTING) in checked
-            return {*evidence.blobs, *(() if known else listed(blobs, evidence))}
+            return {*evidence.blobs, *(() if known else listed_addresses(blobs, evidence))}
         case AttemptEnded():
             return set(body.artifacts.values())
         case _:
@@ -206,45 +208,43 @@ def _blob_problem(store: RunStore, address: str) -> str | None:
     return None if store.blobs.intact(address) else "does not have the bytes of its address"
 
 
-def _sealed(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
+def _check_seal(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
     run, seal, rows = layout.run, sealed.seal, sealed.attempts()
     if (seal.chains, seal.events) != (len(rows), sealed.counts()["events"]):
-        yield Problem(run, None, None, "seal.json counts other chains or events than there are")
+        yield Problem(run, None, None, "seal.json has wrong counts of chains or events")
     if heads_digest((r.chain, r.head, r.length) for r in rows) != seal.head:
         yield Problem(run, None, None, "the head in seal.json differs from the heads of the chains")
-    yield from _tables(sealed, run, {r.chain: r for r in rows})
+    yield from _check_tables(sealed, run, {r.chain: r for r in rows})
 
 
-def _tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
-    """The tables must hold exactly what follows from the events, in the same order."""
+def _check_tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
+    """Requires that the tables hold exactly the rows that follow from the events, in the same order."""
     actual = {name: sealed.rows(name) for name in TABLES}
     for name in sorted(rows):
-        if not same_row(next(actual["trajectories"], None), trajectory_row(rows[name])):
+        if not is_same_row(next(actual["trajectories"], None), trajectory_row(rows[name])):
             yield Problem(run, name, None, "sealed/trajectories.parquet differs from its own summary row")
             break
     for stored in sealed.links():
         if stored.chain not in rows:
             return  # the chains have said so
-        for table, record in event_rows(rows[stored.chain], event_of(stored), stored.body):
-            if table in actual and not same_row(next(actual[table], None), record):
-                yield Problem(
-                    run, stored.chain, stored.index, f"sealed/{table}.parquet does not say what the event says"
-                )
+        for table, record in event_rows(rows[stored.chain], decode_event(stored), stored.body):
+            if table in actual and not is_same_row(next(actual[table], None), record):
+                yield Problem(run, stored.chain, stored.index, f"sealed/{table}.parquet differs from the event")
                 actual.pop(table)
     for table, rest in actual.items():
         if next(rest, None) is not None:
             yield Problem(run, None, None, f"sealed/{table}.parquet has more rows than the events give")
 
 
-def _addenda(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
+def _check_addenda(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
     previous = sealed.seal.head
     for expected, segment in enumerate(addendum_links(layout)):
         if segment.number != expected:
-            yield Problem(layout.run, f"addendum.{expected}", None, "it is missing, and later ones are here")
+            yield Problem(layout.run, f"addendum.{expected}", None, "it is missing, and later ones exist")
         broken = verify_links(segment.links, segment.head, previous)
         wrong = next((s for s in segment.links if s.chain != f"addendum.{segment.number}"), None)
         if wrong is not None:
-            yield Problem(layout.run, wrong.chain, wrong.index, f"it lies in addenda/{segment.number}.json")
+            yield Problem(layout.run, wrong.chain, wrong.index, f"it is stored in addenda/{segment.number}.json")
         if broken is not None:
             yield Problem(layout.run, broken.chain, broken.at, f"{broken.problem}: {broken.detail}")
             return

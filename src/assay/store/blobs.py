@@ -20,37 +20,40 @@ from typing import BinaryIO
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, digest_bytes
 
-__all__ = ["BlobStore"]
-
 _ADDRESS = re.compile(r"blake3:[0-9a-f]{64}")
 
 
 class BlobStore:
-    """A folder of blobs."""
+    """A folder of content-addressed blobs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def path(self, digest: str) -> Path:
-        """Where a blob is kept, whether it exists or not. Raises `StoreError` for what is no content address."""
+        """Returns the path of a blob, which need not exist. Raises `StoreError` for an invalid content address."""
         if not _ADDRESS.fullmatch(digest):
             raise StoreError(f"{digest[:80]!r} is not a content address (blake3: and 64 hexadecimal digits)")
         name = digest.removeprefix(DIGEST_PREFIX)
         return self.root / name[:2] / name
 
     def has(self, digest: str) -> bool:
-        """Whether the blob is here. Who asks may refer to it next, so asking keeps it from `gc` for a while."""
-        return _touched(self.path(digest))
+        """Returns whether the blob exists, and renews its age: the caller may refer to it next, so `gc` must keep
+        it."""
+        return _touch(self.path(digest))
 
     def put(self, data: bytes) -> str:
-        """Keeps bytes and returns their address."""
+        """Stores bytes and returns their address."""
         digest = digest_bytes(data)
         if not self.has(digest):
-            self._write(digest, (data,))
+            target = self.path(digest)
+            with _store_errors("write a blob"):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with _replacing(target) as temporary:
+                    temporary.write_bytes(data)
         return digest
 
     def put_stream(self, chunks: Iterable[bytes]) -> str:
-        """Keeps a stream in bounded memory."""
+        """Stores a stream in bounded memory and returns its address."""
         from blake3 import blake3
 
         hasher = blake3()
@@ -68,7 +71,7 @@ class BlobStore:
                 raise
 
     def put_file(self, path: Path) -> str:
-        """Takes over a finished file (it is moved away) and returns its address."""
+        """Moves a finished file into the store and returns its address."""
         from blake3 import blake3
 
         with _store_errors(f"read {path.name}"):
@@ -77,34 +80,32 @@ class BlobStore:
         return self._adopt(path, DIGEST_PREFIX + hasher.hexdigest())
 
     def get(self, digest: str, *, limit: int | None = None) -> bytes:
-        """The bytes, or the first `limit` of them, which are taken as they are.
+        """Returns the bytes, or the first `limit` of them without checking their digest.
 
         Raises:
-            StoreError: It is not here or cannot be read, or its bytes are not those of its address.
+            StoreError: It is missing or unreadable, or its bytes do not have its digest.
         """
         with self.open(digest) as file, _store_errors(f"read blob {digest}"):
             if limit is not None:
                 return file.read(limit)
             data = file.read()
         if digest_bytes(data) != digest:
-            raise StoreError(
-                f"blob {digest} was changed: its bytes are not those of its address; restore it from a copy"
-            )
+            raise StoreError(f"blob {digest} was changed: its bytes do not have its digest; restore it from a copy")
         return data
 
     def open(self, digest: str) -> BinaryIO:
-        """Opens a blob for reading. Raises `StoreError` when it is not here."""
+        """Opens a blob for reading. Raises `StoreError` where it is missing or unreadable."""
         try:
             return self.path(digest).open("rb")
         except FileNotFoundError as exc:
             raise StoreError(
-                f"blob {digest} is missing from {self.root} (did `assay gc` drop it?): restore it from a copy"
+                f"blob {digest} is missing from {self.root} (was it removed by `assay gc`?): restore it from a copy"
             ) from exc
         except OSError as exc:
             raise StoreError(f"blob {digest} cannot be read: {exc.strerror or exc}") from exc
 
     def intact(self, digest: str) -> bool:
-        """Whether the bytes under an address still hash to it."""
+        """Returns whether the stored bytes still have their digest."""
         from blake3 import blake3
 
         path = self.path(digest)
@@ -116,7 +117,7 @@ class BlobStore:
         return DIGEST_PREFIX + hasher.hexdigest() == digest
 
     def addresses(self) -> Iterator[str]:
-        """Every blob that is here."""
+        """Yields the address of every blob."""
         for folder in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
             with _store_errors("list the blobs"):
                 names = sorted(path.name for path in folder.iterdir())
@@ -125,27 +126,13 @@ class BlobStore:
                     yield DIGEST_PREFIX + name
 
     def remove(self, digest: str) -> None:
-        """Drops a blob. Only `gc` decides which."""
+        """Removes a blob. Only `gc` decides which."""
         self.path(digest).unlink(missing_ok=True)
-
-    def _write(self, digest: str, chunks: Iterable[bytes]) -> None:
-        target = self.path(digest)
-        with _store_errors("write a blob"):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = _aside(target)
-            try:
-                with temporary.open("wb") as file:
-                    file.writelines(chunks)
-                temporary.chmod(0o444)
-                temporary.replace(target)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
 
     def _adopt(self, path: Path, digest: str) -> str:
         target = self.path(digest)
         with _store_errors("keep a blob"):
-            if _touched(target):
+            if _touch(target):
                 path.unlink()
                 return digest
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,25 +141,27 @@ class BlobStore:
             if path.stat().st_dev == target.parent.stat().st_dev:
                 path.replace(target)
                 return digest
-            temporary = _aside(target)
-            try:
+            with _replacing(target) as temporary:
                 shutil.copyfile(path, temporary)
-                temporary.chmod(0o444)
-                temporary.replace(target)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
             path.unlink()
         return digest
 
 
-def _aside(target: Path) -> Path:
-    """Where a blob is written before it is moved to its place: no other writer, no other thread uses that name."""
-    return target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """Yields a path unique to this thread, which becomes the read-only `target`; removed after an error."""
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        yield temporary
+        temporary.chmod(0o444)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
-def _touched(path: Path) -> bool:
-    """Whether a blob is here; if so, it is young again."""
+def _touch(path: Path) -> bool:
+    """Returns whether a blob exists, and sets its time to now."""
     try:
         os.utime(path)
     except FileNotFoundError:

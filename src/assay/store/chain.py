@@ -1,9 +1,9 @@
 """The hash chain: pure functions over links.
 
 The digest of an event is the BLAKE3 of the canonical bytes of `[chain, index, previous, body]`. The chain starts at
-`GENESIS` (an addendum's at the head that it continues). Whoever holds the head can find any changed, removed, inserted
-or swapped event before it. There is no key: a rest of a chain written anew from some event on, one that was cut or
-made longer, shows only against a head that was kept elsewhere.
+`GENESIS` (an addendum's at the head that it continues). The head reveals any changed, removed, inserted or swapped
+event before it. There is no key: a chain that was rewritten from some event on, truncated or extended is detected only
+with a head that was kept elsewhere.
 
 Invariant: checks are made over the stored bytes, never over decoded and encoded ones, so that not even a byte without
 meaning can change, and records of older schemas verify for ever.
@@ -19,8 +19,6 @@ import msgspec
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, GENESIS, Body, Event, canonical_bytes, digest_bytes
 
-__all__ = ["BrokenLink", "Link", "event_of", "heads_digest", "link", "link_digest", "verify_chain", "verify_links"]
-
 _BODY = msgspec.json.Decoder(Body)
 
 
@@ -34,8 +32,22 @@ class BrokenLink(NamedTuple):
     detail: str
 
 
+class Problem(msgspec.Struct, frozen=True):
+    """One mismatch in a stored run, and its place."""
+
+    run: str
+    chain: str | None
+    index: int | None
+    """Of the event; None where it concerns more than one."""
+    what: str
+
+    def __str__(self) -> str:
+        place = self.run if self.chain is None else f"{self.run}, chain {self.chain}"
+        return f"{place if self.index is None else f'{place}, event {self.index}'}: {self.what}"
+
+
 class Link(msgspec.Struct, frozen=True):
-    """An event as it is stored: with the exact bytes of its body."""
+    """A stored event, with the exact bytes of its body."""
 
     chain: str
     index: int
@@ -45,17 +57,15 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
-    """Digest of one event whose body has these canonical bytes."""
     return digest_bytes(b'[%s,%d,"%s",%s]' % (canonical_bytes(chain), index, previous.encode(), body))
 
 
-def link(chain: str, index: int, previous: str, body: Body) -> Event:
-    """The next event of a chain."""
+def make_event(chain: str, index: int, previous: str, body: Body) -> Event:
     return Event(chain, index, previous, body, link_digest(chain, index, previous, canonical_bytes(body)))
 
 
-def event_of(stored: Link) -> Event:
-    """The event that a link holds. Raises `StoreError` where its bytes are none."""
+def decode_event(stored: Link) -> Event:
+    """Decodes a link's event. Raises `StoreError` where its bytes are invalid."""
     try:
         body: Body = _BODY.decode(stored.body)
     except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
@@ -64,12 +74,12 @@ def event_of(stored: Link) -> Event:
 
 
 def heads_digest(heads: Iterable[tuple[str, str, int]]) -> str:
-    """One digest for a whole run: over `(chain, head, length)` of its chains, in order of their names."""
+    """Returns one digest for a whole run: over `(chain, head, length)` of its chains, in order of their names."""
     return digest_bytes(canonical_bytes(sorted(heads)))
 
 
 def verify_chain(events: Iterable[Event], *, head: str | None = None) -> BrokenLink | None:
-    """Recomputes a chain of decoded events; None where all of it holds.
+    """Recomputes a chain of decoded events; returns None where all of it holds.
 
     Args:
         events: In the order in which they are stored.
@@ -79,7 +89,7 @@ def verify_chain(events: Iterable[Event], *, head: str | None = None) -> BrokenL
 
 
 def verify_links(links: Iterable[Link], head: str | None = None, start: str = GENESIS) -> BrokenLink | None:
-    """Recomputes a chain from the bytes that are stored; None where all of it holds.
+    """Recomputes a chain from the stored bytes; returns None where all of it holds.
 
     Args:
         links: In the order in which they are stored.
@@ -89,17 +99,17 @@ def verify_links(links: Iterable[Link], head: str | None = None, start: str = GE
     previous, expected, chain = start, 0, None
     for stored in links:
         chain = stored.chain if chain is None else chain
-        broken = _check(stored, chain, expected, previous)
+        broken = _check_link(stored, chain, expected, previous)
         if broken is not None:
             return broken
         previous, expected = stored.digest, expected + 1
     if head is not None and previous != head:
-        detail = f"the last event has {_short(previous)}, the head says {_short(head)}"
+        detail = f"the last event has {_short_digest(previous)}, the head says {_short_digest(head)}"
         return BrokenLink(chain or "", expected, "removed or inserted", detail)
     return None
 
 
-def _check(stored: Link, chain: str, expected: int, previous: str) -> BrokenLink | None:
+def _check_link(stored: Link, chain: str, expected: int, previous: str) -> BrokenLink | None:
     if stored.chain != chain:
         return BrokenLink(chain, expected, "of another chain", f"it belongs to {stored.chain!r}")
     if stored.index != expected:
@@ -108,12 +118,14 @@ def _check(stored: Link, chain: str, expected: int, previous: str) -> BrokenLink
         )
         return BrokenLink(chain, expected, problem, f"expected event {expected}, found {stored.index}")
     if link_digest(stored.chain, stored.index, stored.previous, stored.body) != stored.digest:
-        return BrokenLink(chain, expected, "changed", f"its bytes do not give its digest {_short(stored.digest)}")
+        return BrokenLink(
+            chain, expected, "changed", f"its bytes do not give its digest {_short_digest(stored.digest)}"
+        )
     if stored.previous != previous:
-        detail = f"it follows {_short(stored.previous)}, the event before it is {_short(previous)}"
+        detail = f"it follows {_short_digest(stored.previous)}, the event before it is {_short_digest(previous)}"
         return BrokenLink(chain, expected, "removed or inserted", detail)
     return None
 
 
-def _short(digest: str) -> str:
+def _short_digest(digest: str) -> str:
     return digest.removeprefix(DIGEST_PREFIX)[:12]

@@ -17,10 +17,8 @@ from pathlib import Path
 
 from assay.errors import StoreError
 from assay.records import SCHEMA_VERSION
-from assay.store.chain import Link, event_of
+from assay.store.chain import Link, decode_event
 from assay.store.rows import RowBuilder
-
-__all__ = ["SCHEMA_OF", "WriterLock", "connect", "is_written", "schema", "store_errors"]
 
 PAGE_BYTES = 16 * 1024
 """Of a new file. An event has some KiB: in pages of 4 KiB most of them spill into a second one, and four times as many
@@ -39,32 +37,31 @@ CREATE TABLE attempts (chain TEXT PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID;
 """
 
 
-def _from_0(connection: sqlite3.Connection) -> None:
-    """Version 0 kept no summary rows; they are folded from the events."""
+def _migrate_from_0(connection: sqlite3.Connection) -> None:
+    """Folds the summary rows, which version 0 lacks, from the events."""
 
     connection.execute("CREATE TABLE attempts (chain TEXT PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID")
     fold_rows(connection)
 
 
-def _from_1(connection: sqlite3.Connection) -> None:
-    """Version 1 kept no integrity in its summary rows; they are folded anew."""
+def _migrate_from_1(connection: sqlite3.Connection) -> None:
+    """Folds the summary rows again: those of version 1 have no integrity."""
 
     connection.execute("DELETE FROM attempts")
     fold_rows(connection)
 
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _from_0, 1: _from_1}
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {0: _migrate_from_0, 1: _migrate_from_1}
 """From version to the function that brings a file to the next one. Never removed: old stores stay readable."""
 
 
-def schema() -> list[tuple[str, str]]:
-    """What the tables and indexes of a run's file are: name and statement, in order of their names."""
+def expected_schema() -> list[tuple[str, str]]:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_SCHEMA)
-        return connection.execute(SCHEMA_OF).fetchall()
+        return connection.execute(SCHEMA_QUERY).fetchall()
 
 
-SCHEMA_OF = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+SCHEMA_QUERY = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
 
 
 def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3.Connection:
@@ -78,13 +75,13 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
     """
     if create:
         with store_errors(path):
-            return _created(path)
+            return _create(path)
     if not path.is_file():
-        raise StoreError(f"{path.parent.name}: no run.sqlite there")
+        raise StoreError(f"{path.parent.name}: run.sqlite is missing")
     with store_errors(path):
-        connection = _opened(path)
+        connection = _open(path)
         try:
-            connection = _brought_forward(connection, path, write=write)
+            connection = _upgrade(connection, path, write=write)
             connection.execute("PRAGMA synchronous=NORMAL")
             page_bytes = int(connection.execute("PRAGMA page_size").fetchone()[0])
             connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page_bytes}")
@@ -96,7 +93,7 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
         return connection
 
 
-def _created(path: Path) -> sqlite3.Connection:
+def _create(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -109,8 +106,8 @@ def _created(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """A connection that never makes a file, and that reads a folder which it may not write where SQLite can."""
+def _open(path: Path) -> sqlite3.Connection:
+    """Opens a connection that never creates a file, and reads a read-only folder where SQLite can."""
     uri = path.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, isolation_level=None, check_same_thread=False)
     try:
@@ -130,7 +127,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _brought_forward(connection: sqlite3.Connection, path: Path, *, write: bool) -> sqlite3.Connection:
+def _upgrade(connection: sqlite3.Connection, path: Path, *, write: bool) -> sqlite3.Connection:
     found = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if found > SCHEMA_VERSION:
         raise StoreError(
@@ -140,7 +137,7 @@ def _brought_forward(connection: sqlite3.Connection, path: Path, *, write: bool)
     if found == SCHEMA_VERSION:
         return connection
     if found not in MIGRATIONS:
-        raise StoreError(f"{path} says that its schema is {found}: it is damaged, restore it from a copy")
+        raise StoreError(f"{path} has the unknown schema {found}: it is damaged, restore it from a copy")
     if not write:
         # An empty name is a private file that SQLite removes with the connection.
         copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -165,13 +162,13 @@ def _migrate(connection: sqlite3.Connection, found: int) -> None:
 
 @contextlib.contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """SQLite's and the file system's errors become `StoreError` with what to do."""
+    """Converts errors of SQLite and the file system to `StoreError` with a remedy."""
     try:
         yield
     except sqlite3.DatabaseError as exc:
         raise StoreError(f"{path}: {exc} ({_hint(str(exc))})") from exc
     except UnicodeDecodeError as exc:
-        raise StoreError(f"{path}: it holds a text that is not UTF-8 ({_hint('decode')})") from exc
+        raise StoreError(f"{path}: it holds text that is not UTF-8 ({_hint('decode')})") from exc
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}{_remedy(exc)}") from exc
 
@@ -186,24 +183,24 @@ def _remedy(exc: OSError) -> str:
     return ""
 
 
-def _hint(said: str) -> str:
-    if any(word in said for word in ("malformed", "not a database", "no such", "decode")):
+def _hint(message: str) -> str:
+    if any(word in message for word in ("malformed", "not a database", "no such", "decode")):
         return "it is damaged: restore it from a copy; `assay verify` says where, as far as it can be read"
-    if "full" in said or "disk I/O" in said:
+    if "full" in message or "disk I/O" in message:
         return "free space and run `assay resume`"
-    if "locked" in said:
+    if "locked" in message:
         return "another process holds it: wait for it or stop it"
-    if "readonly" in said or "unable to open" in said:
+    if "readonly" in message or "unable to open" in message:
         return "this user may not write there: copy the run's folder to where you may"
     return "see the message"
 
 
-def is_written(path: Path) -> bool:
-    """Whether a process holds the lock of a run. Changes nothing."""
+def has_writer(path: Path) -> bool:
+    """Returns whether a process holds the lock of a run. Changes nothing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False  # every writer makes it
+        return False  # every writer creates it
     except OSError:
         return True  # it cannot be known
     try:
@@ -216,7 +213,7 @@ def is_written(path: Path) -> bool:
 
 
 class WriterLock:
-    """One writer a run. The kernel drops the lock when its process dies, so that none is ever stale."""
+    """The lock of a run's one writer. The kernel drops it when its process dies, so it is never stale."""
 
     def __init__(self, path: Path) -> None:
         with store_errors(path):
@@ -234,14 +231,14 @@ class WriterLock:
             os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
-        """Gives the lock back. Idempotent."""
+        """Releases the lock. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def _lock(descriptor: int) -> None:
-    """Takes the lock. Whoever only looks (`is_written`) holds it for a moment, which is waited for."""
+    """Takes the lock. Waits for `has_writer`, which holds it for a moment."""
     for wait_s in (0.01, 0.04, 0.0):
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -252,15 +249,15 @@ def _lock(descriptor: int) -> None:
 
 
 def fold_rows(connection: sqlite3.Connection) -> None:
-    """Writes the summary row of every chain from its events."""
+    """Folds the summary row of every chain from its events."""
     named = connection.execute("SELECT value FROM meta WHERE key = 'run'").fetchone()
     if named is None:
-        raise StoreError("an older run file does not say which run it holds: restore it from a copy")
+        raise StoreError("an older run file does not name its run: restore it from a copy")
     run = str(named[0])
     builders: dict[str, RowBuilder] = {}
     rows = connection.execute("SELECT chain, idx, body, digest FROM events ORDER BY chain, idx")
     for chain, index, body, digest in rows:
         builder = builders.setdefault(chain, RowBuilder(run, chain))
-        builder.add(event_of(Link(chain, index, "", body, digest)).body)
+        builder.add(decode_event(Link(chain, index, "", body, digest)).body)
         builder.fields |= {"head": digest, "length": index + 1}
-    connection.executemany("INSERT INTO attempts VALUES (?, ?)", [(c, b.encoded()) for c, b in builders.items()])
+    connection.executemany("INSERT INTO attempts VALUES (?, ?)", [(c, b.encode()) for c, b in builders.items()])

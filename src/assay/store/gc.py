@@ -1,11 +1,9 @@
-"""Drops what nothing refers to any more: blobs, and temporary files that a killed process left.
+"""Removes unreferenced blobs, and temporary files that a killed process left.
 
-A blob is referred to when its content address stands anywhere in an event, an addendum or a manifest of a run, or in a
-listing (`trees`) that an evidence names as such (a blob named only inside any other blob is not; writers name all of
-them in their evidence). Invariants: a run that cannot be
-read stops the whole of it before anything is removed; what a run that is being written refers to stays, and so does
-every blob that was written or asked for since its writer began; one that somebody has just written or asked for stays,
-because asking makes it young.
+A blob is referenced when its content address occurs in an event, an addendum or a manifest of a run, or in a listing
+(`trees`) that an evidence names (an address inside any other blob does not count; writers name all of them in their
+evidence). Invariants: an unreadable run stops the collection before anything is removed; a blob stays where a run with
+a writer references it, or where it was written or looked up since that writer started or within the minimum age.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -24,19 +23,17 @@ from assay.records import DIGEST_PREFIX, EvidenceAdded
 
 from .addenda import addendum_links
 from .blobs import BlobStore
-from .chain import Link, event_of
-from .database import is_written, store_errors
+from .chain import Link, decode_event
+from .database import has_writer, store_errors
 from .layout import Layout, damaged_runs, list_runs
 from .run import RunStore
-from .trees import LISTING, listed
-
-__all__ = ["GcReport", "gc"]
+from .trees import LISTING, listed_addresses
 
 _ADDRESS = re.compile(rb"blake3:([0-9a-f]{64})")
 
 
 class GcReport(msgspec.Struct, frozen=True):
-    """What was removed, or would be."""
+    """The blobs and files that were removed, or would be."""
 
     blobs: tuple[str, ...]
     bytes_freed: int
@@ -54,9 +51,9 @@ def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: 
 
     Args:
         root: The store's folder.
-        dry_run: Only say what would be removed.
-        evidence: Remove also what only unsealed runs refer to (those that are being written keep theirs).
-        min_age_s: Younger blobs and temporary files stay. 0 is for a store that nobody writes.
+        dry_run: Only report what would be removed.
+        evidence: Remove also what only unsealed runs refer to (those with a writer keep theirs).
+        min_age_s: Younger blobs and temporary files stay. 0 is for a store without writers.
 
     Raises:
         StoreError: A run cannot be read, or a folder holds parts of one; nothing was removed.
@@ -66,57 +63,54 @@ def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: 
     before = time.time() - min_age_s
     for run in list_runs(root):
         layout = Layout(root, run)
-        written = is_written(layout.lock)
+        written = has_writer(layout.lock)
         if written:
             # It may have made a blob long before it commits the event that names it.
-            before = min(before, _locked_since(layout))
+            before = min(before, _writer_started_at(layout))
         if layout.is_sealed or not evidence or written:
-            referred |= _references(layout)
+            referred |= _referenced_addresses(layout)
     blobs = BlobStore(root / "blobs")
     removed, freed, kept, young = [], 0, 0, 0
     for address in list(blobs.addresses()):
         if bytes.fromhex(address.removeprefix(DIGEST_PREFIX)) in referred:
             kept += 1
             continue
-        size = _removed(blobs.path(address), before, dry_run=dry_run)
+        size = _remove_blob(blobs.path(address), before, dry_run=dry_run)
         if size is None:
             young += 1
             continue
         removed.append(address)
         freed += size
-    temporary = tuple(_temporary(root, before, dry_run=dry_run))
+    temporary = tuple(_remove_temporary(root, before, dry_run=dry_run))
     return GcReport(tuple(removed), freed, temporary, kept, young, dry_run)
 
 
-def _references(layout: Layout) -> set[bytes]:
-    """Every content address that a run holds, as 32 bytes each."""
+def _referenced_addresses(layout: Layout) -> set[bytes]:
+    """Returns every content address that a run references, as 32 bytes each."""
     found: set[bytes] = set()
     followed: set[str] = set()
     with RunStore.open(layout.root, layout.run) as store, store.snapshot():
-        for stored in store.links():
-            found.update(_addresses(stored.body))
-            found.update(_listed(store.blobs, stored, followed))
-        found.update(_addresses(msgspec.json.encode(store.manifest())))
-    for segment in addendum_links(layout):
-        for stored in segment.links:
-            found.update(_addresses(stored.body))
-            found.update(_listed(layout.blobs, stored, followed))
+        segments = [segment.links for segment in addendum_links(layout)]
+        for stored in chain.from_iterable((store.links(), *segments)):
+            found.update(_find_addresses(stored.body))
+            found.update(_listed_addresses(store.blobs, stored, followed))
+        found.update(_find_addresses(msgspec.json.encode(store.manifest())))
     return found
 
 
-def _listed(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:
-    """What listings that an event names refer to; each is read once."""
+def _listed_addresses(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:
+    """Yields the addresses in the listings that an event names; each listing is read once."""
     if b'"listing"' not in stored.body:
         return
-    body = event_of(stored).body
+    body = decode_event(stored).body
     listing = body.evidence.data.get(LISTING) if isinstance(body, EvidenceAdded) else None
     if isinstance(body, EvidenceAdded) and isinstance(listing, str) and listing not in followed:
         followed.add(listing)
-        for address in listed(blobs, body.evidence):
-            yield from _addresses(address.encode())
+        for address in listed_addresses(blobs, body.evidence):
+            yield from _find_addresses(address.encode())
 
 
-def _addresses(data: bytes) -> Iterator[bytes]:
+def _find_addresses(data: bytes) -> Iterator[bytes]:
     if b"blake3:" in data:
         yield from (bytes.fromhex(found.decode()) for found in _ADDRESS.findall(data))
 
@@ -131,17 +125,17 @@ def _refuse_damaged(root: Path) -> None:
         )
 
 
-def _locked_since(layout: Layout) -> float:
-    """When its writer began: it writes its process id into the lock then."""
+def _writer_started_at(layout: Layout) -> float:
+    """Returns when the writer started: it writes its process id into the lock then."""
     with store_errors(layout.lock):
         return layout.lock.stat().st_mtime
 
 
-def _removed(path: Path, before: float, *, dry_run: bool) -> int | None:
-    """The size of a blob that was removed; None where it stays.
+def _remove_blob(path: Path, before: float, *, dry_run: bool) -> int | None:
+    """Removes a blob and returns its size; None where it stays.
 
-    A writer that finds a blob makes it young first. Taking the blob away under another name and looking again closes
-    the moment between looking and removing: the writer then either finds nothing, or was seen.
+    A writer renews the time of a blob that it finds. Renaming the blob and checking its time again closes the race
+    between the check and the removal: the writer then either misses the blob, or its new time is seen.
     """
     with store_errors(path):
         known = path.stat()
@@ -158,8 +152,8 @@ def _removed(path: Path, before: float, *, dry_run: bool) -> int | None:
         return known.st_size
 
 
-def _temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:
-    """Old temporary files of blobs, seals, addenda and live tables."""
+def _remove_temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:
+    """Removes old temporary files of blobs, seals, addenda and live tables."""
     for pattern in (
         "blobs/*.tmp",
         "blobs/??/*.tmp",
@@ -177,6 +171,6 @@ def _temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:
 
 
 def _belongs_to_writer(root: Path, path: Path) -> bool:
-    """Whether it may be a sealing or an addendum at work."""
+    """Returns whether a writer may be using the path, to seal or to add an addendum."""
     parts = path.relative_to(root).parts
-    return parts[0] == "runs" and is_written(root / "runs" / parts[1] / "lock")
+    return parts[0] == "runs" and has_writer(root / "runs" / parts[1] / "lock")

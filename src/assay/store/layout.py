@@ -1,4 +1,4 @@
-"""Where everything lies in a store.
+"""Paths of a store.
 
 <root>/blobs/ab/<hex>                 content-addressed bytes, shared by all runs
 <root>/runs/<run>/manifest.json       what was run, readable without us
@@ -6,7 +6,7 @@
 <root>/runs/<run>/lock                held by its writer
 <root>/runs/<run>/sealed/*.parquet    the sealed run, with seal.json beside
 <root>/runs/<run>/addenda/<n>.json    what was learnt after sealing, one chained segment a file
-<root>/runs/<run>/tables/             tables of a live run, kept from one query to the next (see `live`)
+<root>/runs/<run>/tables/             tables of a live run, cached between queries (see `live_tables`)
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from assay.errors import StoreError, UserError
 from .blobs import BlobStore
 from .database import store_errors
 
-__all__ = ["RUN_NAME", "Layout", "damaged_runs", "list_runs", "newest_run"]
-
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 
 
@@ -31,7 +29,7 @@ class Layout:
     def __init__(self, root: Path, run: str) -> None:
         if not RUN_NAME.fullmatch(run):
             raise UserError(
-                f"{run[:120]!r} cannot name a run: use letters, digits, dot, dash and underscore (120 at most)"
+                f"{run[:120]!r} is not a valid run name: use letters, digits, dot, dash and underscore (120 at most)"
             )
         self.root = root
         self.run = run
@@ -46,17 +44,15 @@ class Layout:
 
     @property
     def blobs(self) -> BlobStore:
-        """The store's blobs."""
         return BlobStore(self.root / "blobs")
 
     @property
     def live_files(self) -> tuple[Path, ...]:
-        """What a live run is made of; SQLite makes the last two."""
+        """The files of a live run; SQLite makes the last two."""
         return (self.sqlite, *(self.sqlite.with_name(self.sqlite.name + end) for end in ("-wal", "-shm")))
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the sealed form is complete."""
         return self.seal.is_file()
 
     def require(self) -> None:
@@ -68,21 +64,21 @@ class Layout:
                     "removed; restore it from a copy"
                 )
             known = ", ".join(list_runs(self.root)[-5:]) or "none"
-            raise StoreError(f"no run is called {self.run!r} in {self.root} (newest: {known})")
+            raise StoreError(f"run {self.run!r} does not exist in {self.root} (newest: {known})")
 
 
 def list_runs(root: Path) -> list[str]:
-    """Names of all runs, oldest first; none where there is no store yet.
+    """Returns the names of all runs, oldest first; empty where there is no store yet.
 
     Raises:
-        StoreError: The folder is none, or may not be read. It is never taken for an empty one.
+        StoreError: The path is not a readable folder. It is never taken for an empty store.
     """
     folders = [p for p in _folders(root) if RUN_NAME.fullmatch(p.name) and _is_run(p)]
-    return [p.name for p in sorted(folders, key=lambda p: (_made(p), p.name))]
+    return [p.name for p in sorted(folders, key=lambda p: (_created_ns(p), p.name))]
 
 
 def damaged_runs(root: Path) -> list[str]:
-    """Names of folders that hold parts of a run and lack what makes it one."""
+    """Returns the names of folders that hold parts of a run without its record."""
     names = list_runs(root)
     parts = ("run.sqlite", "run.sqlite-wal", "sealed/*.parquet", "sealed/seal.json", "addenda/*.json")
     left = [p for p in _folders(root) if p.name not in names]
@@ -94,7 +90,7 @@ def damaged_runs(root: Path) -> list[str]:
 def _folders(root: Path) -> list[Path]:
     with store_errors(root):
         if root.exists() and not root.is_dir():
-            raise StoreError(f"{root} is a file and no store: name a folder with --store")
+            raise StoreError(f"{root} is a file, not a store: name a folder with --store")
         try:
             return list((root / "runs").iterdir())
         except FileNotFoundError:
@@ -106,8 +102,8 @@ def _is_run(folder: Path) -> bool:
         return (folder / "run.sqlite").is_file() or (folder / "sealed" / "seal.json").is_file()
 
 
-def _made(folder: Path) -> int:
-    """When a run was made, as far as its files tell."""
+def _created_ns(folder: Path) -> int:
+    """Returns when a run was created, as far as its files tell."""
     for path in (folder / "manifest.json", folder):
         with contextlib.suppress(OSError):
             return path.stat().st_mtime_ns
@@ -115,7 +111,7 @@ def _made(folder: Path) -> int:
 
 
 def newest_run(root: Path) -> str:
-    """The run made last. Raises `StoreError` where there is none."""
+    """Returns the newest run. Raises `StoreError` where there is none."""
     runs = list_runs(root)
     if not runs:
         raise StoreError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")

@@ -1,6 +1,6 @@
 """A live run: one SQLite file, read while its writer appends.
 
-Invariant: what is read inside `snapshot` is of one moment.
+Invariant: everything read inside `snapshot` is of one moment.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from assay.errors import StoreError
 from .chain import Link
 from .database import store_errors
 from .layout import Layout
-from .rows import AttemptRow, named_rows
-from .sealed import Judged, judged_of
-
-__all__ = ["LiveRun"]
+from .rows import AttemptRow, match_rows
+from .sealed import VerdictSummary, summarize_verdict
 
 _ROW = msgspec.json.Decoder(AttemptRow)
 
@@ -40,40 +38,40 @@ class LiveRun:
         return self._connection
 
     def attempts(self) -> list[AttemptRow]:
-        """One row a chain, in the order in which the chains began."""
         return self._rows("SELECT chain, row FROM attempts")
 
     def _rows(self, query: str, arguments: tuple[object, ...] = ()) -> list[AttemptRow]:
         with store_errors(self.layout.sqlite):
             found = self.connection.execute(query, arguments).fetchall()
-        return sorted((_row(*f) for f in found), key=lambda r: (r.started or 0.0, r.chain))
+        return sorted((_decode_row(*f) for f in found), key=lambda r: (r.started or 0.0, r.chain))
 
     def row(self, chain: str) -> AttemptRow | None:
-        """The row of one chain; None where there is none."""
         rows = self._rows("SELECT chain, row FROM attempts WHERE chain = ?", (chain,))
         return rows[0] if rows else None
 
+    def of_task(self, task: str) -> list[AttemptRow]:
+        """Returns the rows whose bytes contain the task's name."""
+        needle = msgspec.json.encode(task)
+        return self._rows("SELECT chain, row FROM attempts WHERE instr(CAST(row AS BLOB), ?)", (needle,))
+
     def near(self, attempt: str) -> list[AttemptRow]:
-        """The rows of an attempt of that name, else those whose name begins so."""
-        return named_rows(self.attempts(), attempt)
+        return match_rows(self.attempts(), attempt)
 
     def links(self, chain: str | None = None) -> Iterator[Link]:
-        """The events of one chain, or of all chains by name, with the exact bytes that are stored."""
         one, arguments = ("", ()) if chain is None else ("WHERE chain = ?", (chain,))
         return self._links(one, arguments)
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
-        """The events of one chain with `start <= index < stop`, in order."""
         return self._links("WHERE chain = ? AND idx >= ? AND idx < ?", (chain, start, stop))
 
     def _links(self, which: str, arguments: tuple[object, ...]) -> Iterator[Link]:
         query = f"SELECT chain, idx, previous, body, digest FROM events {which} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, arguments):
-                yield _link(*found)
+                yield _to_link(*found)
 
     def later(self, after: int, until: int, kind: str | None) -> Iterator[Link]:
-        """The events of a live run with `after < seq <= until`, in the order of their appending.
+        """Yields the events with `after < seq <= until`, in the order of their appending.
 
         `kind` is their type; None is all of them.
         """
@@ -81,53 +79,50 @@ class LiveRun:
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE seq > ? AND seq <= ? {one} ORDER BY seq"
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, (after, until, *arguments)):
-                yield _link(*found)
+                yield _to_link(*found)
 
     def changed(self, after: int, until: int) -> list[AttemptRow]:
-        """The rows of a live run's chains that have events with `after < seq <= until`."""
+        """Returns the rows of the chains that have events with `after < seq <= until`."""
         some = "SELECT DISTINCT chain FROM events WHERE seq > ? AND seq <= ?"
         return self._rows(f"SELECT chain, row FROM attempts WHERE chain IN ({some})", (after, until))
 
     def digest_at(self, seq: int) -> str | None:
-        """The digest of an event of a live run by the order of its appending, from 1; None where there is none."""
+        """Returns the digest of the event with this sequence number, from 1; None where there is none."""
         with store_errors(self.layout.sqlite):
             found = self.connection.execute("SELECT digest FROM events WHERE seq = ?", (seq,)).fetchone()
         return None if found is None else str(found[0])
 
     def last_seq(self) -> int:
-        """The newest event of a live run by the order of its appending; 0 where there is none."""
+        """Returns the sequence number of the newest event; 0 where there is none."""
         with store_errors(self.layout.sqlite):
             found = self.connection.execute("SELECT max(seq) FROM events").fetchone()[0]
         return int(found or 0)
 
     def ended_at(self) -> dict[str, int]:
-        """Chain to the index of the event that says that it ended; those that never ended are not in it."""
         with store_errors(self.layout.sqlite):
             query = "SELECT chain, min(idx) FROM events WHERE type = 'attempt_ended' GROUP BY chain"
             return dict(self.connection.execute(query).fetchall())
 
-    def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]:
-        """What every verdict says, of some chains or of all, chain by chain in the order in which they were given."""
+    def judged(self, chains: Collection[str] | None = None) -> Iterator[VerdictSummary]:
         one = "" if chains is None else "AND chain = ?"
         asked: list[tuple[str, ...]] = [()] if chains is None else [(chain,) for chain in sorted(set(chains))]
         query = f"SELECT chain, body FROM events WHERE type = 'verdict' {one} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
             for arguments in asked:
                 for of, body in self.connection.execute(query, arguments):
-                    yield judged_of(str(of), body if isinstance(body, bytes) else str(body).encode())
+                    yield summarize_verdict(str(of), body if isinstance(body, bytes) else str(body).encode())
 
-    def mistyped(self) -> tuple[str, int | None] | None:
-        """Chain and index of an event of a live run whose column `type` is not its body's; None where all agree."""
+    def find_mistyped(self) -> tuple[str, int | None] | None:
+        """Returns chain and index of an event whose column `type` differs from its body's; None where all agree."""
         text = "CAST(body AS TEXT)"
-        told = f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.type') END"
-        query = f"SELECT chain, idx FROM events WHERE type IS NOT {told} ORDER BY seq LIMIT 1"
+        body_type = f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.type') END"
+        query = f"SELECT chain, idx FROM events WHERE type IS NOT {body_type} ORDER BY seq LIMIT 1"
         with store_errors(self.layout.sqlite):
             found = self.connection.execute(query).fetchone()
         return None if found is None else (str(found[0]), found[1] if isinstance(found[1], int) else None)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything read inside is of one moment, whatever a writer does meanwhile."""
         connection = self.connection
         with store_errors(self.layout.sqlite):
             connection.execute("BEGIN")
@@ -138,35 +133,31 @@ class LiveRun:
                 connection.execute("ROLLBACK")
 
     def manifest(self) -> dict[str, Any]:
-        """What was asked for."""
         with store_errors(self.layout.sqlite):
             found = self.connection.execute("SELECT value FROM meta WHERE key = 'manifest'").fetchone()
         try:
             return msgspec.json.decode(found[0], type=dict[str, Any])
         except (msgspec.DecodeError, ValueError, TypeError) as exc:
-            raise StoreError(
-                f"{self.layout.sqlite} holds no manifest that can be read: restore the run from a copy"
-            ) from exc
+            raise StoreError(f"{self.layout.sqlite} holds no readable manifest: restore the run from a copy") from exc
 
     def close(self) -> None:
-        """Closes the file. Idempotent."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _row(chain: object, row: object) -> AttemptRow:
+def _decode_row(chain: object, row: object) -> AttemptRow:
     try:
         found = _ROW.decode(row if isinstance(row, bytes) else str(row))
     except (msgspec.DecodeError, ValueError) as exc:
         raise StoreError(f"the summary row of {chain!r} is damaged: {exc}; restore the run from a copy") from exc
     if found.chain != chain:
-        raise StoreError(f"the summary row of {chain!r} is one of {found.chain!r}; restore the run from a copy")
+        raise StoreError(f"the summary row of {chain!r} belongs to {found.chain!r}; restore the run from a copy")
     return found
 
 
-def _link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
-    """SQLite holds any type in any column, so what somebody changed by hand may be of another one."""
+def _to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
+    """Converts a row to a link. SQLite holds any type in any column, so a changed row may have other types."""
     if not isinstance(index, int) or not all(isinstance(text, str) for text in (chain, previous, digest)):
         raise StoreError(
             f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"

@@ -17,12 +17,10 @@ from typing import Any, Self
 
 from assay.errors import StoreError
 
-from .chain import event_of
+from .chain import decode_event
 from .database import store_errors
 from .run import RunStore
 from .tables import TABLES, arrow_schema, event_rows, trajectory_row
-
-__all__ = ["TableWriter", "fit", "rows_of", "same_row", "write_tables"]
 
 GROUP_BYTES = 2 << 20  # smaller ones make footers that take longer to read than they save, larger ones slow point reads
 GROUP_ROWS = 16_384
@@ -59,14 +57,14 @@ class TableWriter:
         self._bytes = 0
 
     def add(self, row: dict[str, Any], size: int) -> None:
-        """Takes a row whose texts have about `size` bytes."""
+        """Adds a row whose texts have about `size` bytes."""
         self._rows.append(row)
         self._bytes += size + _ROW_COST
         if self._bytes >= GROUP_BYTES or len(self._rows) >= GROUP_ROWS:
             self._flush()
 
     def close(self) -> None:
-        """Writes what is left and the footer. A table without rows is a file with a schema."""
+        """Writes the remaining rows and the footer. A table without rows is a file with a schema."""
         if self._rows:
             self._flush()
         with store_errors(self.path):
@@ -75,17 +73,16 @@ class TableWriter:
     def _flush(self) -> None:
         import pyarrow as pa
 
-        arrays = [_array([r[c] for r in self._rows], self.schema.field(c).type) for c in self._columns]
+        arrays = [_to_arrow([r[c] for r in self._rows], self.schema.field(c).type) for c in self._columns]
         with store_errors(self.path):
             self._writer.write_table(pa.Table.from_arrays(arrays, schema=self.schema), row_group_size=GROUP_ROWS)
         self._rows, self._bytes = [], 0
 
     def __enter__(self) -> Self:
-        """Opens a context that finishes the file, or lets go of it after an error."""
+        """Opens a context that closes the file, also after an error."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        """Finishes the file."""
         if kind is None:
             self.close()
             return
@@ -94,7 +91,7 @@ class TableWriter:
 
 
 def write_tables(store: RunStore, folder: Path, names: Sequence[str] = tuple(TABLES)) -> Counter[str]:
-    """Writes tables of a run into a folder, one file each, and returns how many rows each has.
+    """Writes tables of a run into a folder, one file each, and returns the row counts.
 
     Raises:
         StoreError: The run is damaged, or the folder cannot be written.
@@ -115,25 +112,25 @@ def write_tables(store: RunStore, folder: Path, names: Sequence[str] = tuple(TAB
                     f"chain {chain!r} of run {store.run} has events and no row: run `assay verify --chain`"
                 )
             for stored in links:
-                for name, record in event_rows(rows[chain], event_of(stored), stored.body):
+                for name, record in event_rows(rows[chain], decode_event(stored), stored.body):
                     if name in writers:
                         writers[name].add(record, len(stored.body))
                         counts[name] += 1
     return counts
 
 
-def _array(values: Iterable[Any], kind: Any) -> Any:
-    """An Arrow array; a whole number that 64 bits cannot hold becomes null (the event keeps it)."""
+def _to_arrow(values: Iterable[Any], kind: Any) -> Any:
+    """Converts values to an Arrow array; an integer beyond 64 bits becomes null (the event keeps it)."""
     import pyarrow as pa
 
     try:
         return pa.array(values, kind)
     except (OverflowError, pa.lib.ArrowInvalid):
-        return pa.array([fit(v) for v in values], kind)
+        return pa.array([fit_int64(v) for v in values], kind)
 
 
-def rows_of(path: Path, name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table's file, in bounded memory.
+def read_rows(path: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a table's file, in bounded memory.
 
     Raises:
         StoreError: It cannot be read, or has other columns.
@@ -144,7 +141,7 @@ def rows_of(path: Path, name: str) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(arrow_schema(name)):
-                raise StoreError(f"{path} has other columns than a table `{name}`")
+                raise StoreError(f"{path} does not have the columns of table `{name}`")
             for group in range(file.metadata.num_row_groups):
                 for batch in file.iter_batches(1024, row_groups=[group], use_threads=False):
                     yield from batch.to_pylist()
@@ -154,15 +151,15 @@ def rows_of(path: Path, name: str) -> Iterator[dict[str, Any]]:
         ) from exc
 
 
-def fit(value: Any) -> Any:
-    """What a column keeps of a value: a whole number that 64 bits cannot hold is null there."""
+def fit_int64(value: Any) -> Any:
+    """Replaces integers beyond 64 bits, which no column can hold, with None."""
     if isinstance(value, int):
         return value if value in _INT64 else None
     if isinstance(value, list | tuple):
-        return [fit(v) for v in value]
+        return [fit_int64(v) for v in value]
     return value
 
 
-def same_row(actual: dict[str, Any] | None, record: dict[str, Any]) -> bool:
-    """Whether a row that was read back is what was written."""
-    return actual is not None and (actual == record or actual == {k: fit(v) for k, v in record.items()})
+def is_same_row(actual: dict[str, Any] | None, record: dict[str, Any]) -> bool:
+    """Returns whether a row that was read back equals the written one."""
+    return actual is not None and (actual == record or actual == {k: fit_int64(v) for k, v in record.items()})

@@ -3,9 +3,9 @@
 Sealed runs are read as the Parquet files that they are. Of live runs the tables that the statement names are written
 first, as far as no query has written them before (see `live`). Addenda are read with the runs that they belong to.
 
-The statement may be hostile (it may come from a model). Covered: exactly one statement that reads; no file but the
+The statement may be hostile (it may come from a model). Covered: exactly one SELECT statement; no file but the
 tables', no network, no extension, no setting, no variable of this process; bounded memory, time and rows.
-Not covered: what DuckDB itself gets wrong with hostile Parquet bytes; audit a store that others wrote before querying.
+Not covered: bugs of DuckDB with hostile Parquet bytes; audit a store that others wrote before querying it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ from assay.errors import StoreError, UserError
 from .addendum_tables import addendum_tables
 from .database import store_errors
 from .layout import Layout, list_runs
-from .live import live_tables
+from .live_tables import live_tables
 from .run import RunStore
 from .tables import ADDED, IN_QUERIES, TABLES, VIEWS, view_statement
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Bounds", "QueryResult", "asked", "query"]
-
 _WORD = re.compile(r"[a-z_]+")
 _LISTS = {"show", "describe", "information_schema", "duckdb_tables", "duckdb_views", "duckdb_columns"}
-_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -46,13 +44,13 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 _READS = "one SELECT statement over the tables " + ", ".join((*TABLES, *VIEWS))
 
 
-class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a statement may take."""
+class QueryLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of one query."""
 
     rows: int = 10_000
     """Rows of the result; more are cut, and the result says so."""
     memory_mib: int = 1024
-    """DuckDB's memory; what does not fit goes to a temporary folder."""
+    """DuckDB's memory; the rest spills to a temporary folder."""
     disk_mib: int = 8192
     """Of that folder."""
     time_s: float = 300.0
@@ -71,56 +69,65 @@ class QueryResult(msgspec.Struct, frozen=True):
 
 
 def query(
-    root: Path, sql: str, *, runs: Sequence[str] | None = None, limit: int | None = None, bounds: Bounds | None = None
+    root: Path,
+    sql: str,
+    *,
+    runs: Sequence[str] | None = None,
+    limit: int | None = None,
+    bounds: QueryLimits | None = None,
 ) -> QueryResult:
-    """Runs one SELECT over `trajectories`, `steps`, `calls`, `verdicts`, `evidence` and `events`, and over what
-    admissions found: `certificates` and `findings`.
+    """Runs one SELECT over `trajectories`, `steps`, `calls`, `verdicts`, `evidence` and `events`, and over
+    the results of admissions: `certificates` and `findings`.
 
     Args:
         root: The store's folder.
         sql: The statement.
         runs: Names of runs; all where there is none.
         limit: Rows of the result, in place of `bounds.rows`.
-        bounds: What the statement may take.
+        bounds: Limits of the query.
 
     Raises:
-        UserError: The statement is not one SELECT, asks for what is closed, is wrong, or takes too much; or there
+        UserError: The statement is not one SELECT, is invalid, uses a disabled feature, or exceeds a limit; or there
             is no run.
         StoreError: A run is missing or damaged.
     """
-    bounds = bounds or Bounds()
+    bounds = bounds or QueryLimits()
     if limit is not None:
         bounds = msgspec.structs.replace(bounds, rows=limit)
     if bounds.rows < 1:
-        raise UserError(f"a result has at least 1 row, not {bounds.rows}: raise the limit")
+        raise UserError(f"the limit must be at least 1 row, got {bounds.rows}: raise the limit")
     _require_select(sql)
     words = set(_WORD.findall(sql.lower()))
     views = [name for name in VIEWS if name in words]
     wanted = words | ({"evidence"} if views else set())
     names = [name for name in TABLES if name in wanted] or [name for name in TABLES if words & _LISTS]
-    return asked(root, names, runs, bounds, (sql, {}))
+    return run_query(root, names, runs, bounds, (sql, {}))
 
 
-def asked(
-    root: Path, names: Sequence[str], runs: Sequence[str] | None, bounds: Bounds, statement: tuple[str, dict[str, Any]]
+def run_query(
+    root: Path,
+    names: Sequence[str],
+    runs: Sequence[str] | None,
+    bounds: QueryLimits,
+    statement: tuple[str, dict[str, Any]],
 ) -> QueryResult:
-    """Runs a checked statement with its values over the named tables; again where a run was sealed meanwhile."""
+    """Runs a checked statement over the named tables; repeats it where a run was sealed meanwhile."""
     chosen = list(runs or list_runs(root))
     live = [run for run in chosen if not Layout(root, run).is_sealed]
     try:
-        with _opened(root, names, chosen, bounds) as connection:
-            return _run(connection, statement, bounds)
+        with _open_views(root, names, chosen, bounds) as connection:
+            return _run_with_timeout(connection, statement, bounds)
     except StoreError:
         if not any(Layout(root, run).is_sealed for run in live):
             raise
-    with _opened(root, names, chosen, bounds) as connection:
-        return _run(connection, statement, bounds)
+    with _open_views(root, names, chosen, bounds) as connection:
+        return _run_with_timeout(connection, statement, bounds)
 
 
 def _require_select(sql: str) -> None:
     import duckdb
 
-    with _explained(), contextlib.closing(duckdb.connect(":memory:", config=_CLOSED)) as connection:
+    with _duckdb_errors(), contextlib.closing(duckdb.connect(":memory:", config=_LOCKED_DOWN)) as connection:
         statements = connection.extract_statements(sql)
     kinds = [str(s.type).removeprefix("StatementType.") for s in statements]
     if kinds != ["SELECT"]:
@@ -128,13 +135,15 @@ def _require_select(sql: str) -> None:
         raise UserError(f"the query must be {_READS}; this is {found}")
 
 
-def _run(connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, Any]], bounds: Bounds) -> QueryResult:
-    """Runs a checked statement, interrupted when its time is over.
+def _run_with_timeout(
+    connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, Any]], bounds: QueryLimits
+) -> QueryResult:
+    """Runs a checked statement and interrupts it after `time_s`.
 
-    In a thread of its own, because an interruption from the keyboard reaches Python alone, and not DuckDB at work.
+    DuckDB runs in a thread of its own, because a keyboard interrupt does not stop it.
     """
     with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(_answer, connection, statement, bounds)
+        working = pool.submit(_execute, connection, statement, bounds)
         try:
             wait([working], bounds.time_s)
         finally:
@@ -143,19 +152,19 @@ def _run(connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, 
         return working.result()
 
 
-def _answer(
-    connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, Any]], bounds: Bounds
+def _execute(
+    connection: duckdb.DuckDBPyConnection, statement: tuple[str, dict[str, Any]], bounds: QueryLimits
 ) -> QueryResult:
     sql, named = statement
-    with _explained():
+    with _duckdb_errors():
         done = connection.execute(sql, named) if named else connection.execute(sql)
-        columns = _distinct([c[0] for c in done.description or ()])
-        rows = _fetched(done, bounds)
+        columns = _distinct_names([c[0] for c in done.description or ()])
+        rows = _fetch_rows(done, bounds)
     return QueryResult(columns, tuple(rows[: bounds.rows]), len(rows) > bounds.rows)
 
 
-def _fetched(done: duckdb.DuckDBPyConnection, bounds: Bounds) -> list[tuple[Any, ...]]:
-    """The rows and one more, a few at a time: DuckDB's bound on memory ends where they become Python's."""
+def _fetch_rows(done: duckdb.DuckDBPyConnection, bounds: QueryLimits) -> list[tuple[Any, ...]]:
+    """Fetches the rows and one more, in small batches: DuckDB's memory limit does not cover Python objects."""
     rows: list[tuple[Any, ...]] = []
     size = 0
     while len(rows) <= bounds.rows:
@@ -163,7 +172,7 @@ def _fetched(done: duckdb.DuckDBPyConnection, bounds: Bounds) -> list[tuple[Any,
         if not some:
             break
         rows += some
-        size += sum(map(_size, some))
+        size += sum(map(_value_bytes, some))
         if size > bounds.result_mib << 20:
             raise UserError(
                 f"the result is larger than {bounds.result_mib} MiB: ask for fewer rows with --limit, or for less "
@@ -172,17 +181,17 @@ def _fetched(done: duckdb.DuckDBPyConnection, bounds: Bounds) -> list[tuple[Any,
     return rows
 
 
-def _size(value: Any) -> int:
-    """About how many bytes a value takes."""
+def _value_bytes(value: Any) -> int:
+    """Estimates the size of a value."""
     if isinstance(value, str | bytes):
         return 64 + len(value)
     if isinstance(value, dict):
-        return 64 + sum(_size(k) + _size(v) for k, v in value.items())
-    return 64 + sum(map(_size, value)) if isinstance(value, list | tuple) else 32
+        return 64 + sum(_value_bytes(k) + _value_bytes(v) for k, v in value.items())
+    return 64 + sum(map(_value_bytes, value)) if isinstance(value, list | tuple) else 32
 
 
-def _distinct(columns: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns; of two that are called the same the second gets a number."""
+def _distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
+    """Makes column names unique by numbering repeated ones."""
     found: list[str] = []
     for column in columns:
         name, number = column, 1
@@ -194,10 +203,10 @@ def _distinct(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _opened(
-    root: Path, names: Sequence[str], chosen: Sequence[str], bounds: Bounds
+def _open_views(
+    root: Path, names: Sequence[str], chosen: Sequence[str], bounds: QueryLimits
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A locked connection whose views are the named tables over the runs."""
+    """Opens a locked-down connection whose views are the named tables over the runs."""
     if not chosen:
         raise UserError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")
     with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
@@ -206,20 +215,20 @@ def _opened(
         for number, run in enumerate(chosen):
             own = Path(scratch) / str(number)
             layout = Layout(root, run)
-            for name, paths in _tables_of(layout, names, own).items():
+            for name, paths in _table_files(layout, names, own).items():
                 files[name] += paths
             if layout.is_sealed:
                 for name, path in addendum_tables(layout, names, own.with_name(f"{number}-addenda")).items():
                     added[name].append(path)
-        connection = _locked(files, added, Path(scratch) / "spill", bounds)
+        connection = _connect_locked(files, added, Path(scratch) / "spill", bounds)
         try:
             yield connection
         finally:
             connection.close()
 
 
-def _tables_of(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str, list[Path]]:
-    """The Parquet files of a run's tables."""
+def _table_files(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str, list[Path]]:
+    """Returns the Parquet files of a run's tables."""
     layout.require()
     sealed = {name: [layout.sealed.absolute() / f"{name}.parquet"] for name in names}
     if layout.is_sealed:
@@ -233,12 +242,12 @@ def _tables_of(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str,
             return live_tables(store, names, scratch)
 
 
-def _locked(
-    files: dict[str, list[Path]], added: dict[str, list[Path]], spill: Path, bounds: Bounds
+def _connect_locked(
+    files: dict[str, list[Path]], added: dict[str, list[Path]], spill: Path, bounds: QueryLimits
 ) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    config = _CLOSED | {
+    config = _LOCKED_DOWN | {
         "memory_limit": f"{bounds.memory_mib}MiB",
         "max_temp_directory_size": f"{bounds.disk_mib}MiB",
         "temp_directory": str(spill),
@@ -246,12 +255,12 @@ def _locked(
     }
     connection = duckdb.connect(":memory:", config=config)
     try:
-        connection.execute(f"SET allowed_paths = {_listed(chain.from_iterable((*files.values(), *added.values())))}")
+        connection.execute(f"SET allowed_paths = {_sql_list(chain.from_iterable((*files.values(), *added.values())))}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET enable_progress_bar = false")  # it would be written among the results
         connection.execute("SET lock_configuration = true")
         for name, paths in files.items():
-            connection.execute(f"CREATE VIEW {name} AS {_view(name, paths, added[name])}")
+            connection.execute(f"CREATE VIEW {name} AS {_view_sql(name, paths, added[name])}")
         for name in VIEWS if "evidence" in files else ():
             connection.execute(f"CREATE VIEW {name} AS {view_statement(name)}")
     except duckdb.Error as exc:
@@ -260,16 +269,16 @@ def _locked(
     return connection
 
 
-def _view(name: str, paths: Sequence[Path], added: Sequence[Path]) -> str:
+def _view_sql(name: str, paths: Sequence[Path], added: Sequence[Path]) -> str:
     extra = "".join(f", NULL::BIGINT AS {column}" for column in IN_QUERIES.get(name, {}))
-    whole = f"SELECT *{extra} FROM read_parquet({_listed(paths)}, union_by_name = {name in ADDED})"
+    whole = f"SELECT *{extra} FROM read_parquet({_sql_list(paths)}, union_by_name = {name in ADDED})"
     if added:
-        whole = f"{whole} UNION ALL BY NAME SELECT * FROM read_parquet({_listed(added)})"
-    return _completed(whole, ADDED.get(name, {}))
+        whole = f"{whole} UNION ALL BY NAME SELECT * FROM read_parquet({_sql_list(added)})"
+    return _fill_added_columns(whole, ADDED.get(name, {}))
 
 
-def _completed(statement: str, defaults: Mapping[str, str]) -> str:
-    """The statement with the columns that runs sealed by an older version lack, and their values there."""
+def _fill_added_columns(statement: str, defaults: Mapping[str, str]) -> str:
+    """Adds the columns that runs sealed by an older version lack, with their values there."""
     if not defaults:
         return statement
     typed = ", ".join(f"NULL::VARCHAR AS {column}" for column in defaults)
@@ -278,13 +287,13 @@ def _completed(statement: str, defaults: Mapping[str, str]) -> str:
     return f"SELECT * REPLACE ({filled}) FROM {every}"
 
 
-def _listed(paths: Iterable[Path]) -> str:
+def _sql_list(paths: Iterable[Path]) -> str:
     return "[" + ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths) + "]"
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """DuckDB's errors with its own words and what to do."""
+def _duckdb_errors() -> Iterator[None]:
+    """Converts DuckDB's errors to ours, with a remedy."""
     import duckdb
 
     try:

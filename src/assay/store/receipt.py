@@ -1,16 +1,16 @@
-"""Receipts: what a run was at a moment, small enough to be kept elsewhere, and checked without Assay's store.
+"""Receipts: a run's state at a moment, small enough to keep elsewhere, and checked without Assay's store.
 
-A chain has no key: whoever may write to a store can write it anew from the beginning, cut its end, or take whole
-attempts away, and every digest holds again. A receipt that lies elsewhere (a message, a commit, another machine) shows
-that, because what it names can no longer be made. Signed, it also says who vouched for it.
+A chain has no key: anyone with write access to a store can rewrite it, truncate it, or remove whole attempts, and every
+digest holds again. A receipt kept elsewhere (a message, a commit, another machine) detects that. A signed one also
+names its signer.
 
 The form is JSON whose canonical bytes have sorted keys, no white space, and no other numbers than whole ones (a part of
 RFC 8785). `statement` says what was there; it is signed as the bytes `assay-receipt-1`, a line feed, and its canonical
 bytes. `root` is over the heads of all chains in order of their names (see `merkle`), so that `heads` and `proof`, which
 lie beside the statement, are bound by it.
 
-Invariant: a receipt covers a prefix. What was appended after it (events of a live run, addenda) is not denied by it
-and not vouched for either, and a check says how much that is.
+Invariant: a receipt covers a prefix. It makes no statement about what was appended later (events of a live run,
+addenda); a check says how much that is.
 
 Covered: a run written anew, in whole or in part; a cut end; attempts that were taken away, or put into a sealed run;
 another manifest; addenda that are gone or others. Not covered: what came after the receipt; a receipt that lies where
@@ -20,7 +20,7 @@ the forger can write; the time, which the maker says; that what was recorded is 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -31,24 +31,12 @@ from assay.records import canonical_bytes, digest_record
 
 from .addenda import addendum_links
 from .audit import audit
-from .chain import Link, verify_links
+from .chain import Link, Problem, verify_links
 from .database import store_errors
-from .merkle import Head, climb, leaf_of, proof_of, root_of
-from .problem import Problem
+from .merkle import ChainHead, inclusion_proof, leaf_digest, merkle_root, root_from_proof
 from .rows import AttemptRow
 from .run import RunStore
-from .signing import is_signed, sign
-
-__all__ = [
-    "Coverage",
-    "Proof",
-    "Receipt",
-    "Statement",
-    "check_receipt",
-    "make_receipt",
-    "read_receipt",
-    "write_receipt",
-]
+from .signing import is_valid_signature, sign
 
 SIGNED_AS = b"assay-receipt-1\n"
 MOST_BYTES = 1 << 30
@@ -56,14 +44,14 @@ MOST_BYTES = 1 << 30
 
 
 class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was there."""
+    """The state of a run that a receipt records."""
 
     run: str
     made: str
-    """When, in UTC, as whoever made it says: `2026-01-31T23:59:59Z`."""
+    """Time in UTC, as claimed by the maker: `2026-01-31T23:59:59Z`."""
     state: Literal["live", "sealed"]
     manifest: str
-    """Digest of the canonical bytes of what was asked for."""
+    """Digest of the manifest's canonical bytes."""
     chains: int
     events: int
     root: str
@@ -73,7 +61,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who vouches for the statement."""
+    """The signature over the statement."""
 
     algorithm: Literal["Ed25519"]
     key: str
@@ -89,7 +77,7 @@ class StoredEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """That one chain is among those of the statement, without naming the others."""
+    """A proof that one chain is among those of the statement, without naming the others."""
 
     chain: str
     length: int
@@ -97,7 +85,7 @@ class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     index: int
     path: tuple[str, ...]
     events: tuple[StoredEvent, ...] | None = None
-    """All that the chain holds; its index is its place."""
+    """All events of the chain, in order."""
 
 
 class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -106,12 +94,12 @@ class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     statement: Statement
     assay_receipt: Literal[1]
     signature: Signature | None = None
-    heads: tuple[Head, ...] | None = None
+    heads: tuple[ChainHead, ...] | None = None
     proof: Proof | None = None
 
 
-class Coverage(NamedTuple):
-    """How much of a run a receipt covers, and where the run is not what the receipt says."""
+class ReceiptCoverage(NamedTuple):
+    """How much of a run a receipt covers, and where the run differs from the receipt."""
 
     problems: tuple[Problem, ...]
     chains: int
@@ -121,7 +109,7 @@ class Coverage(NamedTuple):
     later_events: int
     later_addenda: int
     signed_by: str | None
-    """The key whose signature holds; None where there is no signature, or none that holds."""
+    """The key of a valid signature; None where the receipt is not signed or the signature is invalid."""
 
 
 def make_receipt(
@@ -133,14 +121,14 @@ def make_receipt(
     events: bool = False,
     check: bool = True,
 ) -> Receipt:
-    """A receipt of a run as it is now, live or sealed.
+    """Makes a receipt of a run as it is now, live or sealed.
 
     Args:
         root: The store's folder.
-        run: Its name; it may be being written.
+        run: Its name; it may have a writer.
         key: A private key file that signs it.
         attempt: An attempt or a chain: a proof for it takes the place of the heads of all chains.
-        events: The proof holds the chain's events too.
+        events: Include the chain's events in the proof.
         check: Recompute all chains first; a receipt of a run that is damaged is refused.
 
     Raises:
@@ -150,11 +138,11 @@ def make_receipt(
     if check:
         problem = next(iter(audit(root, run, blobs=False)), None)
         if problem is not None:
-            raise StoreError(f"no receipt is made of a run that is damaged: {problem}")
+            raise StoreError(f"cannot make a receipt of a damaged run: {problem}")
     with RunStore.open(root, run) as store, store.snapshot():
-        heads = _heads(store.attempts())
-        statement = _statement(store, heads)
-        proof = None if attempt is None else _proof(store, heads, attempt, events=events)
+        heads = tuple(sorted(ChainHead(row.chain, row.length, row.head) for row in store.attempts()))
+        statement = _make_statement(store, heads)
+        proof = None if attempt is None else _make_proof(store, heads, attempt, events=events)
     signature = None
     if key is not None:
         public, value = sign(key, signed_bytes(statement))
@@ -163,7 +151,6 @@ def make_receipt(
 
 
 def signed_bytes(statement: Statement) -> bytes:
-    """The bytes that a signature is over."""
     return SIGNED_AS + canonical_bytes(statement)
 
 
@@ -174,11 +161,11 @@ def write_receipt(receipt: Receipt, path: Path) -> None:
             with path.open("xb") as file:
                 file.write(canonical_bytes(receipt) + b"\n")
         except FileExistsError as exc:
-            raise UserError(f"{path} exists: choose another name, a receipt is never written over") from exc
+            raise UserError(f"{path} exists: choose another name, receipts are not overwritten") from exc
 
 
 def read_receipt(path: Path) -> Receipt:
-    """Reads a receipt. Raises `UserError` where the file is none."""
+    """Reads a receipt. Raises `UserError` where the file is not a valid one."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UserError(f"{path} is too large for a receipt")
@@ -187,44 +174,40 @@ def read_receipt(path: Path) -> Receipt:
     except OSError as exc:
         raise UserError(f"{path}: {exc.strerror or exc}") from exc
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        raise UserError(f"{path} is no receipt that `assay receipt` wrote: {exc}") from exc
+        raise UserError(f"{path} is not a receipt of `assay receipt`: {exc}") from exc
     return found
 
 
-def check_receipt(root: Path, run: str, receipt: Receipt, *, key: str | None = None) -> Coverage:
+def check_receipt(root: Path, run: str, receipt: Receipt, *, key: str | None = None) -> ReceiptCoverage:
     """Compares a run with a receipt of it.
 
-    The heads of the run are taken as its rows and seal give them: `audit` first, which recomputes them.
+    The heads of the run are read from its rows and seal, which `audit` verifies: run that first.
 
     Args:
         root: The store's folder.
         run: Its name.
         receipt: From elsewhere.
-        key: The public key that must have signed it; None takes any signature that holds, or none.
+        key: The public key that must have signed it; None accepts any valid signature, or none.
 
     Raises:
         UserError: The signature cannot be checked, because `cryptography` is not installed.
         StoreError: The run is missing or cannot be read.
     """
-    problems = [Problem(run, None, None, what) for what in _wrong_in_itself(receipt, key)]
+    problems = [Problem(run, None, None, what) for what in _receipt_problems(receipt, key)]
     problems += [Problem(run, p.chain, p.index, p.what) for p in _proof_problems(receipt)]
     with RunStore.open(root, run) as store, store.snapshot():
         rows = {row.chain: row for row in store.attempts()}
-        problems += _compared(store, receipt, rows)
+        problems += _run_problems(store, receipt, rows)
         total = sum(row.length for row in rows.values())
         later = len(addendum_links(store.layout)) - receipt.statement.addenda
-    given, proof = receipt.statement, receipt.proof
-    chains, events = (given.chains, given.events) if proof is None else (1, proof.length)
-    signed_by = receipt.signature.key if receipt.signature and not _unsigned(receipt) else None
+    statement, proof = receipt.statement, receipt.proof
+    chains, events = (statement.chains, statement.events) if proof is None else (1, proof.length)
+    signed_by = receipt.signature.key if receipt.signature and not _has_invalid_signature(receipt) else None
     left = max(0, len(rows) - chains), max(0, total - events), max(0, later)
-    return Coverage(tuple(problems), chains, events, given.addenda, *left, signed_by)
+    return ReceiptCoverage(tuple(problems), chains, events, statement.addenda, *left, signed_by)
 
 
-def _heads(rows: Sequence[AttemptRow]) -> tuple[Head, ...]:
-    return tuple(sorted(Head(row.chain, row.length, row.head) for row in rows))
-
-
-def _statement(store: RunStore, heads: tuple[Head, ...]) -> Statement:
+def _make_statement(store: RunStore, heads: tuple[ChainHead, ...]) -> Statement:
     segments = addendum_links(store.layout) if store.is_sealed else ()
     return Statement(
         run=store.run,
@@ -233,114 +216,116 @@ def _statement(store: RunStore, heads: tuple[Head, ...]) -> Statement:
         manifest=digest_record(store.manifest()),
         chains=len(heads),
         events=sum(head.length for head in heads),
-        root=root_of(map(leaf_of, heads)),
+        root=merkle_root(map(leaf_digest, heads)),
         addenda=len(segments),
         addenda_head=segments[-1].head if segments else None,
     )
 
 
-def _proof(store: RunStore, heads: tuple[Head, ...], attempt: str, *, events: bool) -> Proof:
+def _make_proof(store: RunStore, heads: tuple[ChainHead, ...], attempt: str, *, events: bool) -> Proof:
     row = store.find(attempt)
     index = next(at for at, head in enumerate(heads) if head.chain == row.chain)
     kept = None
     if events:
         kept = tuple(StoredEvent(link.previous, link.body.decode(), link.digest) for link in store.links(row.chain))
-    return Proof(row.chain, row.length, row.head, index, proof_of([leaf_of(head) for head in heads], index), kept)
+    return Proof(
+        row.chain, row.length, row.head, index, inclusion_proof([leaf_digest(head) for head in heads], index), kept
+    )
 
 
-def _wrong_in_itself(receipt: Receipt, key: str | None) -> Iterator[str]:
-    """What does not hold within the receipt."""
-    given, heads = receipt.statement, receipt.heads
+def _receipt_problems(receipt: Receipt, key: str | None) -> Iterator[str]:
+    """Checks the receipt's own consistency and its signature."""
+    statement, heads = receipt.statement, receipt.heads
     if (heads is None) == (receipt.proof is None):
         yield "the receipt has neither heads nor a proof, or both: it was changed"
     if heads is not None:
         if list(heads) != sorted(set(heads)) or len({head.chain for head in heads}) != len(heads):
             yield "the heads in the receipt are not in order of their chains: it was changed"
-        elif (given.chains, given.events) != (len(heads), sum(head.length for head in heads)):
-            yield "the receipt counts other chains or events than it has heads for: it was changed"
-        elif root_of(map(leaf_of, heads)) != given.root:
-            yield "the heads in the receipt do not give its root: it was changed"
+        elif (statement.chains, statement.events) != (len(heads), sum(head.length for head in heads)):
+            yield "the receipt has wrong counts of chains or events: it was changed"
+        elif merkle_root(map(leaf_digest, heads)) != statement.root:
+            yield "the heads in the receipt do not match its root: it was changed"
     if receipt.signature is None:
         if key is not None:
             yield "the receipt is not signed"
-    elif _unsigned(receipt):
-        yield "the signature in the receipt does not hold: it was changed"
+    elif _has_invalid_signature(receipt):
+        yield "the signature in the receipt is invalid: it was changed"
     elif key is not None and receipt.signature.key != key:
         yield f"the receipt is signed by {receipt.signature.key}, and not by {key}"
 
 
-def _unsigned(receipt: Receipt) -> bool:
+def _has_invalid_signature(receipt: Receipt) -> bool:
     found = receipt.signature
-    return found is None or not is_signed(found.key, signed_bytes(receipt.statement), found.value)
+    return found is None or not is_valid_signature(found.key, signed_bytes(receipt.statement), found.value)
 
 
 def _proof_problems(receipt: Receipt) -> Iterator[Problem]:
-    """Whether the proof leads to the root, and the events that it holds to its head."""
-    proof, given = receipt.proof, receipt.statement
+    """Checks that the proof leads to the root, and that the events in it lead to its head."""
+    proof, statement = receipt.proof, receipt.statement
     if proof is None:
         return
-    leaf = leaf_of(Head(proof.chain, proof.length, proof.head))
-    if climb(leaf, proof.index, given.chains, proof.path) != given.root:
+    leaf = leaf_digest(ChainHead(proof.chain, proof.length, proof.head))
+    if root_from_proof(leaf, proof.index, statement.chains, proof.path) != statement.root:
         yield Problem(
-            given.run, proof.chain, None, "the proof in the receipt does not lead to its root: it was changed"
+            statement.run, proof.chain, None, "the proof in the receipt does not match its root: it was changed"
         )
     if proof.events is not None:
         links = (Link(proof.chain, n, e.previous, e.body.encode(), e.digest) for n, e in enumerate(proof.events))
         broken = verify_links(links, proof.head)
         if broken is not None:
-            yield Problem(given.run, proof.chain, broken.at, f"in the receipt: {broken.problem}: {broken.detail}")
+            yield Problem(statement.run, proof.chain, broken.at, f"in the receipt: {broken.problem}: {broken.detail}")
         elif len(proof.events) != proof.length:
-            yield Problem(given.run, proof.chain, None, "the receipt holds fewer events than it says, or more")
+            yield Problem(statement.run, proof.chain, None, "the receipt has a wrong number of events")
 
 
-def _compared(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
-    run, given, proof = store.run, receipt.statement, receipt.proof
-    if given.run != run:
-        yield Problem(run, None, None, f"the receipt is of run {given.run!r}")
+def _run_problems(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
+    run, statement, proof = store.run, receipt.statement, receipt.proof
+    if statement.run != run:
+        yield Problem(run, None, None, f"the receipt is of run {statement.run!r}")
         return
-    if digest_record(store.manifest()) != given.manifest:
-        yield Problem(run, None, None, "the manifest is not the one of the receipt: what was asked for was changed")
+    if digest_record(store.manifest()) != statement.manifest:
+        yield Problem(run, None, None, "the manifest differs from the receipt's: it was changed")
     heads = receipt.heads or ()
-    for head in heads if proof is None else (Head(proof.chain, proof.length, proof.head),):
-        what = _prefix_problem(store, head, rows.get(head.chain), given.state)
+    for head in heads if proof is None else (ChainHead(proof.chain, proof.length, proof.head),):
+        what = _prefix_problem(store, head, rows.get(head.chain), statement.state)
         if what is not None:
             yield Problem(run, head.chain, what[0], what[1])
-    if given.state == "sealed":
+    if statement.state == "sealed":
         if not store.is_sealed:
-            yield Problem(
-                run, None, None, "the receipt is of the sealed run, and this one is live: it was put in its place"
-            )
+            yield Problem(run, None, None, "the receipt is of the sealed run, but this one is live: it was replaced")
         known = {head.chain for head in heads}
         for chain in sorted(set(rows) - known) if proof is None else ():
-            yield Problem(run, chain, None, "the receipt of the sealed run does not have it: it was put in later")
-    yield from _addenda_problems(store, given)
+            yield Problem(run, chain, None, "it is not in the receipt of the sealed run: it was added later")
+    yield from _addenda_problems(store, statement)
 
 
-def _prefix_problem(store: RunStore, head: Head, row: AttemptRow | None, state: str) -> tuple[int | None, str] | None:
-    """Where a chain does not go on from what the receipt says, and how."""
+def _prefix_problem(
+    store: RunStore, head: ChainHead, row: AttemptRow | None, state: str
+) -> tuple[int | None, str] | None:
+    """Returns where and how a chain does not continue from the receipt; None where it does."""
     if row is None:
         return None, "the receipt has it and the run does not: it was removed"
     if row.length < head.length:
-        return row.length, f"the receipt has {head.length} events of it, the run {row.length}: its end was cut"
+        return row.length, f"the receipt has {head.length} events of it, the run {row.length}: it was truncated"
     if row.length > head.length and state == "sealed":
-        return head.length, f"the receipt of the sealed run has {head.length} events of it: more were put in later"
+        return head.length, f"the receipt of the sealed run has {head.length} events of it: more were added later"
     now = row.head if row.length == head.length else _digest_at(store, head)
     if now != head.head:
-        return None, f"its first {head.length} events are not those of the receipt: it was written anew"
+        return None, f"its first {head.length} events differ from the receipt's: it was rewritten"
     return None
 
 
-def _digest_at(store: RunStore, head: Head) -> str | None:
+def _digest_at(store: RunStore, head: ChainHead) -> str | None:
     return next((link.digest for link in store.links(head.chain) if link.index == head.length - 1), None)
 
 
-def _addenda_problems(store: RunStore, given: Statement) -> Iterator[Problem]:
-    if not given.addenda:
+def _addenda_problems(store: RunStore, statement: Statement) -> Iterator[Problem]:
+    if not statement.addenda:
         return
     segments = addendum_links(store.layout)
-    if len(segments) < given.addenda:
-        what = f"the receipt has {given.addenda} addenda, the run {len(segments)}: the last ones were removed"
+    if len(segments) < statement.addenda:
+        what = f"the receipt has {statement.addenda} addenda, the run {len(segments)}: the last ones were removed"
         yield Problem(store.run, f"addendum.{len(segments)}", None, what)
-    elif segments[given.addenda - 1].head != given.addenda_head:
-        what = "it and those before it are not those of the receipt: they were written anew"
-        yield Problem(store.run, f"addendum.{given.addenda - 1}", None, what)
+    elif segments[statement.addenda - 1].head != statement.addenda_head:
+        what = "it or those before it differ from the receipt's: they were rewritten"
+        yield Problem(store.run, f"addendum.{statement.addenda - 1}", None, what)

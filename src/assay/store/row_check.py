@@ -1,8 +1,8 @@
-"""Summary rows compared with the chains that they sum up, each time that rows are shown or counted.
+"""Compares summary rows with their chains, each time that rows are shown or counted.
 
-A row is a convenience; the chain is the record. Who writes the SQLite file or `trajectories.parquet` can turn a fail
-into a pass in a row alone, so what is shown is folded from the chain's own events, and where the stored row says
-otherwise the field is named. Only the few events that a row depends on are read, and their digests are recomputed.
+A row is a summary; the chain is the record. A writer of the SQLite file or of `trajectories.parquet` could turn a fail
+into a pass in a row alone. So rows are folded from the chain's own events, and differing fields are reported. Only the
+few events that a row depends on are read, and their digests are recomputed.
 
 Not for the chain as a whole: `audit` recomputes every link.
 """
@@ -17,30 +17,27 @@ import msgspec
 
 from assay.records import VerdictGiven
 
-from .chain import Link, event_of, link_digest
+from .chain import Link, decode_event, link_digest
 from .database import connect, store_errors
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
 from .run import RunStore
-from .sealed import Judged, SealedRun, judged_of
-
-__all__ = ["CheckedRows", "check_rows"]
+from .sealed import SealedRun, VerdictSummary, summarize_verdict
 
 SUMMED = ("attempt_started", "attempt_ended", "verdict", "note")
 """Types of the events that a row depends on, beside the number of steps."""
 
 
 class CheckedRows(NamedTuple):
-    """Rows as the chains' own events give them, in the order in which the chains began."""
+    """Rows folded from the chains' events, in the order in which the chains began."""
 
     rows: list[AttemptRow]
     differing: dict[str, tuple[str, ...]]
-    """Chain to the fields in which its stored row, or (`events`) an event's digest, says otherwise."""
-    verdicts: list[Judged]
+    """Chain to the fields in which its stored row, or (`events`) an event's digest, differs."""
+    verdicts: list[VerdictSummary]
     """Every verdict of the chains in short, chain by chain in the order in which they were given."""
 
     def warning(self) -> str | None:
-        """One line for people; None where every row agrees."""
         if not self.differing:
             return None
         first = next(iter(self.differing))
@@ -62,12 +59,12 @@ def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     stored, links, tails = read(store.layout, chain)
     rows: list[AttemptRow] = []
     differing: dict[str, tuple[str, ...]] = {}
-    verdicts: list[Judged] = []
+    verdicts: list[VerdictSummary] = []
     for name in sorted({*tails, *stored}):
         if name not in tails:
             differing[name] = ("missing events",)
             continue
-        built, judged, holds = _fold(store.run, name, links.get(name, []), tails[name])
+        built, judged, holds = _fold_row(store.run, name, links.get(name, []), tails[name])
         fields = _differences(built, stored.get(name))
         if fields or not holds:
             differing[name] = (*fields, *(() if holds else ("events",)))
@@ -76,8 +73,8 @@ def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     return CheckedRows(sorted(rows, key=lambda r: (r.started or 0.0, r.chain)), differing, verdicts)
 
 
-class _Summed(NamedTuple):
-    """What rows are made of, by chain."""
+class _RowInputs(NamedTuple):
+    """The data that rows are folded from, by chain."""
 
     stored: dict[str, bytes]
     links: dict[str, list[Link]]
@@ -86,47 +83,46 @@ class _Summed(NamedTuple):
     """Length, head, and number of steps."""
 
 
-def _read_live(layout: Layout, only: str | None) -> _Summed:
+def _read_live(layout: Layout, only: str | None) -> _RowInputs:
     types = ", ".join(f"'{name}'" for name in SUMMED)
-    one, given = ("", ()) if only is None else (" AND chain = ?", (only,))
+    one, arguments = ("", ()) if only is None else (" AND chain = ?", (only,))
     links: dict[str, list[Link]] = defaultdict(list)
     with contextlib.closing(connect(layout.sqlite, write=False)) as connection, store_errors(layout.sqlite):
         connection.execute("BEGIN")
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE type IN ({types}){one}"
-        for chain, index, previous, body, digest in connection.execute(query, given):
+        for chain, index, previous, body, digest in connection.execute(query, arguments):
             whole = body if isinstance(body, bytes) else str(body).encode()
             links[chain].append(Link(chain, index, previous, whole, digest))
         query = f"SELECT chain, max(idx) + 1, digest FROM events WHERE 1{one} GROUP BY chain"
-        last = connection.execute(query, given).fetchall()
+        last = connection.execute(query, arguments).fetchall()
         query = f"SELECT chain, count(*) FROM events WHERE type = 'step'{one} GROUP BY chain"
-        steps = dict(connection.execute(query, given))
-        rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", given).fetchall()
+        steps = dict(connection.execute(query, arguments))
+        rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", arguments).fetchall()
         connection.execute("ROLLBACK")
-    return _Summed(dict(rows), links, {chain: (length, head, steps.get(chain, 0)) for chain, length, head in last})
+    return _RowInputs(dict(rows), links, {chain: (length, head, steps.get(chain, 0)) for chain, length, head in last})
 
 
-def _read_sealed(layout: Layout, only: str | None) -> _Summed:
+def _read_sealed(layout: Layout, only: str | None) -> _RowInputs:
     stored: dict[str, bytes] = {}
     links: dict[str, list[Link]] = defaultdict(list)
     tails: dict[str, tuple[int, str, int]] = {}
     with contextlib.closing(SealedRun(layout.sealed)) as sealed:
         for group in range(sealed.group_count("trajectories")):
-            table = _only(sealed.columns("trajectories", group, ["chain", "row"]), only)
+            table = _filter_chain(sealed.columns("trajectories", group, ["chain", "row"]), only)
             stored |= dict(zip(table["chain"].to_pylist(), table["row"].to_pylist(), strict=True))
         for group in range(sealed.group_count("events")):
             table = sealed.columns("events", group, ["chain", "index", "previous", "body", "digest", "type"])
-            _sum_events(_only(table, only), links, tails)
-    return _Summed(stored, links, tails)
+            _sum_events(_filter_chain(table, only), links, tails)
+    return _RowInputs(stored, links, tails)
 
 
-def _only(table: Any, chain: str | None) -> Any:
+def _filter_chain(table: Any, chain: str | None) -> Any:
     import pyarrow.compute as pc
 
     return table if chain is None else table.filter(pc.equal(table["chain"], chain))
 
 
 def _sum_events(table: Any, links: dict[str, list[Link]], tails: dict[str, tuple[int, str, int]]) -> None:
-    """Adds the events of one row group."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -139,22 +135,25 @@ def _sum_events(table: Any, links: dict[str, list[Link]], tails: dict[str, tuple
         tails[chain] = (max(length, index + 1), head, steps + (kind == "step"))
 
 
-def _fold(run: str, chain: str, links: list[Link], tail: tuple[int, str, int]) -> tuple[AttemptRow, list[Judged], bool]:
-    """The row, the verdicts, and whether the digest of every event that they rest on is that event's."""
+def _fold_row(
+    run: str, chain: str, links: list[Link], tail: tuple[int, str, int]
+) -> tuple[AttemptRow, list[VerdictSummary], bool]:
+    """Folds one chain; returns its row, its verdicts, and whether all digests match."""
     builder, holds = RowBuilder(run, chain), True
-    judged: list[Judged] = []
+    judged: list[VerdictSummary] = []
     for one in sorted(links, key=lambda link: link.index):
         holds = holds and link_digest(one.chain, one.index, one.previous, one.body) == one.digest
-        body = event_of(one).body
+        body = decode_event(one).body
         builder.add(body)
         if isinstance(body, VerdictGiven):
-            judged.append(judged_of(chain, one.body))
+            judged.append(summarize_verdict(chain, one.body))
     builder.fields["length"], builder.fields["head"], builder.fields["steps"] = tail
     return builder.row(), judged, holds
 
 
 def _differences(built: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
-    """Fields in which the stored row differs; one that an older version did not write is no difference."""
+    """Returns the fields in which the stored row differs; a field that an older version did not write does not
+    count."""
     if stored is None:
         return ("missing row",)
     try:
@@ -164,8 +163,8 @@ def _differences(built: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
     actual = msgspec.to_builtins(built)
     if not isinstance(known, dict):
         return ("unreadable row",)
-    told = ((name, value) for name, value in known.items() if name in _DEFAULTS)
-    return tuple(name for name, value in told if actual.get(name, _DEFAULTS[name]) != value)
+    stored_fields = ((name, value) for name, value in known.items() if name in _DEFAULTS)
+    return tuple(name for name, value in stored_fields if actual.get(name, _DEFAULTS[name]) != value)
 
 
 _DEFAULTS = {

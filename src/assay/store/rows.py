@@ -1,4 +1,4 @@
-"""The row that stands for a chain: what listing, resuming and statistics need without reading the events."""
+"""The summary row of a chain: for listing, resuming and statistics without reading the events."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ from assay.records import (
 )
 from assay.verdicts import is_own_praise, is_reverification, outcome_separation, worst_finding, worst_outcome
 
-__all__ = ["ADMISSION", "AttemptRow", "RowBuilder", "closes", "deciding"]
-
 ADMISSION = "admission"
-"""Who wrote a certificate: the agent of its chain, and the key in its run's manifest."""
+"""The agent of an admission's chain, and the key in its run's manifest."""
 
 
-def closes(body: Body) -> bool:
-    """Whether an event ends what happened in a try: what stands after it in the chain was learnt later."""
+def ends_attempt(body: Body) -> bool:
+    """Returns whether an event ends the attempt; later events of the chain were added afterwards."""
     return isinstance(body, AttemptEnded) or (isinstance(body, Noted) and body.name == "interrupted")
 
 
 class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One chain (one try at one attempt), summed up."""
+    """The summary of one chain (one trial of one attempt)."""
 
     run: str
     chain: str
@@ -53,10 +51,10 @@ class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     broke: str | None
     error: str | None
     outcome: VerdictStatus | None
-    """As it was first judged: what is learnt after the end never changes it (`standing` tells that)."""
+    """As first judged; later events never change it (`load_current_verdicts` includes them)."""
     score: float | None
     retried: bool
-    """An infrastructure failure ended it and another try follows."""
+    """An infrastructure failure ended it and another trial follows."""
     interrupted: bool
     steps: int
     metrics: dict[str, float]
@@ -69,21 +67,21 @@ class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def final(self) -> bool:
-        """Whether this try decides its attempt."""
+        """Returns whether this trial decides its attempt."""
         return self.finished is not None and not self.retried
 
     @property
     def called(self) -> str:
-        """Its task and number: what people know an attempt by whose own name is a digest."""
+        """Returns its task and number, a readable name where the attempt's own is a digest."""
         return f"{self.task}@{self.number}"
 
     def is_called(self, words: str) -> bool:
-        """Whether `words` are its task and number; what stands before a slash may be left out."""
+        """Returns whether `words` are its task and number; the part before a slash may be left out."""
         return words in (self.called, self.called.rpartition("/")[2])
 
 
-def deciding(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
-    """The deciding try of every attempt; of one that is not decided yet, none. A certificate is no attempt."""
+def final_rows(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
+    """Returns the deciding trial of every decided attempt, without those of admissions."""
     return [row for row in rows if row.final and row.agent != ADMISSION]
 
 
@@ -100,7 +98,6 @@ class RowBuilder:
         self._closed = False
 
     def add(self, body: Body) -> None:
-        """Takes one event's body into account."""
         fields = self.fields
         match body:
             case AttemptStarted():
@@ -119,7 +116,7 @@ class RowBuilder:
                 fields["interrupted"] = fields["interrupted"] or name == "interrupted"
             case _:
                 fields["steps"] += type(body).__name__ == "StepTaken"
-        self._closed = self._closed or closes(body)
+        self._closed = self._closed or ends_attempt(body)
 
     def _judge(self, verdict: Verdict) -> None:
         fields = self.fields
@@ -136,22 +133,21 @@ class RowBuilder:
                 fields["score"] = verdict.score if fields["score"] is None else min(fields["score"], verdict.score)
 
     def copy(self) -> RowBuilder:
-        """One that goes on from here, and leaves this one as it is."""
+        """Returns an independent copy."""
         other = object.__new__(RowBuilder)
         other.__dict__ |= self.__dict__
         other.fields = dict(self.fields)
         return other
 
-    def encoded(self) -> bytes:
-        """The row as it is now, as it is stored."""
+    def encode(self) -> bytes:
+        """Returns the row's stored form."""
         return canonical_bytes(self.fields)
 
     def row(self) -> AttemptRow:
-        """The row as it is now."""
         return AttemptRow(**self.fields)
 
 
-def named_rows(rows: Sequence[AttemptRow], attempt: str) -> list[AttemptRow]:
-    """The rows that are called so; where there is none, those whose attempt's name begins so, perhaps after a slash."""
+def match_rows(rows: Sequence[AttemptRow], attempt: str) -> list[AttemptRow]:
+    """Returns the rows of a chain or attempt; else those whose attempt's name, perhaps after a slash, begins so."""
     exact = [r for r in rows if attempt in (r.chain, r.attempt)]
     return exact or [r for r in rows if any(n.startswith(attempt) for n in (r.attempt, r.attempt.rpartition("/")[2]))]

@@ -1,6 +1,6 @@
-"""A run: append while it is live, read it live or sealed through the same calls.
+"""A run: append while it is live; read it live or sealed through the same calls.
 
-Invariant: what `append` returned for is committed, whole, with its links; a failed append leaves the chain as it was.
+Invariant: an append that returned is committed with its links; a failed append leaves the chain unchanged.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ from assay.records import (
 )
 
 from .assemble import assemble
-from .chain import Link, event_of, link_digest
+from .chain import Link, decode_event, link_digest
 from .database import WriterLock, connect, store_errors
-from .joint import JointCommits
+from .group_commit import GroupCommit
 from .layout import Layout
 from .live_run import LiveRun
 from .rows import AttemptRow, RowBuilder
-from .sealed import Judged, SealedRun
-
-__all__ = ["RunStore", "encoded"]
+from .sealed import SealedRun, VerdictSummary
 
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
@@ -47,15 +45,16 @@ _TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 
 
 class _StoredRun(Protocol):
-    """What a run's live and its sealed form have in common; `RunStore` says what each method gives."""
+    """The interface that live and sealed runs share; `RunStore` documents each method."""
 
     def attempts(self) -> list[AttemptRow]: ...
     def row(self, chain: str) -> AttemptRow | None: ...
     def near(self, attempt: str) -> list[AttemptRow]: ...
+    def of_task(self, task: str) -> list[AttemptRow]: ...
     def links(self, chain: str | None = None) -> Iterator[Link]: ...
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]: ...
     def ended_at(self) -> dict[str, int]: ...
-    def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]: ...
+    def judged(self, chains: Collection[str] | None = None) -> Iterator[VerdictSummary]: ...
     def snapshot(self) -> contextlib.AbstractContextManager[None]: ...
     def manifest(self) -> dict[str, Any]: ...
     def close(self) -> None: ...
@@ -71,22 +70,21 @@ class RunStore:
         self._stored: _StoredRun = SealedRun(layout.sealed) if connection is None else LiveRun(layout, connection)
         self._lock = lock
         self._builders: dict[str, RowBuilder] = {}
-        self.joint = JointCommits(self.append_all)
-        """For who commits beside many others."""
+        self.group_commit = GroupCommit(self.append_all)
 
     @property
     def is_sealed(self) -> bool:
-        """Whether it was opened in its sealed form."""
+        """Returns whether the run was opened in its sealed form."""
         return isinstance(self._stored, SealedRun)
 
     @classmethod
     def create(cls, root: Path, run: str, manifest: dict[str, Any]) -> Self:
-        """Makes a run and becomes its writer.
+        """Creates a run and becomes its writer.
 
         Args:
-            root: The store's folder; made where it is missing.
+            root: The store's folder; created where it is missing.
             run: Its name.
-            manifest: What was asked for, as plain JSON data; kept for ever and readable without us.
+            manifest: The run's configuration, as plain JSON data; stored readable without Assay.
 
         Raises:
             UserError: A run of that name exists, or the name cannot be one.
@@ -100,17 +98,17 @@ class RunStore:
         lock = WriterLock(layout.lock)
         try:
             _refuse_existing(layout)  # it may have been made while the lock was waited for
-            return cls(layout, _made(layout, canonical_bytes(whole)), lock)
+            return cls(layout, _create_files(layout, canonical_bytes(whole)), lock)
         except BaseException:
             lock.release()
             raise
 
     @classmethod
     def open(cls, root: Path, run: str, *, write: bool = False) -> Self:
-        """Opens a run. Any number of readers; one writer, which a sealed run no longer takes.
+        """Opens a run. A live run takes any number of readers and one writer; a sealed run takes readers only.
 
         Raises:
-            StoreError: It is not here, is damaged, is being written by another process, or is sealed.
+            StoreError: It is missing, damaged, being written by another process, or sealed.
         """
         layout = Layout(root, run)
         layout.require()
@@ -134,14 +132,14 @@ class RunStore:
         """Appends events to a chain in one transaction and returns its new head.
 
         Raises:
-            StoreError: Nothing was appended (a full disk, for example); the same call may be made again. Or a body
-                holds what no JSON can: NaN, an infinity, half a surrogate pair.
+            StoreError: Nothing was appended (a full disk, for example; the call may be repeated), or a body is not
+                valid JSON: NaN, an infinity, half a surrogate pair.
         """
         (head,) = self.append_all([(chain, bodies)])
         return head
 
     def append_all(self, batch: Sequence[tuple[str, Sequence[Body]]]) -> list[str]:
-        """Appends events to several chains, each named once, in one transaction; their new heads.
+        """Appends events to several chains, each named once, in one transaction; returns their new heads.
 
         Raises:
             StoreError: As `append`; nothing was appended to any of them.
@@ -151,8 +149,8 @@ class RunStore:
         builders = [builder.copy() for builder in builders]  # the old ones stand until all is committed
         rows: list[tuple[Any, ...]] = []
         for (chain, bodies), builder in zip(batch, builders, strict=True):
-            rows += _linked(chain, bodies, builder)
-        sums = [(c, b.encoded()) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
+            rows += _link_events(chain, bodies, builder)
+        sums = [(c, b.encode()) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
         if rows:
             with store_errors(self.layout.sqlite):
                 self._commit(connection, rows, sums)
@@ -184,79 +182,81 @@ class RunStore:
         return builder
 
     def mark_interrupted(self, chain: str) -> None:
-        """Notes that a chain was cut; what it holds stays."""
+        """Marks a chain as interrupted; its events stay."""
         self.append(chain, [Noted("interrupted", {}, time.time())])
         self._builders.pop(chain, None)
 
     def attempts(self) -> list[AttemptRow]:
-        """One row a chain, in the order in which the chains began."""
+        """Returns one row a chain, in the order in which the chains began."""
         return self._stored.attempts()
 
     def interrupted(self) -> list[str]:
-        """Chains that began, have not ended, and are not marked yet."""
+        """Returns the chains that have not ended and are not marked as interrupted."""
         return [r.chain for r in self.attempts() if r.finished is None and not r.interrupted]
 
     def row(self, chain: str) -> AttemptRow | None:
-        """The row of one chain, without reading the others; None where there is none."""
+        """Returns the row of one chain without reading the others; None where there is none."""
         return self._stored.row(chain)
 
+    def attempts_at(self, task: str, task_digest: str) -> list[AttemptRow]:
+        """Returns the rows of one version of a task, in the order in which the chains began."""
+        return [row for row in self._stored.of_task(task) if row.task == task and row.task_digest == task_digest]
+
     def events(self, chain: str) -> Iterator[Event]:
-        """The events of a chain, in order."""
-        return map(event_of, self.links(chain))
+        return map(decode_event, self.links(chain))
 
     def links(self, chain: str | None = None) -> Iterator[Link]:
-        """The events of one chain, or of all chains by name, with the exact bytes that are stored."""
+        """Yields the stored events of one chain, or of all chains by name."""
         return self._stored.links(chain)
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
-        """The events of one chain with `start <= index < stop`, in order; the others are not read.
+        """Yields the events of one chain with `start <= index < stop`, in order.
 
-        Of a sealed run the row groups that hold them are.
+        Only these are read; of a sealed run, the row groups that hold them.
         """
         return self._stored.part(chain, start, stop)
 
     def ended_at(self) -> dict[str, int]:
-        """Chain to the index of the event that says that it ended; those that never ended are not in it."""
+        """Returns chain to the index of its `AttemptEnded`; chains that never ended are left out."""
         return self._stored.ended_at()
 
-    def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]:
-        """What every verdict says, of some chains or of all, chain by chain in the order in which they were given."""
+    def judged(self, chains: Collection[str] | None = None) -> Iterator[VerdictSummary]:
+        """Yields all verdicts of some chains or of all, chain by chain in the order in which they were given."""
         return self._stored.judged(chains)
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Everything read inside is of one moment, whatever a writer does meanwhile."""
+        """Opens a context in which all reads see one moment, whatever a writer does meanwhile."""
         return self._stored.snapshot()
 
     def trajectory(self, chain: str) -> Trajectory:
-        """The whole of one try. Raises `StoreError` where there is none."""
+        """Returns the trajectory of one trial. Raises `StoreError` where there is none."""
         events = list(self.events(chain))
         if not events:
             raise StoreError(f"run {self.run!r} has no chain {chain!r}")
         return assemble(events)
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """Every try, one at a time."""
+        """Yields every trial's trajectory."""
         for row in self.attempts():
             yield self.trajectory(row.chain)
 
     def find(self, attempt: str) -> AttemptRow:
-        """The deciding (else the newest) try of an attempt, by its id, its chain, or a unique beginning of it; the part
-        of its name before a slash may be left out. An imported one is called task@number too."""
+        """Returns the deciding (else the newest) trial of an attempt, by its id, its chain, a unique beginning of it
+        (the part before a slash may be left out), or task@number."""
         near = self._stored.near(attempt) or [r for r in self.attempts() if r.is_called(attempt)]
         names = sorted({r.attempt for r in near})
         if len(names) != 1:
             known = names or sorted({r.attempt for r in self.attempts()})
             some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "") if known else "it has none"
-            what = "is the beginning of several attempts" if names else "is no attempt"
+            what = "is the beginning of several attempts" if names else "is not an attempt"
             raise UserError(f"{attempt!r} {what} of run {self.run}: {some}")
         return max(near, key=lambda r: (r.final, r.retry))
 
     def manifest(self) -> dict[str, Any]:
-        """What was asked for."""
         return self._stored.manifest()
 
     def close(self) -> None:
-        """Closes the files and gives the lock back. Idempotent."""
+        """Closes the files and releases the lock. Idempotent."""
         self._stored.close()
         if self._lock is not None:
             self._lock.release()
@@ -264,14 +264,14 @@ class RunStore:
 
     @property
     def live(self) -> LiveRun:
-        """The live form. Raises `StoreError` where the run was opened in its sealed one."""
+        """Returns the live form. Raises `StoreError` for a sealed run."""
         if not isinstance(self._stored, LiveRun):
             raise StoreError(f"run {self.run!r} is sealed")
         return self._stored
 
     @property
     def sealed(self) -> SealedRun:
-        """The sealed form. Raises `StoreError` where the run was opened in its live one."""
+        """Returns the sealed form. Raises `StoreError` for a live run."""
         if not isinstance(self._stored, SealedRun):
             raise StoreError(f"run {self.run!r} is live")
         return self._stored
@@ -282,11 +282,9 @@ class RunStore:
         return self.live.connection
 
     def __enter__(self) -> Self:
-        """Opens a context that closes the run."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the run."""
         self.close()
 
 
@@ -303,10 +301,10 @@ def _refuse_existing(layout: Layout) -> None:
         )
 
 
-def _made(layout: Layout, manifest: bytes) -> sqlite3.Connection:
-    """The files of a new run; none of them where one cannot be written.
+def _create_files(layout: Layout, manifest: bytes) -> sqlite3.Connection:
+    """Creates the files of a new run; removes them all where one cannot be written.
 
-    The database is made aside and renamed when it is whole: a process killed here leaves no half-made run.
+    The database is renamed when it is complete: a process killed here leaves no partial run.
     """
     aside = layout.sqlite.with_suffix(".making")
     try:
@@ -331,12 +329,12 @@ def _unlink(*paths: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _linked(chain: str, bodies: Sequence[Body], builder: RowBuilder) -> list[tuple[Any, ...]]:
-    """The rows that put `bodies` at the chain's end; `builder` takes them into account."""
+def _link_events(chain: str, bodies: Sequence[Body], builder: RowBuilder) -> list[tuple[Any, ...]]:
+    """Returns the rows that append `bodies` to the chain, and folds them into `builder`."""
     rows: list[tuple[Any, ...]] = []
     head, length = builder.fields["head"] or GENESIS, builder.fields["length"]
     for body in bodies:
-        raw = encoded(body, chain)
+        raw = encode_body(body, chain)
         digest = link_digest(chain, length, head, raw)
         rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
         builder.add(body)
@@ -346,25 +344,25 @@ def _linked(chain: str, bodies: Sequence[Body], builder: RowBuilder) -> list[tup
     return rows
 
 
-def encoded(body: Body, chain: str) -> bytes:
-    """The canonical bytes of what a reader will get: a float given as `1` is stored as `1.0`.
+def encode_body(body: Body, chain: str) -> bytes:
+    """Encodes an event's body in canonical bytes that decode to the same value: a float given as `1` is stored as
+    `1.0`.
 
-    NaN would silently become null, so it is looked for. What is encoded is read again, but for a call, whose tokens
-    are many, that is plain enough to be known to come back as it is.
+    NaN would silently become null, so it is rejected. The encoding is decoded again, except for a large, plain call.
     """
     try:
         raw = canonical_bytes(body)
         if b"null" in raw:
             _require_finite(body)
         if not _is_plain(body, raw):
-            raw = canonical_bytes(event_of(Link(chain, 0, GENESIS, raw, "")).body)
+            raw = canonical_bytes(decode_event(Link(chain, 0, GENESIS, raw, "")).body)
     except (StoreError, ValueError, TypeError, OverflowError, RecursionError) as exc:
         raise StoreError(f"an event of {chain} cannot be recorded: {exc}") from exc
     return raw
 
 
 def _require_finite(body: Body) -> None:
-    """Raises `ValueError` for NaN and infinities. A call's tokens are many: their sums tell of them."""
+    """Raises `ValueError` for NaN and infinities. Of a call's many tokens only the sums are checked."""
     if isinstance(body, ModelCalled):
         tokens = {name: getattr(body.call, name) for name in _TOKENS}
         require_finite({name: sum(column or ()) for name, column in tokens.items()}, "the sum of the call's tokens")
@@ -373,7 +371,7 @@ def _require_finite(body: Body) -> None:
 
 
 def _is_plain(body: Body, raw: bytes) -> bool:
-    """Whether its numbers are floats where they should be, and its bytes hold too little to be nested deeply."""
+    """Returns whether a call's numbers are floats, and it has too few brackets to be nested deeply."""
     if not isinstance(body, ModelCalled):
         return False
     call = body.call

@@ -1,8 +1,8 @@
 """Sealing: a live run becomes Parquet files that nothing rewrites, in bounded memory.
 
-Order of events, so that a kill at any moment loses nothing: the tables are written into a temporary folder, read back
-and recomputed chain by chain, flushed to the disk, named by `seal.json`, renamed into place; only then is `run.sqlite`
-removed. Whoever is killed in between seals again.
+The order makes a kill at any moment safe: the tables are written into a temporary folder, read back and recomputed
+chain by chain, flushed to the disk, named by `seal.json`, renamed into place; only then is `run.sqlite` removed. An
+interrupted sealing is simply repeated.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from .tables import TABLES
 from .text_index import FILE as INDEX
 from .text_index import write_index
 
-__all__ = ["SealReport", "seal"]
-
 
 class SealReport(msgspec.Struct, frozen=True):
-    """What sealing did. Keep `head` elsewhere: it shows a complete rewrite or a cut tail, which no chain can."""
+    """The result of sealing. Keep `head` elsewhere: it reveals a rewrite or truncation, which the chain alone
+    cannot."""
 
     run: str
     head: str
@@ -44,40 +43,40 @@ class SealReport(msgspec.Struct, frozen=True):
     bytes_before: int
     bytes_after: int
     already: bool = False
-    """It had been sealed before; nothing was done."""
+    """The run was sealed before; nothing was done."""
 
 
 def seal(root: Path, run: str) -> SealReport:
     """Seals a run; does nothing where it is sealed.
 
     Raises:
-        StoreError: It is not here, is being written, is damaged, or the disk is full; the live run is as it was.
+        StoreError: It is missing, being written, damaged, or the disk is full; the live run is unchanged.
     """
     layout = Layout(root, run)
     layout.require()
     if layout.is_sealed:
-        return _already(layout)
-    with RunStore.open(root, run, write=True) as store, _temporary(layout) as folder:
-        before = _size(layout.live_files)
-        manifest = _write(store, folder)
+        return _existing_report(layout)
+    with RunStore.open(root, run, write=True) as store, _temporary_folder(layout) as folder:
+        before = _total_bytes(layout.live_files)
+        manifest = _write_sealed(store, folder)
         with store_errors(layout.sealed):
             folder.replace(layout.sealed)
             _flush(layout.folder)
         unfinished = tuple(r.chain for r in store.attempts() if r.finished is None)
     _remove_live(layout)
-    after = _size(tuple(layout.sealed.iterdir()))
+    after = _total_bytes(tuple(layout.sealed.iterdir()))
     return SealReport(run, manifest.head, manifest.chains, manifest.events, unfinished, before, after)
 
 
-def _write(store: RunStore, folder: Path) -> SealManifest:
+def _write_sealed(store: RunStore, folder: Path) -> SealManifest:
     counts = write_tables(store, folder)
     copy = SealedRun(folder)
     with contextlib.closing(copy):
         problem = next(chain_problems(store.run, copy.links(), copy.attempts()), None)
         if problem is None and copy.attempts() != store.attempts():
-            raise StoreError(f"run {store.run}: the sealed rows differ from the live ones; the live run is as it was")
+            raise StoreError(f"run {store.run}: the sealed rows differ from the live ones; the live run is unchanged")
         if problem is None and copy.counts() != dict(counts):
-            raise StoreError(f"run {store.run}: the sealed tables lack rows; the live run is as it was")
+            raise StoreError(f"run {store.run}: the sealed tables lack rows; the live run is unchanged")
     if problem is not None:
         raise StoreError(f"run {store.run} is not sealed, because it is damaged: {problem}")
     rows = store.attempts()
@@ -102,27 +101,27 @@ def _write(store: RunStore, folder: Path) -> SealManifest:
     return manifest
 
 
-def _already(layout: Layout) -> SealReport:
-    """The report of an earlier sealing, which may have been killed before it removed the live files."""
+def _existing_report(layout: Layout) -> SealReport:
+    """Returns the report of an earlier sealing, and removes live files that it may have left."""
     with contextlib.closing(SealedRun(layout.sealed)) as sealed:
         known = sealed.seal
         unfinished = tuple(r.chain for r in sealed.attempts() if r.finished is None)
         if layout.sqlite.exists():
             for name, digest in known.files.items():
                 if file_digest(layout.sealed / Path(name).name) != digest:
-                    raise StoreError(f"{layout.sealed / name} is not what was sealed; run.sqlite beside it is kept")
+                    raise StoreError(f"{layout.sealed / name} differs from what was sealed; run.sqlite is kept")
             lock = WriterLock(layout.lock)
             try:
                 _remove_live(layout)
             finally:
                 lock.release()
-    after = _size(tuple(layout.sealed.iterdir()))
+    after = _total_bytes(tuple(layout.sealed.iterdir()))
     return SealReport(known.run, known.head, known.chains, known.events, unfinished, after, after, already=True)
 
 
 @contextlib.contextmanager
-def _temporary(layout: Layout) -> Iterator[Path]:
-    """A folder for the sealed form, which is gone afterwards unless it was renamed into place."""
+def _temporary_folder(layout: Layout) -> Iterator[Path]:
+    """Opens a temporary folder for the sealed form, removed unless it was renamed into place."""
     for left in layout.folder.glob("sealed.*.tmp"):  # of a sealing that was killed; we hold the lock
         shutil.rmtree(left, ignore_errors=True)
     if layout.sealed.exists():
@@ -144,7 +143,7 @@ def _remove_live(layout: Layout) -> None:
 
 
 def _flush(path: Path) -> None:
-    """To the disk: what replaces the only copy must survive a power cut."""
+    """Flushes a file to the disk: the replacement of the only copy must survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -152,5 +151,5 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _size(paths: tuple[Path, ...]) -> int:
+def _total_bytes(paths: tuple[Path, ...]) -> int:
     return sum(p.stat().st_size for p in paths if p.is_file())

@@ -1,7 +1,7 @@
 """The sealed form: Parquet tables that any reader opens, and the events with their exact bytes.
 
 `trajectories`, `steps`, `calls`, `verdicts` and `evidence` are for reading and querying; `events` alone is the record:
-the chain can be recomputed from it. Nothing sealed is ever rewritten; what is learnt later goes into `addenda`, whose
+the chain can be recomputed from it. Nothing sealed is ever rewritten; later events go into `addenda`, whose
 first segment names the sealed head as its predecessor.
 
 Invariant: reading takes the memory of one row group, and damage is a `StoreError` that names the file.
@@ -29,11 +29,9 @@ from assay.records import (
     digest_record,
 )
 
-from .chain import Link, event_of
+from .chain import Link, decode_event
 from .rows import AttemptRow
 from .tables import ADDED, TABLES, arrow_schema
-
-__all__ = ["Judged", "SealManifest", "SealedRun", "bytes_of", "ends_of", "file_digest", "flat", "judged_of"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +42,7 @@ _BATCH = 1024
 
 
 class SealManifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`seal.json`: what was sealed and the digests that say whether it still is."""
+    """`seal.json`: the run's counts and the digests that prove its files unchanged."""
 
     run: str
     schema_version: int
@@ -59,7 +57,6 @@ class SealManifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the canonical bytes of all the rest; older seals have none."""
 
     def own_digest(self) -> str:
-        """What `digest` must be."""
         return digest_record(msgspec.structs.replace(self, digest=None))
 
     def written(self) -> bytes:
@@ -67,8 +64,8 @@ class SealManifest(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.format(canonical_bytes(self), indent=2)
 
 
-class Judged(NamedTuple):
-    """What one verdict says, in short."""
+class VerdictSummary(NamedTuple):
+    """The main fields of one verdict."""
 
     chain: str
     check: str
@@ -79,7 +76,7 @@ class Judged(NamedTuple):
     separation: Separation = "unknown"
 
 
-class _Short(msgspec.Struct):
+class _VerdictFields(msgspec.Struct):
     check: str
     kind: VerdictKind
     status: VerdictStatus
@@ -88,21 +85,21 @@ class _Short(msgspec.Struct):
     separation: Separation = "unknown"
 
 
-class _Given(msgspec.Struct):
-    verdict: _Short
+class _VerdictBody(msgspec.Struct):
+    verdict: _VerdictFields
 
 
-_GIVEN = msgspec.json.Decoder(_Given)
+_VERDICT = msgspec.json.Decoder(_VerdictBody)
 _JUDGED = ("chain", "check", "kind", "status", "marks", "score", "separation")
 
 
-def judged_of(chain: str, body: bytes) -> Judged:
-    """What the body of a verdict's event says. Raises `StoreError` where it is none."""
+def summarize_verdict(chain: str, body: bytes) -> VerdictSummary:
+    """Decodes the main fields of a verdict's event. Raises `StoreError` where it is invalid."""
     try:
-        given = _GIVEN.decode(body).verdict
+        given = _VERDICT.decode(body).verdict
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise StoreError(f"a verdict on {chain!r} cannot be read: {exc}") from exc
-    return Judged(chain, given.check, given.kind, given.status, given.marks, given.score, given.separation)
+    return VerdictSummary(chain, given.check, given.kind, given.status, given.marks, given.score, given.separation)
 
 
 class SealedRun:
@@ -114,7 +111,7 @@ class SealedRun:
 
     @cached_property
     def seal(self) -> SealManifest:
-        """The seal. Raises `StoreError` when it is damaged or of a newer version."""
+        """Returns the seal. Raises `StoreError` when it is damaged or of a newer version."""
         path = self.folder / "seal.json"
         try:
             found = msgspec.json.decode(self.seal_bytes(), type=SealManifest)
@@ -136,34 +133,29 @@ class SealedRun:
             raise StoreError(f"{path} cannot be read: {exc}") from exc
 
     def manifest(self) -> dict[str, Any]:
-        """What was asked for."""
         return self.seal.manifest
 
     def attempts(self) -> list[AttemptRow]:
-        """One row a chain, in the order in which the chains began."""
         decode, rows = msgspec.json.Decoder(AttemptRow).decode, []
         for group in range(self.group_count("trajectories")):
             table = self.columns("trajectories", group, ["row"])
-            with _readable(self.folder / "trajectories.parquet"):
+            with _read_errors(self.folder / "trajectories.parquet"):
                 rows += [decode(raw) for raw in table.column("row").to_pylist()]
         return sorted(rows, key=lambda r: (r.started or 0.0, r.chain))
 
     def chains(self) -> set[str]:
-        """The names of all chains."""
         return {row["chain"] for row in self._batches("trajectories", ["chain"])}
 
     def ended_at(self) -> dict[str, int]:
-        """Chain to the index of the event that says that it ended; those that never ended are not in it."""
         import pyarrow.compute as pc
 
         path = self.folder / "events.parquet"
-        with _readable(path):
+        with _read_errors(path):
             found = self._file("events").read(columns=["chain", "index", "type"])
             ends = found.filter(pc.equal(found.column("type"), "attempt_ended")).to_pylist()
         return {row["chain"]: row["index"] for row in reversed(ends)}
 
-    def judged(self, chains: Collection[str] | None = None) -> Iterator[Judged]:
-        """What every verdict says, of some chains or of all, chain by chain in the order in which they were given."""
+    def judged(self, chains: Collection[str] | None = None) -> Iterator[VerdictSummary]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -172,19 +164,17 @@ class SealedRun:
             groups = sorted({group for chain in chains for group in self._groups_of("verdicts", chain)})
         for group in groups:
             table = self.columns("verdicts", group, self._present("verdicts", _JUDGED))
-            with _readable(self.folder / "verdicts.parquet"):
+            with _read_errors(self.folder / "verdicts.parquet"):
                 if chains is not None:
                     table = table.filter(pc.is_in(table.column("chain"), pa.array(list(chains), pa.string())))
                 lists = [table.column(name).to_pylist() for name in table.column_names]
             for of, check, kind, status, marks, score, *grade in zip(*lists, strict=True):
-                yield Judged(of, check, kind, status, tuple(marks or ()), score, *grade)
+                yield VerdictSummary(of, check, kind, status, tuple(marks or ()), score, *grade)
 
     def events(self, chain: str) -> Iterator[Event]:
-        """The events of a chain, in order."""
-        return map(event_of, self.links(chain))
+        return map(decode_event, self.links(chain))
 
     def links(self, chain: str | None = None) -> Iterator[Link]:
-        """The stored events of one chain, or of all of them in the order of the file."""
         if chain is None:
             yield from self._links(None, None)
             return
@@ -193,80 +183,76 @@ class SealedRun:
             yield from self._links(groups, chain)
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
-        """The stored events of one chain with `start <= index < stop`, from the row groups that may hold them."""
+        """Reads only the row groups that may hold the events."""
         groups = self._groups_of("events", chain)
-        with _readable(self.folder / "events.parquet"):
+        with _read_errors(self.folder / "events.parquet"):
             groups = [g for g in groups if self._overlaps(g, chain, start, stop)]
         found = self._links(groups, chain) if groups else iter(())
         return (link for link in found if start <= link.index < stop)
 
     def row(self, chain: str) -> AttemptRow | None:
-        """The row of a chain; None where there is none."""
         import pyarrow.compute as pc
 
         groups = self._groups_of("trajectories", chain)
-        return next(iter(self._chosen(groups, lambda table: pc.equal(table["chain"], chain))), None)
+        return next(iter(self._select_rows(groups, lambda table: pc.equal(table["chain"], chain))), None)
 
     def of_task(self, task: str) -> list[AttemptRow]:
-        """The rows of a task."""
         import pyarrow.compute as pc
 
-        groups = self._within("trajectories", "task", task)
-        return self._chosen(groups, lambda table: pc.equal(table["task"], task), ("task",))
+        groups = self._groups_spanning("trajectories", "task", task)
+        return self._select_rows(groups, lambda table: pc.equal(table["task"], task), ("task",))
 
     def near(self, attempt: str) -> list[AttemptRow]:
-        """The rows whose chain or attempt is called so; where there is none, whose attempt's name begins so.
-
-        The part of a name before a slash may be left out of a beginning.
-        """
         import pyarrow.compute as pc
 
-        groups = sorted({*self._groups_of("trajectories", attempt), *self._within("trajectories", "attempt", attempt)})
+        groups = sorted(
+            {*self._groups_of("trajectories", attempt), *self._groups_spanning("trajectories", "attempt", attempt)}
+        )
         exact = lambda t: pc.or_(pc.equal(t["chain"], attempt), pc.equal(t["attempt"], attempt))  # noqa: E731
         every = range(self.group_count("trajectories"))
-        return self._chosen(groups, exact) or self._chosen(every, lambda table: _begins(table["attempt"], attempt))
+        return self._select_rows(groups, exact) or self._select_rows(
+            every, lambda table: _name_starts_with(table["attempt"], attempt)
+        )
 
     def group_count(self, name: str) -> int:
-        """How many row groups a table has."""
-        with _readable(self.folder / f"{name}.parquet"):
+        """Returns the number of row groups of a table."""
+        with _read_errors(self.folder / f"{name}.parquet"):
             return int(self._file(name).metadata.num_row_groups)
 
     def texts(self, name: str, group: int, columns: Sequence[str]) -> Iterator[memoryview]:
-        """The bytes of all texts of some columns in a row group, one after the other without a border."""
+        """Yields the concatenated texts of some columns in a row group, a buffer for each chunk."""
         table = self.columns(name, group, columns)
-        with _readable(self.folder / f"{name}.parquet"):
-            found = [flat(chunk) for column in table.columns for chunk in column.chunks]
-            yield from (bytes_of(values) for values in found if len(values))
+        with _read_errors(self.folder / f"{name}.parquet"):
+            found = [flatten_lists(chunk) for column in table.columns for chunk in column.chunks]
+            yield from (text_bytes(values) for values in found if len(values))
 
     def columns(self, name: str, group: int, columns: Sequence[str]) -> Any:
-        """Some columns of a row group, as an Arrow table."""
+        """Returns some columns of a row group, as an Arrow table."""
         self._require(name, columns)
-        with _readable(self.folder / f"{name}.parquet"):
+        with _read_errors(self.folder / f"{name}.parquet"):
             return self._file(name).read_row_group(group, columns=list(columns), use_threads=False)
 
     def plain_column(self, file: str, column: str) -> list[Any]:
-        """A column of a file beside the tables."""
+        """Returns a column of a file beside the tables."""
         import pyarrow.parquet as pq
 
         path = self.folder / file
-        with _readable(path):
+        with _read_errors(path):
             found: list[Any] = pq.read_table(path, columns=[column]).column(column).to_pylist()
         return found
 
     def rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """All rows of a table."""
         return self._batches(name, list(TABLES[name]))
 
     def counts(self) -> dict[str, int]:
-        """How many rows each table has, from the footers."""
+        """Returns the row count of each table, from the footers."""
         found = {}
         for name in TABLES:
-            with _readable(self.folder / f"{name}.parquet"):
+            with _read_errors(self.folder / f"{name}.parquet"):
                 found[name] = int(self._file(name).metadata.num_rows)
         return found
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Does nothing: a sealed run does not change."""
         return contextlib.nullcontext()
 
     def close(self) -> None:
@@ -289,14 +275,14 @@ class SealedRun:
         present = self._present(name, columns)
         absent = {column: ADDED[name][column] for column in columns if column not in present}
         self._require(name, present)
-        with _readable(path):
+        with _read_errors(path):
             file = self._file(name)
             chosen = range(file.metadata.num_row_groups) if groups is None else groups
         for group in chosen:  # one at a time, because a batch would otherwise gather rows over many of them
-            with _readable(path):
+            with _read_errors(path):
                 batches = file.iter_batches(_BATCH, row_groups=[group], columns=present, use_threads=False)
             while True:
-                with _readable(path):
+                with _read_errors(path):
                     batch = next(batches, None)
                     if batch is None:
                         break
@@ -306,8 +292,8 @@ class SealedRun:
                 yield from ({**row, **absent} for row in rows) if absent else rows
 
     def _groups_of(self, name: str, chain: str) -> list[int]:
-        """The row groups that may hold a chain: they lie in order of the chains, so that few need to be looked at."""
-        with _readable(self.folder / f"{name}.parquet"):
+        """Returns the row groups that may hold a chain, by binary search: they are ordered by chain."""
+        with _read_errors(self.folder / f"{name}.parquet"):
             metadata = self._file(name).metadata
             at = self._file(name).schema_arrow.names.index("chain")
             low, high = 0, metadata.num_row_groups
@@ -326,8 +312,7 @@ class SealedRun:
         return found
 
     def _overlaps(self, group: int, chain: str, start: int, stop: int) -> bool:
-        """Whether a row group may hold events of a chain between two indexes: where all of it is that chain's, the
-        smallest and largest of its indexes tell."""
+        """Returns whether a row group may hold events of a chain between two indexes, by its statistics."""
         metadata = self._file("events").metadata.row_group(group)
         names = self._file("events").schema_arrow.names
         chains, indexes = (metadata.column(names.index(name)).statistics for name in ("chain", "index"))
@@ -337,18 +322,18 @@ class SealedRun:
             return True
         return bool(indexes.min < stop and indexes.max >= start)
 
-    def _within(self, name: str, column: str, value: str) -> list[int]:
-        """The row groups whose smallest and largest value leave room for a value."""
-        with _readable(self.folder / f"{name}.parquet"):
+    def _groups_spanning(self, name: str, column: str, value: str) -> list[int]:
+        """Returns the row groups whose statistics include a value."""
+        with _read_errors(self.folder / f"{name}.parquet"):
             metadata = self._file(name).metadata
             at = self._file(name).schema_arrow.names.index(column)
             known = [metadata.row_group(number).column(at).statistics for number in range(metadata.num_row_groups)]
         return [n for n, k in enumerate(known) if k is None or not k.has_min_max or k.min <= value <= k.max]
 
-    def _chosen(
+    def _select_rows(
         self, groups: Sequence[int], which: Callable[[Any], Any], by: Sequence[str] = ("chain", "attempt")
     ) -> list[AttemptRow]:
-        """The rows of some row groups of `trajectories` that a mask over some columns chooses."""
+        """Returns the rows of some row groups of `trajectories` that match a mask over some columns."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -356,7 +341,7 @@ class SealedRun:
             return []
         found: list[AttemptRow] = []
         self._require("trajectories", [*by, "row"])
-        with _readable(self.folder / "trajectories.parquet"):
+        with _read_errors(self.folder / "trajectories.parquet"):
             file = self._file("trajectories")
             table = file.read_row_groups(list(groups), columns=list(by), use_threads=False)
             at = np.flatnonzero(pc.fill_null(which(table), False).to_numpy())
@@ -369,14 +354,14 @@ class SealedRun:
         return sorted(found, key=lambda row: (row.started or 0.0, row.chain))
 
     def _present(self, name: str, columns: Sequence[str]) -> list[str]:
-        """The columns without those that this seal is older than (`tables.ADDED`)."""
-        with _readable(self.folder / f"{name}.parquet"):
+        """Returns the columns without those that the seal is older than (`tables.ADDED`)."""
+        with _read_errors(self.folder / f"{name}.parquet"):
             names = self._file(name).schema_arrow.names
         return [column for column in columns if column in names or column not in ADDED.get(name, {})]
 
     def _require(self, name: str, columns: Sequence[str]) -> None:
         path = self.folder / f"{name}.parquet"
-        with _readable(path):
+        with _read_errors(path):
             expected, actual = arrow_schema(name), self._file(name).schema_arrow
             wrong = [c for c in columns if c not in actual.names or actual.field(c).type != expected.field(c).type]
         if wrong:
@@ -390,22 +375,22 @@ class SealedRun:
         return self._files[name]
 
 
-def flat(values: Any) -> Any:
-    """The texts of a column of texts, or of lists of them."""
+def flatten_lists(values: Any) -> Any:
+    """Flattens a column of lists of texts; returns a column of texts as it is."""
     import pyarrow as pa
 
     return values.flatten() if pa.types.is_list(values.type) else values
 
 
-def bytes_of(texts: Any) -> memoryview:
-    """The bytes of an array of texts, one after the other."""
+def text_bytes(texts: Any) -> memoryview:
+    """Returns the concatenated bytes of an array of texts."""
     first, ends = _offsets(texts)
     data = texts.buffers()[2]
     return memoryview(b"") if data is None or not len(ends) else memoryview(data)[first : first + int(ends[-1])]
 
 
-def ends_of(texts: Any) -> npt.NDArray[np.int32]:
-    """Where each text of an array ends in `bytes_of` it."""
+def text_ends(texts: Any) -> npt.NDArray[np.int32]:
+    """Returns the end of each text in `text_bytes`."""
     return _offsets(texts)[1]
 
 
@@ -416,8 +401,8 @@ def _offsets(texts: Any) -> tuple[int, npt.NDArray[np.int32]]:
     return int(offsets[0]), offsets[1:] - offsets[0]
 
 
-def _begins(names: Any, beginning: str) -> Any:
-    """Which names, or parts of them behind the last slash, begin so."""
+def _name_starts_with(names: Any, beginning: str) -> Any:
+    """Returns a mask of the names that begin so, or whose part after the last slash does."""
     import pyarrow.compute as pc
 
     plain = names.cast("string")
@@ -426,7 +411,7 @@ def _begins(names: Any, beginning: str) -> Any:
 
 
 def file_digest(path: Path) -> str:
-    """The content address of a file's bytes, in bounded memory. Raises `StoreError` where it cannot be read."""
+    """Returns the content address of a file, in bounded memory. Raises `StoreError` where it cannot be read."""
     from blake3 import blake3
 
     try:
@@ -436,8 +421,8 @@ def file_digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """What damaged bytes make Parquet, UTF-8 and JSON readers raise becomes `StoreError`."""
+def _read_errors(path: Path) -> Iterator[None]:
+    """Converts the errors of Parquet, UTF-8 and JSON readers to `StoreError`."""
     import pyarrow.lib
 
     try:

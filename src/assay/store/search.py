@@ -1,10 +1,8 @@
-"""Full-text search over what was said, done and seen, in all runs or some.
+"""Full-text search over the steps of all runs or some.
 
-It finds literal text in the messages, reasoning, tool arguments and outputs of steps as they are recorded. What was
-cut from an output lies in a blob and is not searched.
-
-Of a sealed run only the row groups are read that may hold the text (see `text_index`), in order, until there are enough
-hits; of a live one the tables are asked.
+It finds literal text in messages, reasoning, tool arguments and outputs. The truncated part of an output is in a blob
+and is not searched. Of a sealed run only the row groups that may hold the text are read (see `text_index`), in order,
+until there are enough hits; a live one is queried with SQL.
 """
 
 from __future__ import annotations
@@ -23,11 +21,9 @@ import msgspec
 from assay.errors import UserError
 
 from .layout import Layout, list_runs
-from .query import Bounds, asked
-from .sealed import SealedRun, bytes_of, ends_of, flat
-from .text_index import TEXTS, groups_with
-
-__all__ = ["Hit", "search"]
+from .query import QueryLimits, run_query
+from .sealed import SealedRun, flatten_lists, text_bytes, text_ends
+from .text_index import TEXTS, candidate_groups
 
 _PLACES = {
     "message": "message",
@@ -40,7 +36,7 @@ _CALLED = {"outputs": "output", "errors": "error"}
 _AROUND = 80
 _KEYS = ("chain", "attempt", "task", "index")
 AT_ONCE, AHEAD = 2, 4
-"""Row groups that are looked through at once, and that are under way."""
+"""Row groups that are searched at once, and that are in flight."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -59,16 +55,16 @@ class Hit(msgspec.Struct, frozen=True):
 def search(
     root: Path, text: str, *, runs: Sequence[str] | None = None, limit: int = 100, ignore_case: bool = False
 ) -> tuple[Hit, ...]:
-    """Places that contain a text, in order of run, chain and step; the first occurrence in each.
+    """Returns the places that contain a text, in order of run, chain and step; the first occurrence in each.
 
     Raises:
         UserError: The text is empty, or there is no run.
         StoreError: A run is missing or damaged.
     """
     if not text:
-        raise UserError("nothing to search for: give some text")
+        raise UserError("the search text is empty")
     if limit < 1:
-        raise UserError(f"a search gives at least 1 hit, not {limit}: raise the limit")
+        raise UserError(f"the limit must be at least 1 hit, got {limit}: raise the limit")
     chosen = sorted(set(runs or list_runs(root)))
     if not chosen:
         raise UserError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")
@@ -76,17 +72,19 @@ def search(
     for run in chosen:
         layout = Layout(root, run)
         layout.require()
-        find = _in_sealed if layout.is_sealed else _in_live
+        find = _search_sealed if layout.is_sealed else _search_live
         hits += find(layout, text, limit - len(hits), ignore_case=ignore_case)
         if len(hits) >= limit:
             break
     return tuple(hits)
 
 
-def _in_live(layout: Layout, text: str, limit: int, *, ignore_case: bool) -> list[Hit]:
-    wanted = text.lower() if ignore_case else text
-    statement = (_statement(limit, ignore_case=ignore_case), {"text": wanted})
-    return [Hit(*row) for row in asked(layout.root, ["steps"], [layout.run], Bounds(rows=limit), statement).rows]
+def _search_live(layout: Layout, text: str, limit: int, *, ignore_case: bool) -> list[Hit]:
+    term = text.lower() if ignore_case else text
+    statement = (_statement(limit, ignore_case=ignore_case), {"text": term})
+    return [
+        Hit(*row) for row in run_query(layout.root, ["steps"], [layout.run], QueryLimits(rows=limit), statement).rows
+    ]
 
 
 def _statement(limit: int, *, ignore_case: bool) -> str:
@@ -102,20 +100,20 @@ def _statement(limit: int, *, ignore_case: bool) -> str:
     )
 
 
-def _in_sealed(layout: Layout, text: str, limit: int, *, ignore_case: bool) -> list[Hit]:
-    """Looks through the row groups that may hold the text, some at once, and stops when there are enough hits."""
+def _search_sealed(layout: Layout, text: str, limit: int, *, ignore_case: bool) -> list[Hit]:
+    """Searches the candidate row groups, some at once, until there are enough hits."""
     readers = [SealedRun(layout.sealed) for _ in range(AT_ONCE)]  # a file is read by one thread at a time
-    wanted = text.lower() if ignore_case else text
+    term = text.lower() if ignore_case else text
 
     def look(reader: SealedRun, group: int) -> list[Hit]:
-        return _in_group(reader, layout.run, group, _Wanted(wanted, limit, ignore_case))
+        return _search_group(reader, layout.run, group, _SearchTerm(term, limit, ignore_case))
 
     hits: list[Hit] = []
     with contextlib.ExitStack() as stack:
         for reader in readers:
             stack.callback(reader.close)
         pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in readers]  # left first, and waited for
-        groups = enumerate(groups_with(readers[0], text, ignore_case=ignore_case))
+        groups = enumerate(candidate_groups(readers[0], text, ignore_case=ignore_case))
         under_way: deque[Future[list[Hit]]] = deque()
         more = iter(lambda: next(groups, None), None)
         while len(hits) < limit:
@@ -129,57 +127,57 @@ def _in_sealed(layout: Layout, text: str, limit: int, *, ignore_case: bool) -> l
     return hits[:limit]
 
 
-class _Wanted(NamedTuple):
+class _SearchTerm(NamedTuple):
     text: str
     limit: int
     ignore_case: bool
 
 
-def _in_group(sealed: SealedRun, run: str, group: int, wanted: _Wanted) -> list[Hit]:
+def _search_group(sealed: SealedRun, run: str, group: int, term: _SearchTerm) -> list[Hit]:
     table = sealed.columns("steps", group, TEXTS)
-    found = sorted(_places(table, wanted))[: wanted.limit]
+    found = sorted(_find_places(table, term))[: term.limit]
     if not found:
         return []
     keys = sealed.columns("steps", group, _KEYS)
     hits = []
     for row, place, body in found:
-        plain = body.lower() if wanted.ignore_case else body
-        start = max(0, plain.find(wanted.text) - _AROUND)
+        plain = body.lower() if term.ignore_case else body
+        start = max(0, plain.find(term.text) - _AROUND)
         chain, attempt, task, index = (keys[name][row].as_py() for name in _KEYS)
-        excerpt = body[start : start + len(wanted.text) + 2 * _AROUND]
+        excerpt = body[start : start + len(term.text) + 2 * _AROUND]
         hits.append(Hit(run, chain, attempt, task, index, place, excerpt))
     return hits
 
 
-def _places(table: Any, wanted: _Wanted) -> Iterator[tuple[int, str, str]]:
-    """Row, place and text of everything in a row group that holds the text."""
+def _find_places(table: Any, term: _SearchTerm) -> Iterator[tuple[int, str, str]]:
+    """Yields row, place and text of each match in a row group."""
     import pyarrow.compute as pc
 
     for name in TEXTS:
         before = 0
         for chunk in table[name].chunks:
-            texts = flat(chunk)
+            texts = flatten_lists(chunk)
             rows = None if texts is chunk else pc.list_parent_indices(chunk)
-            for at in _holding(pc.utf8_lower(texts) if wanted.ignore_case else texts, wanted.text.encode()):
+            for at in _matching_indexes(pc.utf8_lower(texts) if term.ignore_case else texts, term.text.encode()):
                 row = at if rows is None else rows[at].as_py()
                 yield before + row, _CALLED.get(name, name), texts[at].as_py()
             before += len(chunk)
 
 
-def _holding(texts: Any, wanted: bytes) -> Iterator[int]:
-    """Which texts hold the wanted bytes. One search through all of them costs a third of one for each."""
+def _matching_indexes(texts: Any, term: bytes) -> Iterator[int]:
+    """Yields the indexes of matching texts. One search through all of them costs a third of one for each."""
     import numpy as np
 
     if not len(texts):
         return
-    data, ends = bytes_of(texts), ends_of(texts)
-    find = re.compile(re.escape(wanted)).search  # as fast as bytes.find, and copies nothing
+    data, ends = text_bytes(texts), text_ends(texts)
+    find = re.compile(re.escape(term)).search  # as fast as bytes.find, and copies nothing
     found = find(data)
     while found is not None:
         at = found.start()
         number = int(np.searchsorted(ends, at, side="right"))
-        if at + len(wanted) <= ends[number]:
+        if at + len(term) <= ends[number]:
             yield number
             found = find(data, int(ends[number]))
-        else:  # it reaches over the border of two texts
+        else:  # it crosses the boundary of two texts
             found = find(data, at + 1)

@@ -6,8 +6,7 @@ key is written `ed25519:` and 64 hexadecimal digits.
 Needs the `cryptography` package (extra `sign`). It was chosen over PyNaCl because it reads and writes the key files of
 OpenSSL, has wheels for every Python and platform that we run on, and is released every few weeks.
 
-Not covered: a passphrase, hardware keys, revocation, and who a key belongs to: a signature says that the holder of a
-key made a statement, and you must know whose key it is.
+Not covered: passphrases, hardware keys, revocation, and the identity of a key's holder.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from typing import Any
 
 from assay.errors import UserError
 
-__all__ = ["PUBLIC_PREFIX", "is_signed", "new_key", "public_key", "sign"]
-
 PUBLIC_PREFIX = "ed25519:"
 _PUBLIC = re.compile(r"ed25519:[0-9a-f]{64}")
 _HEX = re.compile(r"[0-9a-f]{128}")
@@ -31,67 +28,69 @@ MOST_BYTES = 16_384
 
 
 def new_key(path: Path) -> str:
-    """Makes a private key, readable by its owner alone, and `PATH.pub` beside it; returns the public key.
+    """Creates a private key, readable by its owner alone, and `PATH.pub` beside it; returns the public key.
 
     Raises:
         UserError: One of the files exists, or cannot be written; or `cryptography` is not installed.
     """
-    ed25519, serialization = _library()
+    ed25519, serialization = _import_cryptography()
     public = path.with_name(f"{path.name}.pub")
     for taken in (path, public):
         if taken.exists() or taken.is_symlink():
-            raise UserError(f"{taken} exists: choose another name, a key is never written over")
+            raise UserError(f"{taken} exists: choose another name, keys are not overwritten")
     key = ed25519.Ed25519PrivateKey.generate()
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     shown = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
-    with _files(path):
+    with _file_errors(path):
         _write_new(path, secret, 0o600)
         _write_new(public, shown, 0o644)
-    return _text(key.public_key())
+    return _format_public(key.public_key())
 
 
 def public_key(given: str) -> str:
-    """The public key of `ed25519:HEX`, of a public key file, or of a private one.
+    """Returns the public key of `ed25519:HEX`, of a public key file, or of a private one.
 
     Raises:
         UserError: It is none of these; or `cryptography` is not installed and a file is named.
     """
     if given.startswith(PUBLIC_PREFIX):
         if not _PUBLIC.fullmatch(given):
-            raise UserError(f"{given[:90]!r} is no public key: {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file")
+            raise UserError(
+                f"{given[:90]!r} is not a public key: expected {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file"
+            )
         return given
     path = Path(given)
     data = _read(path)
     if b"PRIVATE KEY" in data:
-        return _text(_private(path, data).public_key())
-    ed25519, serialization = _library()
+        return _format_public(_load_private(path, data).public_key())
+    ed25519, serialization = _import_cryptography()
     try:
         found = serialization.load_pem_public_key(data)
     except ValueError as exc:
-        raise UserError(f"{path} holds no key: give a file that `assay keys new` made, or ed25519:HEX") from exc
+        raise UserError(f"{path} holds no public key: give a file that `assay keys new` made, or ed25519:HEX") from exc
     if not isinstance(found, ed25519.Ed25519PublicKey):
-        raise UserError(f"{path} holds a key of another kind: Assay signs with Ed25519")
-    return _text(found)
+        raise UserError(f"{path} holds another kind of key: Assay signs with Ed25519")
+    return _format_public(found)
 
 
 def sign(path: Path, data: bytes) -> tuple[str, str]:
-    """The public key of a private key file, and its signature over `data` as 128 hexadecimal digits.
+    """Signs `data`; returns the public key, and the signature as 128 hexadecimal digits.
 
     Raises:
-        UserError: The file holds no private Ed25519 key, or others may read it; or `cryptography` is not installed.
+        UserError: The file holds no private Ed25519 key, or is readable by others; or `cryptography` is missing.
     """
-    key = _private(path, _read(path))
+    key = _load_private(path, _read(path))
     if path.stat().st_mode & 0o077:
-        raise UserError(f"others may read {path}: `chmod 600 {path}`, or make a new key if they may have")
-    return _text(key.public_key()), key.sign(data).hex()
+        raise UserError(f"{path} is readable by others: `chmod 600 {path}`, or make a new key if it may have been read")
+    return _format_public(key.public_key()), key.sign(data).hex()
 
 
-def is_signed(public: str, data: bytes, signature: str) -> bool:
-    """Whether the holder of a key signed these bytes. Raises `UserError` where `cryptography` is not installed."""
+def is_valid_signature(public: str, data: bytes, signature: str) -> bool:
+    """Returns whether a signature is valid. Raises `UserError` where `cryptography` is not installed."""
     if not _PUBLIC.fullmatch(public) or not _HEX.fullmatch(signature):
         return False
-    from_raw = _library()[0].Ed25519PublicKey.from_public_bytes
+    from_raw = _import_cryptography()[0].Ed25519PublicKey.from_public_bytes
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -101,18 +100,18 @@ def is_signed(public: str, data: bytes, signature: str) -> bool:
     return True
 
 
-def _private(path: Path, data: bytes) -> Any:
-    ed25519, serialization = _library()
+def _load_private(path: Path, data: bytes) -> Any:
+    ed25519, serialization = _import_cryptography()
     try:
         found = serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError) as exc:  # TypeError: it has a passphrase
         raise UserError(f"{path} holds no private key without a passphrase: `assay keys new` makes one") from exc
     if not isinstance(found, ed25519.Ed25519PrivateKey):
-        raise UserError(f"{path} holds a key of another kind: Assay signs with Ed25519")
+        raise UserError(f"{path} holds another kind of key: Assay signs with Ed25519")
     return found
 
 
-def _library() -> tuple[Any, Any]:
+def _import_cryptography() -> tuple[Any, Any]:
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -121,13 +120,13 @@ def _library() -> tuple[Any, Any]:
     return ed25519, serialization
 
 
-def _text(key: Any) -> str:
+def _format_public(key: Any) -> str:
     raw: bytes = key.public_bytes_raw()
     return PUBLIC_PREFIX + raw.hex()
 
 
 def _read(path: Path) -> bytes:
-    with _files(path), path.open("rb") as file:
+    with _file_errors(path), path.open("rb") as file:
         return file.read(MOST_BYTES)
 
 
@@ -138,7 +137,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
 
 
 @contextlib.contextmanager
-def _files(path: Path) -> Iterator[None]:
+def _file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:

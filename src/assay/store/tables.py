@@ -1,4 +1,4 @@
-"""Rows of the query tables: what a chain looks like as trajectories, steps, calls, verdicts, evidence and events.
+"""Rows of the query tables: trajectories, steps, calls, verdicts, evidence and events.
 
 The column lists here are the public schema of the tables; docs and tests are checked against them.
 """
@@ -22,18 +22,6 @@ from assay.records import (
 )
 
 from .rows import AttemptRow
-
-__all__ = [
-    "ADDED",
-    "IN_QUERIES",
-    "TABLES",
-    "VIEWS",
-    "VIEW_KINDS",
-    "arrow_schema",
-    "event_rows",
-    "trajectory_row",
-    "view_statement",
-]
 
 _KEYS = {"run": "string", "chain": "string", "attempt": "string", "task": "string", "agent": "string"}
 TABLES: dict[str, dict[str, str]] = {
@@ -168,18 +156,17 @@ VIEWS: dict[str, dict[str, tuple[str, str]]] = {
         "evidence": ("list<string>", "(data -> 'evidence')::VARCHAR[]"),
     },
 }
-"""What queries see beside the tables, made from `evidence`: column to type and expression. Of admissions."""
+"""Views of queries over `evidence` of admissions: column to type and expression."""
 VIEW_KINDS = {"certificates": "certificate", "findings": "finding"}
 
 
 def view_statement(name: str) -> str:
-    """The SELECT of a view."""
     columns = ", ".join(f'{expression} AS "{column}"' for column, (_, expression) in VIEWS[name].items())
     return f"SELECT {columns} FROM evidence WHERE kind = '{VIEW_KINDS[name]}'"
 
 
 def arrow_schema(name: str, *, in_queries: bool = False) -> Any:
-    """The Arrow schema of a table's file; also with the columns that only queries have."""
+    """Returns the Arrow schema of a table's file; optionally with the columns that only queries have."""
     import pyarrow as pa
 
     plain = {
@@ -195,7 +182,7 @@ def arrow_schema(name: str, *, in_queries: bool = False) -> Any:
 
 
 def event_rows(row: AttemptRow | None, event: Event, raw: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of one event of the chain that `row` sums up (None: of no chain): table and record.
+    """Yields the rows of one event of the chain of `row` (None: of no chain): table and record.
 
     `raw` is its body as it is stored.
     """
@@ -205,26 +192,26 @@ def event_rows(row: AttemptRow | None, event: Event, raw: bytes) -> Iterator[tup
     keys = {name: getattr(row, name, None) for name in _KEYS}
     match event.body:
         case StepTaken(step):
-            yield "steps", keys | _step(step)
+            yield "steps", keys | _step_record(step)
         case ModelCalled(call):
-            yield "calls", keys | _call(call)
+            yield "calls", keys | _call_record(call)
         case VerdictGiven(verdict):
-            yield "verdicts", keys | _verdict(verdict)
+            yield "verdicts", keys | _verdict_record(verdict)
         case EvidenceAdded(evidence):
-            yield "evidence", keys | _evidence(evidence)
+            yield "evidence", keys | _evidence_record(evidence)
         case _:
             pass
 
 
 def trajectory_row(row: AttemptRow) -> dict[str, Any]:
-    """The record of one chain in `trajectories`. `row` holds all of it, for reading back exactly."""
+    """Returns the record of one chain in `trajectories`, whose column `row` holds the whole row."""
     metrics = {name: row.metrics.get(name) for name in ("prompt_tokens", "completion_tokens", "cost_usd", "wall_s")}
     plain = {name: getattr(row, name) for name in TABLES["trajectories"] if name not in metrics and name != "row"}
     return plain | metrics | {"row": canonical_bytes(row)}
 
 
-def _step(step: Step) -> dict[str, Any]:
-    seen = step.observations
+def _step_record(step: Step) -> dict[str, Any]:
+    observations = step.observations
     return {
         "index": step.index,
         "actor": step.actor,
@@ -232,10 +219,10 @@ def _step(step: Step) -> dict[str, Any]:
         "reasoning": step.reasoning,
         "tools": [c.name for c in step.tool_calls],
         "arguments": [c.arguments for c in step.tool_calls],
-        "outputs": [o.content for o in seen],
-        "errors": [o.stderr for o in seen],
-        "exit_codes": [o.exit_code for o in seen],
-        "failed": any(o.error for o in seen),
+        "outputs": [o.content for o in observations],
+        "errors": [o.stderr for o in observations],
+        "exit_codes": [o.exit_code for o in observations],
+        "failed": any(o.error for o in observations),
         "call": step.call,
         "state": step.state,
         "started": step.started,
@@ -243,24 +230,24 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _call(call: ModelCall) -> dict[str, Any]:
+def _call_record(call: ModelCall) -> dict[str, Any]:
     names = ("id", "model", "dialect", "cost_usd", "prompt_token_ids", "completion_token_ids", "logprobs", "error")
     usage = {name: getattr(call.usage, name) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
     response = None if call.response is None else canonical_bytes(call.response).decode()
     request = call.request
     if call.shared_messages or call.shared_fields:
-        # What the parent has is not repeated here either; `assay.store.request_of` puts it together.
+        # The parent's part is not repeated here; `assay.store.restore_request` adds it.
         shared = {"parent": call.parent, "messages": call.shared_messages, "fields": call.shared_fields}
         request = {**request, "shared": shared}
     bodies = {"request": canonical_bytes(request).decode(), "response": response}
     return {n: getattr(call, n) for n in (*names, "started", "ended")} | usage | bodies
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict_record(verdict: Verdict) -> dict[str, Any]:
     names = ("check", "kind", "status", "score", "reason", "evidence", "marks", "verifier", "duration_s", "separation")
     return {name: getattr(verdict, name) for name in names}
 
 
-def _evidence(evidence: Evidence) -> dict[str, Any]:
+def _evidence_record(evidence: Evidence) -> dict[str, Any]:
     data = canonical_bytes(evidence.data).decode()
     return {name: getattr(evidence, name) for name in ("id", "channel", "kind", "blobs", "at")} | {"data": data}

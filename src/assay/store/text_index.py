@@ -1,8 +1,8 @@
-"""Which row groups of a sealed run's steps may hold a text, by any four of its bytes: a search reads few of them.
+"""An index of 4-byte hashes: the row groups of a sealed run's steps that may hold a text.
 
-`search.parquet` lies beside the tables, one row a row group of `steps.parquet`: a bit for every hash of four bytes
-that follow each other in its texts, ASCII letters in lower case. A group that lacks a bit of the wanted text cannot
-hold it; one that has all of them may, and is read.
+`search.parquet` lies beside the tables, one row a row group of `steps.parquet`: a bit for every hash of four
+consecutive bytes in its texts, ASCII letters in lower case. A group that lacks a bit of the search text cannot hold it;
+one that has all of them may, and is read.
 
 Invariants: the index never hides a hit (its bits are computed anew by `audit`); a run without it is read whole.
 """
@@ -14,16 +14,14 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .chain import Problem
 from .database import store_errors
-from .problem import Problem
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from .sealed import SealedRun
-
-__all__ = ["FILE", "TEXTS", "groups_with", "index_problems", "write_index"]
 
 FILE = "search.parquet"
 TEXTS = ("arguments", "errors", "message", "outputs", "reasoning")
@@ -46,14 +44,14 @@ def write_index(sealed: SealedRun, path: Path) -> None:
 
     schema = pa.schema([("group", pa.int64()), ("bits", pa.binary())])
     with store_errors(path), pq.ParquetWriter(path, schema, compression="zstd", write_statistics=False) as writer:
-        computed, group = _computed(sealed), 0
+        computed, group = _compute_bits(sealed), 0
         while some := list(islice(computed, _AT_ONCE)):
             writer.write_table(pa.table({"group": range(group, group + len(some)), "bits": some}, schema=schema))
             group += len(some)
 
 
-def groups_with(sealed: SealedRun, text: str, *, ignore_case: bool) -> Sequence[int]:
-    """The row groups of `steps` that may hold a text, in order.
+def candidate_groups(sealed: SealedRun, text: str, *, ignore_case: bool) -> Sequence[int]:
+    """Returns the row groups of `steps` that may hold a text, in order.
 
     Raises:
         StoreError: The run is damaged.
@@ -61,42 +59,40 @@ def groups_with(sealed: SealedRun, text: str, *, ignore_case: bool) -> Sequence[
     import numpy as np
 
     count = sealed.group_count("steps")
-    wanted = _wanted(text, ignore_case=ignore_case)
+    required = _required_bits(text, ignore_case=ignore_case)
     path = sealed.folder / FILE
-    if not len(wanted) or not path.is_file():
+    if not len(required) or not path.is_file():
         return range(count)
     stored = sealed.plain_column(FILE, "bits")
     if len(stored) != count or any(len(bits) != BITS // 8 for bits in stored):
         return range(count)  # it is of another file: `audit` says so
     bits = np.frombuffer(b"".join(stored), np.uint8).reshape(count, BITS // 8)
-    has = (bits[:, wanted >> 3] >> (7 - (wanted & 7)).astype(np.uint8)) & 1
+    has = (bits[:, required >> 3] >> (7 - (required & 7)).astype(np.uint8)) & 1
     return [int(group) for group in np.flatnonzero(has.all(axis=1))]
 
 
-def index_problems(sealed: SealedRun, run: str) -> Iterator[Problem]:
-    """Where the index does not have the bits that the steps give."""
+def check_index(sealed: SealedRun, run: str) -> Iterator[Problem]:
+    """Compares the index with the bits that the steps give."""
     if FILE not in sealed.seal.files:
         return
     stored = sealed.plain_column(FILE, "bits")
-    if any(one != other for one, other in zip_longest(stored, _computed(sealed))):
-        yield Problem(
-            run, None, None, f"sealed/{FILE} does not have the bits that the steps give, so searches may miss"
-        )
+    if any(one != other for one, other in zip_longest(stored, _compute_bits(sealed))):
+        yield Problem(run, None, None, f"sealed/{FILE} differs from the steps, so searches may miss")
 
 
-def _computed(sealed: SealedRun) -> Iterator[bytes]:
+def _compute_bits(sealed: SealedRun) -> Iterator[bytes]:
     import numpy as np
 
     for group in range(sealed.group_count("steps")):
         seen = np.zeros(BITS, np.bool_)
         for data in sealed.texts("steps", group, TEXTS):
             for at in range(0, len(data), _WINDOW):  # the numbers of a text take twenty times its size
-                seen[_hashes(data[at : at + _WINDOW + len(_FACTORS) - 1])] = True
+                seen[_hash_ngrams(data[at : at + _WINDOW + len(_FACTORS) - 1])] = True
         yield np.packbits(seen).tobytes()
 
 
-def _hashes(data: Any) -> npt.NDArray[np.uint32]:
-    """A hash of every four bytes that follow each other, ASCII letters in lower case."""
+def _hash_ngrams(data: Any) -> npt.NDArray[np.uint32]:
+    """Hashes every four consecutive bytes, ASCII letters in lower case."""
     import numpy as np
 
     lower = np.arange(256, dtype=np.uint32)
@@ -109,18 +105,18 @@ def _hashes(data: Any) -> npt.NDArray[np.uint32]:
     return found >> np.uint32(32 - LOG_BITS)
 
 
-def _wanted(text: str, *, ignore_case: bool) -> npt.NDArray[np.int64]:
-    """The bits that a group must have. Where case is ignored, only those that no other letter can stand for."""
+def _required_bits(text: str, *, ignore_case: bool) -> npt.NDArray[np.int64]:
+    """Returns the bits that a group must have. Where case is ignored, only those of unambiguous letters."""
     import numpy as np
 
     data = text.encode()
     if not ignore_case:
-        return np.unique(_hashes(data)).astype(np.int64)
+        return np.unique(_hash_ngrams(data)).astype(np.int64)
     sure = [c.isascii() and c not in _BECOME_ASCII for c in text.lower()]
     parts, at = [], 0
     for end, is_sure in enumerate([*sure, False]):
         if not is_sure:
             parts.append(text.lower()[at:end])
             at = end + 1
-    found = [_hashes(part.encode()) for part in parts]
+    found = [_hash_ngrams(part.encode()) for part in parts]
     return np.unique(np.concatenate(found)).astype(np.int64)

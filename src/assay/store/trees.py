@@ -1,9 +1,9 @@
 """Folders as content-addressed data: a listing that is a blob, and the bytes of each file as blobs.
 
-A listing is a JSON array of `TreeFile`, sorted by path. Evidence that names one under `data["listing"]` keeps all that
-the listing names: `gc` and `audit` follow it. Blocking: run in a thread.
+A listing is a JSON array of `TreeFile`, sorted by path. Evidence that names one under `data["listing"]` references all
+its blobs: `gc` and `audit` follow it. Blocking: run in a thread.
 
-Covered: a listing is as untrusted as whoever wrote it: nothing is written outside of the target, or through a link;
+Covered: a listing is untrusted input: nothing is written outside of the target, or through a link;
 nothing of the host is read through a link. Not covered: owners, times, extended attributes; devices and pipes.
 """
 
@@ -23,8 +23,6 @@ from assay.records import Evidence, canonical_bytes
 
 from .blobs import BlobStore
 
-__all__ = ["LISTING", "KeptTree", "TreeFile", "TreeTooLarge", "keep_tree", "listed", "read_tree", "write_tree"]
-
 LISTING = "listing"
 """The key in an evidence's data under which a listing is named."""
 MOST_FILES = 200_000
@@ -32,7 +30,8 @@ AT_ONCE = 8 << 20
 
 
 class TreeFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file (`digest`), a link (`target`), or, with neither, a folder. The path is relative; of a lone file empty."""
+    """A file (`digest`), a link (`target`), or, with neither, a folder. The path is relative; empty for a single
+    file."""
 
     path: str
     mode: int = 0o644
@@ -43,9 +42,7 @@ class TreeFile(msgspec.Struct, frozen=True, omit_defaults=True):
 _DECODER = msgspec.json.Decoder(tuple[TreeFile, ...])
 
 
-class KeptTree(NamedTuple):
-    """What was kept."""
-
+class StoredTree(NamedTuple):
     listing: str
     """Content address of the listing."""
     files: int
@@ -53,25 +50,25 @@ class KeptTree(NamedTuple):
 
 
 class TreeTooLarge(ValueError):
-    """It holds more than was allowed."""
+    """The tree exceeds the allowed size."""
 
 
-def keep_tree(
+def store_tree(
     blobs: BlobStore,
     root: Path,
     paths: Iterable[str] | None = None,
     *,
     most_bytes: int,
-    look: Callable[[bytes], None] = lambda _: None,
-) -> KeptTree:
-    """Keeps a file or folder.
+    inspect: Callable[[bytes], None] = lambda _: None,
+) -> StoredTree:
+    """Stores a file or folder.
 
     Args:
         blobs: Where.
         root: The file or folder.
         paths: What of it, relative; default: all.
         most_bytes: Of all files.
-        look: Is shown the bytes of each file (of a large one piece by piece) and raises where they must not be kept.
+        inspect: Gets the bytes of each file (of a large one in pieces) and raises where they must not be stored.
 
     Raises:
         TreeTooLarge: It is larger than `most_bytes`, or has too many files; some blobs may have been written.
@@ -80,8 +77,8 @@ def keep_tree(
     """
     entries: list[TreeFile] = []
     size = 0
-    for path in sorted(set(_walk(root) if paths is None else paths)):
-        found = _entry(root, path)
+    for path in sorted(set(_walk_paths(root) if paths is None else paths)):
+        found = _stat_entry(root, path)
         if found is None:
             continue
         entry, length = found
@@ -89,14 +86,14 @@ def keep_tree(
         if size > most_bytes or len(entries) >= MOST_FILES:
             raise TreeTooLarge(f"it holds more than {most_bytes >> 20} MiB or {MOST_FILES} files")
         if stat.S_ISREG(entry.mode):
-            digest = _keep_file(blobs, root / path if path else root, look)
+            digest = _keep_file(blobs, root / path if path else root, inspect)
             entries.append(TreeFile(path, stat.S_IMODE(entry.mode), digest))
         else:
             entries.append(msgspec.structs.replace(entry, mode=stat.S_IMODE(entry.mode)))
-    return KeptTree(blobs.put(canonical_bytes(entries)), sum(e.digest is not None for e in entries), size)
+    return StoredTree(blobs.put(canonical_bytes(entries)), sum(e.digest is not None for e in entries), size)
 
 
-def _walk(root: Path) -> Iterator[str]:
+def _walk_paths(root: Path) -> Iterator[str]:
     if not root.is_dir():
         yield ""
         return
@@ -105,8 +102,8 @@ def _walk(root: Path) -> Iterator[str]:
         yield from (posixpath.normpath(f"{here}/{name}") for name in (*folders, *names))
 
 
-def _entry(root: Path, path: str) -> tuple[TreeFile, int] | None:
-    """An entry with its whole mode, and a file's size; None for what no tree holds."""
+def _stat_entry(root: Path, path: str) -> tuple[TreeFile, int] | None:
+    """Returns an entry with its full mode, and a file's size; None for other kinds of files."""
     place = root / path if path else root.resolve()
     status = place.lstat()
     if stat.S_ISLNK(status.st_mode):
@@ -116,11 +113,11 @@ def _entry(root: Path, path: str) -> tuple[TreeFile, int] | None:
     return (TreeFile(path, status.st_mode), 0) if stat.S_ISDIR(status.st_mode) else None
 
 
-def _keep_file(blobs: BlobStore, path: Path, look: Callable[[bytes], None]) -> str:
+def _keep_file(blobs: BlobStore, path: Path, inspect: Callable[[bytes], None]) -> str:
     handle = os.open(path.resolve() if path.is_symlink() else path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         data = file.read(AT_ONCE)
-        look(data)
+        inspect(data)
         if len(data) < AT_ONCE:
             return blobs.put(data)
 
@@ -128,7 +125,7 @@ def _keep_file(blobs: BlobStore, path: Path, look: Callable[[bytes], None]) -> s
             yield data
             before = data[-4096:]
             while piece := file.read(1 << 20):
-                look(before + piece)
+                inspect(before + piece)
                 before = piece[-4096:]
                 yield piece
 
@@ -136,12 +133,12 @@ def _keep_file(blobs: BlobStore, path: Path, look: Callable[[bytes], None]) -> s
 
 
 def read_tree(blobs: BlobStore, listing: str) -> tuple[TreeFile, ...]:
-    """The entries of a listing. Raises `StoreError` where it is not here, was changed, or is none."""
+    """Returns the entries of a listing. Raises `StoreError` where it is missing, changed, or invalid."""
     try:
         entries = _DECODER.decode(blobs.get(listing))
         _require_sound(entries)
     except (msgspec.DecodeError, ValueError) as exc:
-        raise StoreError(f"{listing} is no listing of a folder: {exc}") from exc
+        raise StoreError(f"{listing} is not a listing of a folder: {exc}") from exc
     return entries
 
 
@@ -154,25 +151,25 @@ def _require_sound(entries: tuple[TreeFile, ...]) -> None:
         whole = path == "" and len(entries) == 1
         plain = path == posixpath.normpath(path) and not path.startswith(("/", "../")) and path not in (".", "..")
         if path in seen or "\0" in path or not (whole or plain):
-            raise ValueError(f"the path {path[:200]!r} is not one below the folder, or stands twice")
+            raise ValueError(f"the path {path[:200]!r} is invalid or occurs twice")
         parent = posixpath.dirname(path)
         if parent and parent not in folders:
-            raise ValueError(f"{path[:200]!r} lies in no folder of the listing")
-        if entry.target is not None and not _stays(path, entry.target):
-            raise ValueError(f"{path[:200]!r} is a link that leads outside")
+            raise ValueError(f"{path[:200]!r} is not in a folder of the listing")
+        if entry.target is not None and not _stays_inside(path, entry.target):
+            raise ValueError(f"{path[:200]!r} is a link to outside")
         seen.add(path)
 
 
-def _stays(path: str, target: str) -> bool:
+def _stays_inside(path: str, target: str) -> bool:
     place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return bool(path) and not target.startswith("/") and "\0" not in target and place.partition("/")[0] != ".."
 
 
 def write_tree(blobs: BlobStore, listing: str, target: Path) -> None:
-    """Writes what `keep_tree` kept at `target`, where nothing may be yet.
+    """Writes a stored tree at `target`, which must not exist yet.
 
     Raises:
-        StoreError: The listing or a file is not here or was changed.
+        StoreError: The listing or a file is missing or was changed.
         OSError: It cannot be written.
     """
     entries = read_tree(blobs, listing)
@@ -195,19 +192,19 @@ def write_tree(blobs: BlobStore, listing: str, target: Path) -> None:
         place.chmod(mode & 0o777)
 
 
-def listed(blobs: BlobStore, evidence: Evidence) -> tuple[str, ...]:
-    """The content addresses that an evidence's listing names; none where it has no listing, or that is not here."""
+def listed_addresses(blobs: BlobStore, evidence: Evidence) -> tuple[str, ...]:
+    """Returns the addresses in an evidence's listing; empty where it has none or the listing is missing."""
     listing = evidence.data.get(LISTING)
     if not isinstance(listing, str) or listing not in evidence.blobs:
         return ()
     try:
-        return addresses_in(blobs.get(listing))
+        return parse_addresses(blobs.get(listing))
     except StoreError:
         return ()
 
 
-def addresses_in(listing: bytes) -> tuple[str, ...]:
-    """The content addresses that the bytes of a listing name, whatever else is wrong with it."""
+def parse_addresses(listing: bytes) -> tuple[str, ...]:
+    """Returns the addresses in a listing's bytes, also of an invalid listing."""
     try:
         found: Any = msgspec.json.decode(listing)
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""One line for each event of an attempt: what a reader scans to find the place that matters."""
+"""Headlines of events: one line each, for scanning an attempt."""
 
 from __future__ import annotations
 
@@ -9,32 +9,42 @@ import msgspec
 
 from ._light import MOST_PARSED, LightEvidence, LightStep, LightToolCall, one_line
 
-__all__ = ["of_evidence", "of_step", "of_verdict", "shown_argv"]
+_KEYS = (
+    "command",
+    "cmd",
+    "code",
+    "path",
+    "file_path",
+    "filename",
+    "pattern",
+    "query",
+    "url",
+    "text",
+    "content",
+)
 
-_TELLING = ("command", "cmd", "code", "path", "file_path", "filename", "pattern", "query", "url", "text", "content")
 
-
-def of_step(step: LightStep) -> str:
-    """What was done, else what was said, else what was thought."""
+def step_headline(step: LightStep) -> str:
+    """Returns a headline of the first tool call, else the message, else the reasoning."""
     if step.tool_calls:
-        told = _of_call(step.tool_calls[0])
+        detail = _call_headline(step.tool_calls[0])
         more = len(step.tool_calls) - 1
-        return f"{told} (+{more} more)" if more else told
+        return f"{detail} (+{more} more)" if more else detail
     return one_line(step.message or step.reasoning or "")
 
 
-def _of_call(call: LightToolCall) -> str:
-    parsed = _parsed(call.arguments)
+def _call_headline(call: LightToolCall) -> str:
+    parsed = _parse_arguments(call.arguments)
     if isinstance(parsed, dict):
-        named = [parsed[key] for key in _TELLING if key in parsed]
+        named = [parsed[key] for key in _KEYS if key in parsed]
         value = named[0] if named else next(iter(parsed.values()), "")
-        shown = shown_argv(value)
+        shown = format_argv(value)
     else:
         shown = call.arguments[:1000]
     return one_line(f"{call.name[:60]}: {shown}" if shown else call.name)
 
 
-def _parsed(arguments: str) -> Any:
+def _parse_arguments(arguments: str) -> Any:
     if len(arguments) > MOST_PARSED:
         return None
     try:
@@ -43,28 +53,28 @@ def _parsed(arguments: str) -> Any:
         return None
 
 
-def shown_argv(value: object) -> str:
-    """A command as it would be typed, more or less."""
+def format_argv(value: object) -> str:
+    """Formats a command as text."""
     if isinstance(value, list):
         return " ".join(str(part)[:300] for part in value[:20])
     return value[:1000] if isinstance(value, str) else str(value)[:300] if isinstance(value, int | float | bool) else ""
 
 
-def of_evidence(found: LightEvidence) -> str:
-    """The kind of a fact, and the little of it that fits."""
-    return one_line(f"{found.kind}: {told}" if (told := _told(found)) else found.kind)
+def evidence_headline(evidence: LightEvidence) -> str:
+    """Returns the kind of a piece of evidence with a short detail."""
+    return one_line(f"{evidence.kind}: {detail}" if (detail := _evidence_detail(evidence)) else evidence.kind)
 
 
-def _told(found: LightEvidence) -> str:
-    data = found.data
+def _evidence_detail(evidence: LightEvidence) -> str:
+    data = evidence.data
     if data.argv is not None:
         code = f" → exit {data.exit_code}" if isinstance(data.exit_code, int) else ""
-        return shown_argv(data.argv)[:80] + code
+        return format_argv(data.argv)[:80] + code
     if isinstance(data.counts, Mapping):
-        return _counted(data.counts)
+        return _format_counts(data.counts)
     if isinstance(data.values, Mapping):
         return ", ".join(f"{key} {value}" for key, value in list(data.values.items())[:5])
-    if found.kind == "snapshot" and isinstance(data.changes, int):
+    if evidence.kind == "snapshot" and isinstance(data.changes, int):
         return f"{data.changes} changed path{'' if data.changes == 1 else 's'}"
     if isinstance(data.changes, list):
         return f"{len(data.changes)} changed path{'' if len(data.changes) == 1 else 's'}"
@@ -74,12 +84,11 @@ def _told(found: LightEvidence) -> str:
     return str(data.count) if isinstance(data.count, int) else ""
 
 
-def _counted(counts: Mapping[Any, Any]) -> str:
+def _format_counts(counts: Mapping[Any, Any]) -> str:
     known = [(str(key), value) for key, value in counts.items() if isinstance(value, int) and value]
     known.sort(key=lambda pair: (pair[0] not in ("failed", "error"), pair[0]))
     return ", ".join(f"{value} {key}" for key, value in known[:5])
 
 
-def of_verdict(check: str, status: str, reason: str) -> str:
-    """Check, status and reason."""
+def verdict_headline(check: str, status: str, reason: str) -> str:
     return one_line(f"{check}: {status}: {reason}")

@@ -1,6 +1,6 @@
-"""Events of a chain decoded for a line of the outline alone: what a line does not show is skipped, not decoded.
+"""Decodes only the fields of events that the outline shows.
 
-Records come from strangers: every field that a line shows is taken as it is and cut short.
+Records are untrusted: every shown field is truncated.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ from assay.errors import StoreError
 from assay.records import Verdict
 from assay.store.chain import Link
 
-__all__ = ["LightCall", "LightEvent", "LightEvidence", "LightStep", "is_there", "light", "one_line"]
-
 MOST_PARSED = 32_768
-"""Characters of a call's arguments that are looked into for a headline."""
+"""Longer arguments are not parsed for a headline."""
 
 
 class LightToolCall(msgspec.Struct):
-    """A tool call."""
-
     name: str = ""
     arguments: str = ""
     error: str | None = None
 
 
-class LightSeen(msgspec.Struct):
-    """What came back, without it."""
+class LightObservation(msgspec.Struct):
+    """An observation without its content."""
 
     exit_code: int | None = None
     error: bool = False
@@ -38,7 +34,7 @@ class LightSeen(msgspec.Struct):
 
 
 class LightNames(msgspec.Struct):
-    """The names that an imported step has of its actor (`assay.analysis.actors`)."""
+    """The names of an imported step's actor (`assay.analysis.actors`)."""
 
     name: Any = None
     agent: Any = None
@@ -46,14 +42,12 @@ class LightNames(msgspec.Struct):
 
 
 class LightStep(msgspec.Struct):
-    """A step."""
-
     index: int = 0
     actor: str = ""
     message: str | None = None
     reasoning: str | None = None
     tool_calls: tuple[LightToolCall, ...] = ()
-    observations: tuple[LightSeen, ...] = ()
+    observations: tuple[LightObservation, ...] = ()
     call: str | None = None
     state: str | None = None
     started: float | None = None
@@ -62,20 +56,16 @@ class LightStep(msgspec.Struct):
 
 
 class LightUsage(msgspec.Struct):
-    """Counts."""
-
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
 class LightCertificate(msgspec.Struct):
-    """Whether it is certified."""
-
     certified: bool = False
 
 
 class LightCall(msgspec.Struct):
-    """A model call, without what was said."""
+    """A model call without its messages."""
 
     id: str = ""
     model: str = ""
@@ -93,7 +83,7 @@ class LightCall(msgspec.Struct):
 
 
 class LightData(msgspec.Struct):
-    """What a line may say of a fact, whatever kind it is."""
+    """The fields of evidence that a headline may show, of any kind."""
 
     argv: Any = None
     exit_code: Any = None
@@ -110,8 +100,6 @@ class LightData(msgspec.Struct):
 
 
 class LightEvidence(msgspec.Struct):
-    """A fact."""
-
     id: str = ""
     channel: str = ""
     kind: str = ""
@@ -120,7 +108,7 @@ class LightEvidence(msgspec.Struct):
 
 
 class LightEvent(msgspec.Struct):
-    """An event: the one field that its type has, or a note's name."""
+    """An event: the field of its type, or a note's name."""
 
     type: str
     step: LightStep | None = None
@@ -137,20 +125,20 @@ class LightEvent(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(LightEvent)
 
 
-def light(link: Link) -> LightEvent:
-    """An event, lightly. Raises `StoreError` where its bytes are none."""
+def decode_light(link: Link) -> LightEvent:
+    """Decodes an event. Raises `StoreError` where its bytes are invalid."""
     try:
         return _DECODER.decode(link.body)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise StoreError(f"event {link.index} of {link.chain} is damaged: {exc}") from exc
 
 
-def is_there(raw: msgspec.Raw) -> bool:
-    """Whether a field that is skipped holds something."""
+def has_value(raw: msgspec.Raw) -> bool:
+    """Returns whether a raw field holds a value."""
     return bytes(raw) not in (b"", b"null")
 
 
 def one_line(text: str, most: int = 100) -> str:
-    """The beginning of a text on one line."""
+    """Returns the beginning of a text on one line."""
     words = " ".join(text[: 8 * most].split())
     return words if len(words) <= most else words[: most - 1] + "…"

@@ -1,13 +1,11 @@
 """The client's files: plain HTML, CSS and classic scripts, no build step, the same when served and when exported.
 
-Every `*.js` and `*.css` of the folder `assets` is a part of each page: `core` first, the rest by name.
+Each page includes every `*.js` and `*.css` of the folder `assets`: `core` first, the rest by name.
 """
 
 from __future__ import annotations
 
 from importlib.resources import files
-
-__all__ = ["POLICY", "TYPES", "asset", "asset_names", "index_page"]
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -19,28 +17,28 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The content security policy of every page: nothing from elsewhere, nothing inline, nothing evaluated."""
+"""The content security policy of every page: no foreign or inline resources, no evaluated code."""
 _MARK = "<!-- parts -->"
 _FIRST = ("core.js", "style.css")
 _FOLDER = "assets"
 
 
 def asset_names() -> tuple[str, ...]:
-    """The names of all files but `index.html`, in the order in which a page takes them."""
+    """Returns the names of all files but `index.html`, in the order in which a page includes them."""
     found = [f.name for f in files(__package__).joinpath(_FOLDER).iterdir() if f.name.partition(".")[2] in TYPES]
     rest = sorted(name for name in found if name not in _FIRST and not name.endswith(".html"))
     return (*(name for name in _FIRST if name in found), *rest)
 
 
-def asset(name: str) -> bytes:
-    """The bytes of a file. Raises `KeyError` for a name that is not in `asset_names`."""
+def read_asset(name: str) -> bytes:
+    """Returns a file's bytes. Raises `KeyError` for a name that is not in `asset_names`."""
     if name not in asset_names():
         raise KeyError(name)
     return files(__package__).joinpath(_FOLDER, name).read_bytes()
 
 
-def index_page(*, exported: bool = False) -> bytes:
-    """The one page. Of an export it says so, and carries what a server would send as headers."""
+def render_index(*, exported: bool = False) -> bytes:
+    """Returns the page; an exported one has the policy as a tag, since no server sends headers."""
     text = files(__package__).joinpath(_FOLDER, "index.html").read_text("utf-8")
     tags = []
     for name in asset_names():

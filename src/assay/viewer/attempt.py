@@ -1,6 +1,5 @@
-"""The views of one attempt: its outline, its lines by pieces, and whatever long text, blob, picture, call or token of
-it is asked for. None of them is larger than a few megabytes, however large the attempt is.
-"""
+"""The views of one attempt: its outline, its lines in pieces, and single texts, blobs, pictures, calls and tokens. Each
+is at most a few megabytes, however large the attempt is."""
 
 from __future__ import annotations
 
@@ -12,22 +11,19 @@ import msgspec
 
 from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted
-from assay.store import ADMISSION, RunStore, standing_of
-from assay.store.chain import event_of
-from assay.store.same_task import attempts_at
+from assay.store import ADMISSION, RunStore, current_verdicts_of
+from assay.store.chain import decode_event
 from assay.verdicts import assess
 
 from . import attempt_names as names
-from .chains import Chain, chain_of, opened
-from .cited import findings_of, verdicts_of
-from .exchanges import call_of, exchange, tokens_part
+from .chains import Chain, find_chain, open_chain
+from .cited import list_findings, list_verdicts
+from .exchanges import describe_exchange, require_call, tokens_part
 from .interface import Fields, View, json_bytes
 from .outline import FLAGS, Outline, outline_of
 from .pictures import picture_of_blob, picture_of_text
-from .steps import AT_ONCE, call_summary, shown_lines
-from .texts import blob_part, found_at, text_part, tree
-
-__all__ = ["VIEWS"]
+from .steps import AT_ONCE, call_summary, render_lines
+from .texts import blob_part, json_tree, resolve_pointer, text_part
 
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
@@ -35,25 +31,25 @@ MOST_SIBLINGS = 100
 
 
 def _number(text: str) -> int:
-    """A whole number of a name. Raises `UserError` where it is none."""
+    """Parses a number. Raises `UserError` where it is invalid."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise UserError(f"{text[:50]!r} is no number")
+        raise UserError(f"{text[:50]!r} is not a number")
     return int(text)
 
 
 def _outline(root: Path, fields: Fields) -> bytes:
-    with opened(root, fields["run"], fields["chain"]) as chain:
+    with open_chain(root, fields["run"], fields["chain"]) as chain:
         outline = outline_of(chain)
-        return json_bytes(_head(chain, outline) | {"lines": _columns(outline)})
+        return json_bytes(_header(chain, outline) | {"lines": _columns(outline)})
 
 
-def _head(chain: Chain, outline: Outline) -> dict[str, Any]:
-    """Who, what, how it went and how it was judged."""
-    ends = {n: event_of(link).body for n, link in chain.some((0, *_last_lines(outline))).items()}
-    began = ends.get(0)
+def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
+    """Returns the attempt's identity, end and verdicts."""
+    ends = {n: decode_event(link).body for n, link in chain.links_by_number((0, *_last_lines(outline))).items()}
+    first_body = ends.get(0)
     ended = next((body for body in ends.values() if isinstance(body, AttemptEnded)), None)
     row = chain.row
-    trust = assess(standing_of(chain.store, [row])[row.chain], row)
+    trust = assess(current_verdicts_of(chain.store, [row])[row.chain], row)
     return {
         "row": msgspec.to_builtins(row),
         "outcome": trust.outcome_class,
@@ -61,11 +57,11 @@ def _head(chain: Chain, outline: Outline) -> dict[str, Any]:
         "separation": trust.separation,
         "final": row.final,
         "seq": None if chain.store.is_sealed else chain.store.live.last_seq(),
-        "isolation": msgspec.to_builtins(began.isolation) if isinstance(began, AttemptStarted) else None,
-        "config": tree(began.config, "/config") if isinstance(began, AttemptStarted) else None,
+        "isolation": msgspec.to_builtins(first_body.isolation) if isinstance(first_body, AttemptStarted) else None,
+        "config": json_tree(first_body.config, "/config") if isinstance(first_body, AttemptStarted) else None,
         "artifacts": _artifacts(ended),
-        "verdicts": verdicts_of(chain, outline),
-        "findings": findings_of(chain, outline),
+        "verdicts": list_verdicts(chain, outline),
+        "findings": list_findings(chain, outline),
         "models": outline.models[:20],
     }
 
@@ -89,15 +85,15 @@ def _pairs(found: dict[int, int]) -> list[list[int]]:
 
 
 def _steps(root: Path, fields: Fields) -> bytes:
-    with opened(root, fields["run"], fields["chain"]) as chain:
-        return json_bytes(shown_lines(chain, outline_of(chain), _number(fields["start"])))
+    with open_chain(root, fields["run"], fields["chain"]) as chain:
+        return json_bytes(render_lines(chain, outline_of(chain), _number(fields["start"])))
 
 
 def _value(root: Path, fields: Fields) -> Any:
-    """What a pointer leads to in an event."""
-    with opened(root, fields["run"], fields["chain"]) as chain:
+    """Returns the value at a pointer in an event."""
+    with open_chain(root, fields["run"], fields["chain"]) as chain:
         body = msgspec.json.decode(chain.link(_number(fields["event"])).body)
-    return found_at(body, fields["at"] if fields["at"].startswith("/") else "")
+    return resolve_pointer(body, fields["at"] if fields["at"].startswith("/") else "")
 
 
 def _text(root: Path, fields: Fields) -> bytes:
@@ -106,11 +102,11 @@ def _text(root: Path, fields: Fields) -> bytes:
 
 def _picture(root: Path, fields: Fields) -> bytes:
     value = _value(root, fields)
-    return _shown(lambda: picture_of_text(value))
+    return _picture_or_problem(lambda: picture_of_text(value))
 
 
-def _shown(make: Callable[[], dict[str, Any]]) -> bytes:
-    """A picture, or `problem`: why it is not shown. Records often name pictures that are none."""
+def _picture_or_problem(make: Callable[[], dict[str, Any]]) -> bytes:
+    """Returns a picture, or `problem`: the reason why it cannot be shown."""
     try:
         return json_bytes(make())
     except UserError as exc:
@@ -124,30 +120,30 @@ def _blob(root: Path, fields: Fields) -> bytes:
 
 def _blob_picture(root: Path, fields: Fields) -> bytes:
     with RunStore.open(root, fields["run"]) as store:
-        return _shown(lambda: picture_of_blob(store.blobs, fields["digest"]))
+        return _picture_or_problem(lambda: picture_of_blob(store.blobs, fields["digest"]))
 
 
 def _call(root: Path, fields: Fields) -> bytes:
     number = _number(fields["event"])
-    with opened(root, fields["run"], fields["chain"]) as chain:
-        call = call_of(event_of(chain.link(number)).body)
-    return json_bytes({"summary": call_summary(call, number, None), **exchange(call)})
+    with open_chain(root, fields["run"], fields["chain"]) as chain:
+        call = require_call(decode_event(chain.link(number)).body)
+    return json_bytes({"summary": call_summary(call, number, None), **describe_exchange(call)})
 
 
 def _tokens(root: Path, fields: Fields) -> bytes:
-    with opened(root, fields["run"], fields["chain"]) as chain:
-        call = call_of(event_of(chain.link(_number(fields["event"]))).body)
+    with open_chain(root, fields["run"], fields["chain"]) as chain:
+        call = require_call(decode_event(chain.link(_number(fields["event"]))).body)
     return json_bytes(tokens_part(call, _number(fields["part"])))
 
 
 def _siblings(root: Path, fields: Fields) -> bytes:
-    """The attempts at the same task in the same run, this one among them."""
+    """Returns the attempts at the same task in the same run, including this one."""
     with RunStore.open(root, fields["run"]) as store, store.snapshot():
-        own = chain_of(store, fields["chain"]).row
-        rows = [row for row in attempts_at(store, own.task, own.task_digest) if row.agent != ADMISSION]
+        own = find_chain(store, fields["chain"]).row
+        rows = [row for row in store.attempts_at(own.task, own.task_digest) if row.agent != ADMISSION]
         shown = rows[:MOST_SIBLINGS]
-        stands = standing_of(store, shown)
-    told = [
+        stands = current_verdicts_of(store, shown)
+    siblings = [
         {
             "chain": row.chain,
             "number": row.number,
@@ -161,7 +157,7 @@ def _siblings(root: Path, fields: Fields) -> bytes:
         }
         for row in shown
     ]
-    return json_bytes({"attempts": told, "left_out": len(rows) - len(shown)})
+    return json_bytes({"attempts": siblings, "left_out": len(rows) - len(shown)})
 
 
 VIEWS = (
@@ -173,5 +169,5 @@ VIEWS = (
     View(_HERE + "/text/{event}/{at}/{part}", _text, names.texts),
     View(_HERE + "/picture/{event}/{at}", _picture, names.pictures),
     View("run/{run}/blob/{digest}/{part}", _blob, names.blobs),
-    View("run/{run}/shown/{digest}", _blob_picture, names.shown),
+    View("run/{run}/shown/{digest}", _blob_picture, names.blob_pictures),
 )

@@ -1,6 +1,4 @@
-"""Which views of its attempts an export of a run holds: the outlines first, then lines, calls and tokens, then what is
-long, as far as it goes.
-"""
+"""The names of attempts' views in an export: outlines first, then lines, calls and tokens, then long values."""
 
 from __future__ import annotations
 
@@ -13,19 +11,17 @@ from typing import Any, Final, Literal, NamedTuple
 from assay.errors import StoreError
 from assay.store import RunStore
 
-from .chains import Chain, chain_of
-from .interface import named
+from .chains import Chain, find_chain
+from .interface import view_name
 from .outline import FLAGS, Outline, outline_of
-from .steps import AT_ONCE, shown_lines
+from .steps import AT_ONCE, render_lines
 from .texts import PART
 
-__all__ = ["blobs", "calls", "lines", "outlines", "pictures", "shown", "siblings", "texts", "tokens"]
-
 PARTS: Final = 8
-"""Pieces of a text, and parts of a call's tokens, that an export holds."""
+"""Largest number of pieces of a text, or of parts of a call's tokens, in an export."""
 
 NEIGHBOURS: Final = 2000
-"""Attempts of an export that know of those beside them."""
+"""Number of attempts in an export with a list of siblings."""
 
 
 def _chains(root: Path, run: str) -> list[str]:
@@ -34,31 +30,28 @@ def _chains(root: Path, run: str) -> list[str]:
 
 
 def _outlines(root: Path, run: str) -> Iterator[tuple[Chain, Outline]]:
-    """Each attempt that can be read, open while it is looked at."""
+    """Yields each readable attempt, open, with its outline."""
     with RunStore.open(root, run) as store:
         for row in store.attempts():
             with contextlib.suppress(StoreError):  # its outline is counted among what is left out
-                chain = chain_of(store, row.chain)
+                chain = find_chain(store, row.chain)
                 yield chain, outline_of(chain)
 
 
 def outlines(root: Path, run: str) -> Iterator[str]:
-    """All outlines."""
     for chain in _chains(root, run):
-        yield named("run", run, "attempt", chain, "outline")
+        yield view_name("run", run, "attempt", chain, "outline")
 
 
 def siblings(root: Path, run: str) -> Iterator[str]:
-    """What else was tried at the tasks of the first attempts."""
     for chain in _chains(root, run)[:NEIGHBOURS]:
-        yield named("run", run, "attempt", chain, "siblings")
+        yield view_name("run", run, "attempt", chain, "siblings")
 
 
 def lines(root: Path, run: str) -> Iterator[str]:
-    """All lines."""
     for chain, outline in _outlines(root, run):
         for start in _starts(outline):
-            yield named("run", run, "attempt", chain.row.chain, "lines", str(start))
+            yield view_name("run", run, "attempt", chain.row.chain, "lines", str(start))
 
 
 def _starts(outline: Outline) -> range:
@@ -66,67 +59,66 @@ def _starts(outline: Outline) -> range:
 
 
 def calls(root: Path, run: str) -> Iterator[str]:
-    """All model calls."""
     for chain, outline in _outlines(root, run):
         for event in outline.calls.values():
-            yield named("run", run, "attempt", chain.row.chain, "call", str(event))
+            yield view_name("run", run, "attempt", chain.row.chain, "call", str(event))
 
 
 def tokens(root: Path, run: str) -> Iterator[str]:
-    """The first tokens of each call that has some."""
+    """Yields the first tokens of each call that has some."""
     for chain, outline in _outlines(root, run):
         for line in outline.call_lines.values():
             if outline.flags[line] & FLAGS["tokens"]:
                 event = outline.calls_of[line] if outline.calls_of[line] >= 0 else outline.events[line]
-                yield named("run", run, "attempt", chain.row.chain, "tokens", str(event), "0")
+                yield view_name("run", run, "attempt", chain.row.chain, "tokens", str(event), "0")
 
 
-class _Long(NamedTuple):
-    """Something that a line shows in part, or not at all."""
+class _LongValue(NamedTuple):
+    """A value that a line shows in part, or not at all."""
 
     kind: Literal["text", "picture", "blob", "shown"]
     at: str
     length: int = 0
 
 
-def _long(value: Any) -> Iterator[_Long]:
-    """All of it in a line's JSON."""
+def _find_long_values(value: Any) -> Iterator[_LongValue]:
+    """Yields the long values in a line's JSON."""
     if isinstance(value, dict):
         at, length, digest = value.get("at"), value.get("length"), value.get("digest")
         if isinstance(at, str) and isinstance(length, int) and (value.get("image") or "tail" in value):
-            yield _Long("picture" if value.get("image") else "text", at, length)
+            yield _LongValue("picture" if value.get("image") else "text", at, length)
         elif isinstance(digest, str) and isinstance(length, int):
-            yield _Long("blob", digest, length)
+            yield _LongValue("blob", digest, length)
         listed = value.get("pictures")
-        yield from (_Long("shown", each) for each in (listed if isinstance(listed, list) else ()))
+        yield from (_LongValue("shown", each) for each in (listed if isinstance(listed, list) else ()))
     if isinstance(value, dict | list | tuple):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from _long(each)
+            yield from _find_long_values(each)
 
 
-def _longs(kind: str, root: Path, run: str) -> Iterator[str]:
+def _long_value_names(kind: str, root: Path, run: str) -> Iterator[str]:
     for chain, outline in _outlines(root, run):
         for start in _starts(outline):
-            for line in shown_lines(chain, outline, start)["lines"]:
-                for each in _long(line):
+            for line in render_lines(chain, outline, start)["lines"]:
+                for each in _find_long_values(line):
                     if each.kind == kind:
-                        yield from _names(each, run, chain.row.chain, line["event"])
+                        yield from _value_names(each, run, chain.row.chain, line["event"])
 
 
-def _names(each: _Long, run: str, chain: str, event: int) -> Iterable[str]:
+def _value_names(each: _LongValue, run: str, chain: str, event: int) -> Iterable[str]:
     parts = range(min(-(-each.length // PART), PARTS))
     match each.kind:
         case "text":
-            return (named("run", run, "attempt", chain, "text", str(event), each.at, str(part)) for part in parts)
+            return (view_name("run", run, "attempt", chain, "text", str(event), each.at, str(part)) for part in parts)
         case "picture":
-            return (named("run", run, "attempt", chain, "picture", str(event), each.at),)
+            return (view_name("run", run, "attempt", chain, "picture", str(event), each.at),)
         case "blob":
-            return (named("run", run, "blob", each.at, str(part)) for part in parts)
+            return (view_name("run", run, "blob", each.at, str(part)) for part in parts)
         case "shown":
-            return (named("run", run, "shown", each.at),)
+            return (view_name("run", run, "shown", each.at),)
 
 
-texts = partial(_longs, "text")
-pictures = partial(_longs, "picture")
-blobs = partial(_longs, "blob")
-shown = partial(_longs, "shown")
+texts = partial(_long_value_names, "text")
+pictures = partial(_long_value_names, "picture")
+blobs = partial(_long_value_names, "blob")
+blob_pictures = partial(_long_value_names, "shown")

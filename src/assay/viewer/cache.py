@@ -1,6 +1,6 @@
-"""Keeps the views that were made, while what they were made from stands unchanged.
+"""Caches views while their run is unchanged.
 
-Invariant: a kept view is answered only if its run's stamp is still the one that was read before it was made.
+Invariant: a cached view is returned only if its run's stamp is the one that was read before it was made.
 """
 
 from __future__ import annotations
@@ -12,59 +12,57 @@ from typing import NamedTuple
 
 from assay.records import digest_bytes
 
-from .interface import encoded
-from .stamp import stamp_of
-from .views import view
-
-__all__ = ["Kept", "ViewCache"]
+from .interface import encode_part
+from .stamp import run_stamp
+from .views import make_view
 
 
-class Kept(NamedTuple):
-    """A view's JSON, and what changes when it does."""
+class CachedView(NamedTuple):
+    """A view's JSON and its ETag."""
 
     body: bytes
     tag: str
 
 
 class ViewCache:
-    """Views of one store, the least recently asked for dropped first. Any thread may ask."""
+    """A thread-safe LRU cache of one store's views."""
 
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self._root = root
         self._limit = limit_bytes
-        self._held = 0
-        self._kept: OrderedDict[str, tuple[str, Kept]] = OrderedDict()
+        self._size_bytes = 0
+        self._cached: OrderedDict[str, tuple[str, CachedView]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, name: str) -> Kept | None:
-        """A view, made anew where it must be; raises what `views.view` raises."""
-        now = _stamp(self._root, name)
+    def get(self, name: str) -> CachedView | None:
+        """Returns a view, from the cache if it is current; raises what `views.make_view` raises."""
+        now = _run_stamp(self._root, name)
         with self._lock:
-            known = self._kept.get(name)
+            known = self._cached.get(name)
             if known is not None and now is not None and known[0] == now:
-                self._kept.move_to_end(name)
+                self._cached.move_to_end(name)
                 return known[1]
-        body = view(self._root, name)
+        body = make_view(self._root, name)
         if body is None:
             return None
-        made = Kept(body, f'"{digest_bytes(body)[7:39]}"')
+        fresh = CachedView(body, f'"{digest_bytes(body)[7:39]}"')
         if now is not None and len(body) <= self._limit // 4:
-            self._keep(name, now, made)
-        return made
+            self._store(name, now, fresh)
+        return fresh
 
-    def _keep(self, name: str, now: str, made: Kept) -> None:
+    def _store(self, name: str, now: str, fresh: CachedView) -> None:
         with self._lock:
-            before = self._kept.pop(name, None)
-            self._held += len(made.body) - (len(before[1].body) if before else 0)
-            self._kept[name] = now, made
-            while self._held > self._limit:
-                _, (_, dropped) = self._kept.popitem(last=False)
-                self._held -= len(dropped.body)
+            before = self._cached.pop(name, None)
+            self._size_bytes += len(fresh.body) - (len(before[1].body) if before else 0)
+            self._cached[name] = now, fresh
+            while self._size_bytes > self._limit:
+                _, (_, dropped) = self._cached.popitem(last=False)
+                self._size_bytes -= len(dropped.body)
 
 
-def _stamp(root: Path, name: str) -> str | None:
-    """What changes with all that is known of the run that a view is of; None where it is of no single run."""
+def _run_stamp(root: Path, name: str) -> str | None:
+    """Returns the stamp of a view's run; None for a view of no single run."""
     kind, _, rest = name.partition("/")
     run = rest.partition("/")[0]
     # No name of a run has anything to decode.
-    return stamp_of(root, run) if kind == "run" and encoded(run) == run else None
+    return run_stamp(root, run) if kind == "run" and encode_part(run) == run else None

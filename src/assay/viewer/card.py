@@ -1,4 +1,4 @@
-"""The view of a run's summary: who made it, and what came of each agent with each model."""
+"""The view of a run's summary: its facts, and the results of each agent with each model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ import msgspec
 
 from assay.analysis.columns import counted
 from assay.records import canonical_bytes
-from assay.statistics import TaskCount, count_by_task, rate_over
-from assay.store import AttemptRow, RunStore, deciding, standing_of
+from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
+from assay.store import AttemptRow, RunStore, current_verdicts_of, final_rows
 from assay.verdicts import CurrentVerdicts
 
-from .interface import Fields, View, json_bytes, named
-from .rows import shortened
-from .runs import made_at
-
-__all__ = ["VIEWS", "GroupLine", "card"]
+from .interface import Fields, View, json_bytes, run_view_name
+from .rows import shorten_name
+from .runs import created_at
 
 MOST_GROUPS = 60
 LONGEST_MANIFEST = 40_000
@@ -42,18 +40,18 @@ class GroupLine(msgspec.Struct, frozen=True):
     low: float | None
     high: float | None
     why: str | None
-    """Why there is no value."""
+    """Reason for a missing value."""
 
 
-def card(root: Path, run: str) -> dict[str, Any]:
+def summarize_run(root: Path, run: str) -> dict[str, Any]:
     """`{"facts": [[name, words]], "groups": [GroupLine], "more", "problem", "manifest": JSON text}`.
 
-    `more` is how many groups are left out; `problem` why there are none.
+    `more` is the number of groups left out; `problem` the reason why there are none.
     """
     with RunStore.open(root, run) as store, store.snapshot():
         rows = store.attempts()
-        decided = deciding(rows)
-        stands = standing_of(store, decided)
+        decided = final_rows(rows)
+        stands = current_verdicts_of(store, decided)
         manifest, sealed = store.manifest(), store.is_sealed
     lines, problem = _groups(decided, stands)
     text = msgspec.json.format(canonical_bytes(manifest), indent=2).decode()
@@ -65,7 +63,7 @@ def card(root: Path, run: str) -> dict[str, Any]:
 
 
 def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> tuple[list[GroupLine], str | None]:
-    """The groups, or why there are none: rows of strangers may contradict each other."""
+    """Returns the groups, or the reason why there are none: untrusted rows may contradict each other."""
     try:
         counts = count_by_task(one.outcome for one in counted(rows, stands))
     except ValueError as exc:
@@ -77,10 +75,10 @@ def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -
 
 
 def _line(agent: str, model: str | None, counts: Sequence[TaskCount]) -> GroupLine:
-    found = rate_over(counts)
+    found = estimate_pass_rate(counts)
     return GroupLine(
-        agent=shortened(agent),
-        model=None if model is None else shortened(model),
+        agent=shorten_name(agent),
+        model=None if model is None else shorten_name(model),
         tasks=len(counts),
         attempts=sum(count.attempts for count in counts),
         passed=sum(count.passed for count in counts),
@@ -96,26 +94,22 @@ def _line(agent: str, model: str | None, counts: Sequence[TaskCount]) -> GroupLi
 
 
 def _facts(rows: Sequence[AttemptRow], manifest: dict[str, Any], *, sealed: bool) -> list[tuple[str, str]]:
-    facts = [("kept", "sealed" if sealed else "live")]
-    created = made_at(manifest)
+    facts = [("state", "sealed" if sealed else "live")]
+    created = created_at(manifest)
     if created is not None:
-        facts.append(("made", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))
+        facts.append(("created", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))
     version = manifest.get("assay_version")
     if isinstance(version, str):
-        facts.append(("by Assay", version[:40]))
-    held = Counter(row.isolation or "unknown" for row in rows)
-    facts.append(("isolation", ", ".join(name for name, _ in held.most_common(4)) or "-"))
+        facts.append(("Assay", version[:40]))
+    isolations = Counter(row.isolation or "unknown" for row in rows)
+    facts.append(("isolation", ", ".join(name for name, _ in isolations.most_common(4)) or "-"))
     cut = sum(row.interrupted for row in rows)
     retried = sum(row.retried for row in rows)
-    return facts + [(name, str(n)) for name, n in (("tried again", retried), ("cut", cut)) if n]
+    return facts + [(name, str(n)) for name, n in (("retried", retried), ("interrupted", cut)) if n]
 
 
 def _card(root: Path, fields: Fields) -> bytes:
-    return json_bytes(card(root, fields["run"]))
+    return json_bytes(summarize_run(root, fields["run"]))
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (named("run", run, "card"),)
-
-
-VIEWS = (View("run/{run}/card", _card, _names),)
+VIEWS = (View("run/{run}/card", _card, run_view_name("card")),)

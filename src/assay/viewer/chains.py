@@ -1,7 +1,6 @@
-"""Reads one chain of a run by parts: its row, some of its events, and what was learnt of it after the run was sealed.
+"""Reads one chain of a run in parts: its row, some of its events, and those added after sealing.
 
-Events are numbered as in the chain; what an addendum says of the chain follows behind its last event, in order, so that
-one number finds both. Nothing here reads a chain whole.
+Events are numbered as in the chain; those of addenda follow its last event, in order. Nothing here reads a whole chain.
 """
 
 from __future__ import annotations
@@ -16,48 +15,46 @@ from assay.errors import UserError
 from assay.records import Noted
 from assay.store import AttemptRow, Layout, RunStore
 from assay.store.addenda import SegmentLinks, addendum_numbers, segment_links
-from assay.store.chain import Link, event_of
+from assay.store.chain import Link, decode_event
 from assay.store.database import store_errors
 
-__all__ = ["Chain", "chain_of", "opened"]
-
 _NEAR = 16
-"""Events between two wanted ones that are read along, because asking twice takes longer."""
+"""Up to this many events between two requested ones are read too, which is faster than another query."""
 
 
 class Chain(NamedTuple):
-    """One chain, open."""
+    """An open chain."""
 
     store: RunStore
     row: AttemptRow
     later: tuple[Link, ...]
-    """What addenda say of it."""
+    """Its events in addenda."""
 
     @property
     def length(self) -> int:
-        """How many events there are, those learnt later included."""
+        """Returns the number of events, including those of addenda."""
         return self.row.length + len(self.later)
 
     def links(self, start: int, stop: int) -> Iterator[Link]:
-        """The events with `start <= number < stop`; the index of each is its number."""
+        """Yields the events with `start <= number < stop`; the index of each is its number."""
         yield from self.store.part(self.row.chain, start, min(stop, self.row.length))
         for number in range(max(start, self.row.length), min(stop, self.length)):
             found = self.later[number - self.row.length]
             yield Link(found.chain, number, found.previous, found.body, found.digest)
 
-    def each(self, numbers: Iterable[int]) -> Iterator[Link]:
-        """Events by number, in order, read in few strokes and one at a time; those that there are not are left out."""
+    def select_links(self, numbers: Iterable[int]) -> Iterator[Link]:
+        """Yields events by number, in order, with few queries; numbers without an event are skipped."""
         wanted = sorted(set(numbers))
-        kept = frozenset(wanted)
-        for first, last in _strokes(wanted):
-            yield from (link for link in self.links(first, last + 1) if link.index in kept)
+        chosen = frozenset(wanted)
+        for first, last in _group_nearby(wanted):
+            yield from (link for link in self.links(first, last + 1) if link.index in chosen)
 
-    def some(self, numbers: Iterable[int]) -> dict[int, Link]:
-        """The same, all of them held, by number."""
-        return {link.index: link for link in self.each(numbers)}
+    def links_by_number(self, numbers: Iterable[int]) -> dict[int, Link]:
+        """Returns events by number."""
+        return {link.index: link for link in self.select_links(numbers)}
 
     def link(self, number: int) -> Link:
-        """One event. Raises `UserError` where there is none."""
+        """Returns one event. Raises `UserError` where there is none."""
         found = next(self.links(number, number + 1), None)
         if found is None:
             raise UserError(f"attempt {self.row.chain!r} has no event {number}: it has {self.length}")
@@ -65,51 +62,51 @@ class Chain(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(root: Path, run: str, chain: str) -> Iterator[Chain]:
-    """A chain to read, as it is at this moment.
+def open_chain(root: Path, run: str, chain: str) -> Iterator[Chain]:
+    """Opens a chain, as it is at this moment.
 
     Raises:
-        UserError: There is none of that name.
+        UserError: There is no such chain.
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        yield chain_of(store, chain)
+        yield find_chain(store, chain)
 
 
-def chain_of(store: RunStore, chain: str) -> Chain:
-    """A chain of a run that is open. Raises as `opened`."""
+def find_chain(store: RunStore, chain: str) -> Chain:
+    """Returns a chain of an open run. Raises as `open_chain`."""
     row = store.row(chain)
     if row is None:
         raise UserError(f"run {store.run!r} has no attempt {chain[:200]!r}")
-    later = tuple(_learnt_later(store, chain)) if store.is_sealed else ()
+    later = tuple(_addendum_links(store, chain)) if store.is_sealed else ()
     return Chain(store, row, later)
 
 
-def _learnt_later(store: RunStore, chain: str) -> Iterator[Link]:
-    """What the addenda of a sealed run say of one chain. Only segments that name it are read."""
+def _addendum_links(store: RunStore, chain: str) -> Iterator[Link]:
+    """Yields the events of one chain in addenda. Only segments that name it are read."""
     layout = store.layout
     with store_errors(layout.addenda):
         stamp = tuple((n, (layout.addenda / f"{n}.json").stat().st_mtime_ns) for n in addendum_numbers(layout))
     for number in _segments_about(layout.root, layout.run, stamp).get(chain, ()):
-        yield from (link for about, link in _about(segment_links(layout, number)) if about == chain)
+        yield from (link for about, link in _links_by_subject(segment_links(layout, number)) if about == chain)
 
 
 @lru_cache(maxsize=2)
 def _segments_about(root: Path, run: str, stamp: tuple[tuple[int, int], ...]) -> dict[object, tuple[int, ...]]:
-    """The segments that say something of each chain."""
+    """Returns the segments with events of each chain."""
     found: dict[object, dict[int, None]] = {}
     for number, _ in stamp:
-        for about, _link in _about(segment_links(Layout(root, run), number)):
+        for about, _link in _links_by_subject(segment_links(Layout(root, run), number)):
             found.setdefault(about, {})[number] = None
     return {about: tuple(numbers) for about, numbers in found.items()}
 
 
-def _about(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
-    """Each event with the chain that it is about. Only notes that name a chain are decoded."""
+def _links_by_subject(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
+    """Yields each event with the chain that it concerns. Only notes that name a chain are decoded."""
     about: object = None
     for link in segment.links:
         if b'"name":"about"' in link.body:
-            body = event_of(link).body
+            body = decode_event(link).body
             if isinstance(body, Noted) and body.name == "about":
                 named = body.data.get("chain")
                 about = named if isinstance(named, str) else None
@@ -117,8 +114,8 @@ def _about(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
         yield about, link
 
 
-def _strokes(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each group of numbers that lie near each other."""
+def _group_nearby(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yields first and last of each group of numbers near each other."""
     at = 0
     for position in range(1, len(numbers) + 1):
         if position == len(numbers) or numbers[position] - numbers[position - 1] > _NEAR:

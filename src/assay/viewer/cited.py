@@ -1,8 +1,8 @@
-"""From each verdict and finding to the very line that it rests on.
+"""Finds the lines that verdicts and findings cite.
 
-A finding quotes the record, so its lines are found exactly. A verdict names evidence, not lines: of each piece of
-evidence the line is taken that says most about its reason (a test that it names, a test that failed, the last line of
-an output that tells of an error), and where there is none the evidence as a whole.
+A finding quotes the record, so its lines are found exactly. A verdict names evidence, not lines: of each piece the most
+informative line for the reason is cited (a test that it names, a failed test, the last error line of an output), else
+the evidence as a whole.
 """
 
 from __future__ import annotations
@@ -16,25 +16,23 @@ import msgspec
 from assay.analysis.interface import Finding, Quote
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Observation, Step, StepTaken, Verdict
 from assay.records import VerdictGiven as Given
-from assay.store.chain import event_of
+from assay.store.chain import decode_event
 
 from .chains import Chain
 from .outline import Outline
 from .texts import pointer
 
-__all__ = ["findings_of", "verdicts_of"]
-
 MOST_VERDICTS, MOST_CITED, MOST_FINDINGS, MOST_QUOTES = 200, 24, 200, 8
 _SHOWN = 200
-_TELLS = re.compile(r"\b(?:FAILED|FAIL|Traceback|[A-Z]\w*(?:Error|Exception)\b|error:|fatal:|assert)|^E ", re.MULTILINE)
+_ERROR = re.compile(r"\b(?:FAILED|FAIL|Traceback|[A-Z]\w*(?:Error|Exception)\b|error:|fatal:|assert)|^E ", re.MULTILINE)
 _FAILED = ("failed", "error")
 _TEST = re.compile(r"[\w/.]{1,300}::[\w:\[\].-]+|\btest_\w+")
 _REASON = 2000
-"""Characters of a reason that are shown and looked into."""
+"""Characters of a reason that are shown and searched."""
 
 
-class Place(NamedTuple):
-    """A place in the record."""
+class Citation(NamedTuple):
+    """A cited place in the record."""
 
     line: int
     """Of the outline."""
@@ -43,13 +41,13 @@ class Place(NamedTuple):
     row: int
     """Line of that text, from 1; 0 for the whole of it."""
     text: str
-    """That line, cut short."""
+    """That line, truncated."""
     offset: int = 0
-    """Characters of that text before what is cited."""
+    """Position of the citation in that text, in characters."""
 
 
-def verdicts_of(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
-    """All verdicts with the lines that they rest on, in the order in which they were given."""
+def list_verdicts(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
+    """Returns all verdicts with the lines that they cite, in order."""
     events = {line: outline.events[line] for line in outline.verdicts[:MOST_VERDICTS]}
     bodies = _bodies(chain, events.values())
     found = [(line, given.verdict) for line, n in events.items() if isinstance(given := bodies.get(n), Given)]
@@ -68,7 +66,7 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
     cited = []
     for name in verdict.evidence[:MOST_CITED]:
         at = evidence.get(name)
-        place = _telling(at[0], at[1], verdict.reason[:_REASON]) if at is not None else None
+        place = _best_citation(at[0], at[1], verdict.reason[:_REASON]) if at is not None else None
         kind = at[1].kind if at is not None else None
         cited.append({"id": name, "kind": kind, "place": None if place is None else place._asdict()})
     return {
@@ -89,66 +87,66 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
     }
 
 
-def _telling(line: int, found: Evidence, reason: str) -> Place:
+def _best_citation(line: int, found: Evidence, reason: str) -> Citation:
     data = found.data
     tests = data.get("tests")
     if found.kind == "test_report" and isinstance(tests, list):
-        test = _test(tests, reason)
+        test = _find_test(tests, reason)
         if test is not None:
-            return Place(line, "/evidence/data/tests", 0, test[:_SHOWN])
+            return Citation(line, "/evidence/data/tests", 0, test[:_SHOWN])
     for name in ("stderr", "stdout"):
         text = data.get(name)
-        row = _row_that_tells(text, reason) if isinstance(text, str) else 0
+        row = _find_error_line(text, reason) if isinstance(text, str) else 0
         if row:
-            return _place(line, pointer("evidence", "data", name), str(text), row)
+            return _line_citation(line, pointer("evidence", "data", name), str(text), row)
     for name in ("values", "observed", "exit_code", "reward", "digest"):
         if name in data:
             shown = msgspec.json.encode({name: data[name]}).decode("utf-8", "replace")
-            return Place(line, pointer("evidence", "data", name), 0, shown[:_SHOWN])
-    return Place(line, "", 0, found.kind)
+            return Citation(line, pointer("evidence", "data", name), 0, shown[:_SHOWN])
+    return Citation(line, "", 0, found.kind)
 
 
-def _test(tests: list[Any], reason: str) -> str | None:
-    """The first test that the reason names, else the first that failed."""
+def _find_test(tests: list[Any], reason: str) -> str | None:
+    """Returns the first test that the reason names, else the first failed one."""
     named = [(str(t.get("id", "")), t.get("status")) for t in tests if isinstance(t, dict)]
-    told = next((name for name, _ in named if name and name in reason), None)
-    return told or next((name for name, status in named if status in _FAILED), None)
+    named_test = next((name for name, _ in named if name and name in reason), None)
+    return named_test or next((name for name, status in named if status in _FAILED), None)
 
 
-def _row_that_tells(text: str, reason: str) -> int:
-    """The line of an output that names what the reason names, else the last that tells of an error; 0 for none."""
+def _find_error_line(text: str, reason: str) -> int:
+    """Returns the output's line that the reason names, else the last error line; 0 for none."""
     for word in _TEST.findall(reason)[:5]:
         at = text.find(word.rpartition("::")[2])
         if at >= 0:
             return text.count("\n", 0, at) + 1
     last = None
-    for last in _TELLS.finditer(text[-(1 << 20) :]):  # noqa: B007 - the last one is wanted
+    for last in _ERROR.finditer(text[-(1 << 20) :]):  # noqa: B007 - the last one is wanted
         pass
     return 0 if last is None else text.count("\n", 0, max(len(text) - (1 << 20), 0) + last.start()) + 1
 
 
-def _place(line: int, at: str, text: str, row: int) -> Place:
+def _line_citation(line: int, at: str, text: str, row: int) -> Citation:
     before = text.split("\n", row)[: row - 1]
     offset = sum(map(len, before)) + len(before)
-    return Place(line, at, row, text[offset : offset + _SHOWN].partition("\n")[0], offset)
+    return Citation(line, at, row, text[offset : offset + _SHOWN].partition("\n")[0], offset)
 
 
-def findings_of(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
-    """What an audit found, with the place of every quote."""
+def list_findings(chain: Chain, outline: Outline) -> list[dict[str, Any]]:
+    """Returns an audit's findings, with the place of every quote."""
     if outline.audited < 0:
         return []
-    body = event_of(chain.link(outline.audited)).body
+    body = decode_event(chain.link(outline.audited)).body
     listed = body.data.get("findings") if isinstance(body, Noted) else None
-    found = list(_read(listed if isinstance(listed, list) else ()))[:MOST_FINDINGS]
+    found = list(_valid_findings(listed if isinstance(listed, list) else ()))[:MOST_FINDINGS]
     lines = {q.step: outline.steps[q.step] for f in found for q in f.quotes[:MOST_QUOTES] if q.step in outline.steps}
     cited = {name: outline.evidence[name] for f in found for name in f.evidence if name in outline.evidence}
     bodies = _bodies(chain, (outline.events[line] for line in {*lines.values(), *cited.values()}))
-    held = {line: bodies[outline.events[line]] for line in {*lines.values(), *cited.values()}}
-    return [_finding(finding, outline, lines, cited, held) for finding in found]
+    body_of = {line: bodies[outline.events[line]] for line in {*lines.values(), *cited.values()}}
+    return [_finding(finding, outline, lines, cited, body_of) for finding in found]
 
 
-def _read(listed: Iterable[Any]) -> Iterator[Finding]:
-    """Findings that are some: an imported record may hold anything."""
+def _valid_findings(listed: Iterable[Any]) -> Iterator[Finding]:
+    """Yields the valid findings; an imported record may hold anything."""
     for each in listed:
         try:
             yield msgspec.convert(each, Finding)
@@ -157,13 +155,13 @@ def _read(listed: Iterable[Any]) -> Iterator[Finding]:
 
 
 def _finding(
-    finding: Finding, outline: Outline, lines: Mapping[int, int], cited: Mapping[str, int], held: Mapping[int, Body]
+    finding: Finding, outline: Outline, lines: Mapping[int, int], cited: Mapping[str, int], body_of: Mapping[int, Body]
 ) -> dict[str, Any]:
     quotes = []
     for quote in finding.quotes[:MOST_QUOTES]:
         of_evidence = [cited[name] for name in finding.evidence if name in cited] if quote.field == "evidence" else []
         tried = of_evidence or ([lines[quote.step]] if quote.step in lines else [])
-        places = (_quoted(line, held[line], quote) for line in tried)
+        places = (_find_quote(line, body_of[line], quote) for line in tried)
         place = next((p for p in places if p is not None), None)
         quotes.append(
             {"step": quote.step, "field": quote.field, "text": quote.text[:2000], "place": place and place._asdict()}
@@ -180,14 +178,14 @@ def _finding(
     }
 
 
-def _quoted(line: int, body: Body, quote: Quote) -> Place | None:
-    """Where a quote stands in an event; the event as a whole where its words are not found as they are."""
+def _find_quote(line: int, body: Body, quote: Quote) -> Citation | None:
+    """Returns the place of a quote in an event; the whole event where its exact words are missing."""
     for at, text in _texts(body, quote):
         found = text.find(quote.text)
         if found >= 0:
             row = text.count("\n", 0, found) + 1
-            return _place(line, at, text, row)._replace(offset=found)
-    return Place(line, "", 0, quote.text[:_SHOWN])
+            return _line_citation(line, at, text, row)._replace(offset=found)
+    return Citation(line, "", 0, quote.text[:_SHOWN])
 
 
 def _texts(body: Body, quote: Quote) -> Iterator[tuple[str, str]]:
@@ -198,10 +196,10 @@ def _texts(body: Body, quote: Quote) -> Iterator[tuple[str, str]]:
             if isinstance(text, str)
         )
     elif isinstance(body, StepTaken):
-        yield from _texts_of_step(body.step, quote)
+        yield from _step_texts(body.step, quote)
 
 
-def _texts_of_step(step: Step, quote: Quote) -> Iterator[tuple[str, str]]:
+def _step_texts(step: Step, quote: Quote) -> Iterator[tuple[str, str]]:
     if quote.field == "message":
         yield "/step/message", step.message or ""
     elif quote.field == "reasoning":
@@ -216,13 +214,13 @@ def _texts_of_step(step: Step, quote: Quote) -> Iterator[tuple[str, str]]:
                 yield where + "/arguments", call.arguments
     else:
         for at, seen in enumerate(step.observations):
-            yield from _texts_of_seen(seen, pointer("step", "observations", at))
+            yield from _observation_texts(seen, pointer("step", "observations", at))
 
 
-def _texts_of_seen(seen: Observation, where: str) -> Iterator[tuple[str, str]]:
+def _observation_texts(seen: Observation, where: str) -> Iterator[tuple[str, str]]:
     yield where + "/content", seen.content
     yield where + "/stderr", seen.stderr
 
 
 def _bodies(chain: Chain, numbers: Iterable[int]) -> dict[int, Body]:
-    return {number: event_of(link).body for number, link in chain.some(numbers).items()}
+    return {number: decode_event(link).body for number, link in chain.links_by_number(numbers).items()}

@@ -1,6 +1,6 @@
-"""What was said in a model call, and its tokens: messages that are new in it, the answer, how likely each token was.
+"""A model call's new messages, its answer, and the probability of each token.
 
-A call holds what its parent does not; the page follows `parent` for the rest: nothing here grows with a conversation.
+The page loads shared messages from `parent`: the size does not grow with the conversation.
 """
 
 from __future__ import annotations
@@ -11,36 +11,35 @@ from typing import Any, Final
 
 from assay.errors import UserError
 from assay.records import Body, ModelCall, ModelCalled
+from assay.store import assistant_message
 
-from .texts import cut, pointer, tree
-
-__all__ = ["TOKENS_AT_ONCE", "call_of", "exchange", "tokens_part"]
+from .texts import cut_text, json_tree, pointer
 
 TOKENS_AT_ONCE: Final = 2048
 MOST_MESSAGES = 60
 MOST_PARTS = 20
 
 
-def call_of(body: Body) -> ModelCall:
-    """The model call of an event. Raises `UserError` where it is none."""
+def require_call(body: Body) -> ModelCall:
+    """Returns the model call of an event. Raises `UserError` for other events."""
     if not isinstance(body, ModelCalled):
-        raise UserError("this event is no model call")
+        raise UserError("this event is not a model call")
     return body.call
 
 
-def exchange(call: ModelCall) -> dict[str, Any]:
-    """A call's own messages and its answer.
+def describe_exchange(call: ModelCall) -> dict[str, Any]:
+    """Returns a call's own messages and its answer.
 
     Returns:
         `shared` (messages that are the parent's), `messages`, `left_out` (in the middle of them), `tools` (names) and
-        `answer`; a message is `role`, `parts` (each `{"text"}` as `texts.cut` or `{"picture": pointer}`) and
+        `answer`; a message is `role`, `parts` (each `{"text"}` as `texts.cut_text` or `{"picture": pointer}`) and
         `calls` (tool calls of an assistant's).
     """
     own = call.request.get("messages")
     messages = own if isinstance(own, list) else []
     ends = MOST_MESSAGES // 2
     shown = [n for n in range(len(messages)) if n < ends or n >= len(messages) - ends]
-    answer = _answer(call)
+    answer = assistant_message(call)
     return {
         "id": call.id,
         "shared": call.shared_messages,
@@ -49,23 +48,16 @@ def exchange(call: ModelCall) -> dict[str, Any]:
         "left_out": len(messages) - len(shown),
         "tools": _tools(call.request.get("tools")),
         "answer": None if answer is None else _message(answer, "/call/response/choices/0/message"),
-        "told": tree(_told(call), "/call/response/assay"),
+        "told": json_tree(_prompt_facts(call), "/call/response/assay"),
     }
 
 
-def _answer(call: ModelCall) -> dict[str, Any] | None:
-    choices = (call.response or {}).get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    return message if isinstance(message, dict) else None
-
-
-def _told(call: ModelCall) -> Any:
-    """What the gateway says of how the prompt was made, the whole text aside, which the answer shows."""
-    told = (call.response or {}).get("assay")
-    return (
-        {key: value for key, value in told.items() if key not in ("text", "pieces")} if isinstance(told, dict) else {}
-    )
+def _prompt_facts(call: ModelCall) -> Any:
+    """Returns the gateway's facts about the prompt, without the whole text, which the answer shows."""
+    recorded = (call.response or {}).get("assay")
+    if not isinstance(recorded, dict):
+        return {}
+    return {key: value for key, value in recorded.items() if key not in ("text", "pieces")}
 
 
 def _tools(tools: Any) -> list[str]:
@@ -76,19 +68,21 @@ def _tools(tools: Any) -> list[str]:
 
 def _message(message: Any, at: str) -> dict[str, Any]:
     if not isinstance(message, dict):
-        return {"role": "?", "parts": [{"text": "this is no message"}], "calls": []}
+        return {"role": "?", "parts": [{"text": "invalid message"}], "calls": []}
     content, parts = message.get("content"), []
     if isinstance(content, str) and content:
-        parts.append(cut(content, at + "/content"))
+        parts.append(cut_text(content, at + "/content"))
     elif isinstance(content, list):
         parts += [_part(part, at + pointer("content", n)) for n, part in enumerate(content[:MOST_PARTS])]
-    reasoning = message.get("reasoning_content")
+    reasoning = message.get("reasoning_content") or None
     calls = message.get("tool_calls")
     return {
         "role": str(message.get("role"))[:40],
-        "reasoning": cut(reasoning, at + "/reasoning_content") if isinstance(reasoning, str) and reasoning else None,
+        "reasoning": cut_text(reasoning, at + "/reasoning_content")
+        if isinstance(reasoning, str) and reasoning
+        else None,
         "parts": parts,
-        "answers": _short(message.get("tool_call_id")),
+        "answers": _short_text(message.get("tool_call_id")),
         "calls": [
             _call(each, at + pointer("tool_calls", n))
             for n, each in enumerate((calls if isinstance(calls, list) else [])[:MOST_PARTS])
@@ -98,15 +92,15 @@ def _message(message: Any, at: str) -> dict[str, Any]:
 
 def _part(part: Any, at: str) -> dict[str, Any]:
     if isinstance(part, dict) and isinstance(part.get("text"), str):
-        return cut(part["text"], at + "/text")
+        return cut_text(part["text"], at + "/text")
     address = part.get("image_url") if isinstance(part, dict) else None
     url = address.get("url") if isinstance(address, dict) else address
     if isinstance(url, str):
         if url.startswith("data:image/"):
             return {"picture": at + ("/image_url/url" if isinstance(address, dict) else "/image_url")}
-        return {"text": f"[a picture elsewhere, which is not fetched: {url[:300]}]"}
+        return {"text": f"[external picture, not fetched: {url[:300]}]"}
     kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-    return {"text": f"[a part of the kind {str(kind)[:60]!r}]", "at": at, "length": 0}
+    return {"text": f"[content part of type {str(kind)[:60]!r}]", "at": at, "length": 0}
 
 
 def _call(call: Any, at: str) -> dict[str, Any]:
@@ -115,31 +109,31 @@ def _call(call: Any, at: str) -> dict[str, Any]:
         return {"name": "?", "arguments": {"text": ""}}
     arguments = function.get("arguments")
     text = arguments if isinstance(arguments, str) else ""
-    return {"name": str(function.get("name"))[:200], "arguments": cut(text, at + "/function/arguments")}
+    return {"name": str(function.get("name"))[:200], "arguments": cut_text(text, at + "/function/arguments")}
 
 
-def _short(value: Any) -> str | None:
+def _short_text(value: Any) -> str | None:
     return value[:200] if isinstance(value, str) else None
 
 
 def tokens_part(call: ModelCall, part: int) -> dict[str, Any]:
-    """Some of the tokens that a call sampled: those from `part` times `TOKENS_AT_ONCE` on.
+    """Returns sampled tokens from `part` times `TOKENS_AT_ONCE` on.
 
     Returns:
-        `part`, `parts`, `count`, `ids`, `logprobs` (natural; null where unknown) and `words` (null where nobody knows).
+        `part`, `parts`, `count`, `ids`, `logprobs` (natural; null where unknown) and `words` (null where unknown).
 
     Raises:
-        UserError: Its tokens are not known, or it has no such part.
+        UserError: Its tokens are unknown, or it has no such part.
     """
     ids = call.completion_token_ids
-    said = _cut_text(call) or _words(call)
+    texts = _split_text(call) or _server_tokens(call)
     logprobs = call.logprobs
     count = len(ids) if ids is not None else len(logprobs) if logprobs is not None else None
     if count is None:
-        raise UserError(f"the tokens of call {call.id} are not known: its backend does not tell them")
+        raise UserError(f"the tokens of call {call.id} are unknown: its backend does not return them")
     parts = max(-(-count // TOKENS_AT_ONCE), 1)
     if not 0 <= part < parts:
-        raise UserError(f"the tokens have {parts} parts, and no part {part}")
+        raise UserError(f"the tokens have {parts} parts: there is no part {part}")
     chosen = slice(part * TOKENS_AT_ONCE, (part + 1) * TOKENS_AT_ONCE)
     whole = logprobs is not None and len(logprobs) == count
     return {
@@ -148,7 +142,7 @@ def tokens_part(call: ModelCall, part: int) -> dict[str, Any]:
         "count": count,
         "ids": None if ids is None else list(ids[chosen]),
         "logprobs": [_finite(p) for p in logprobs[chosen]] if whole and logprobs is not None else None,
-        "words": list(said[chosen]) if said is not None and len(said) == count else None,
+        "words": list(texts[chosen]) if texts is not None and len(texts) == count else None,
     }
 
 
@@ -156,10 +150,10 @@ def _finite(value: float) -> float | None:
     return round(value, 5) if math.isfinite(value) else None
 
 
-def _cut_text(call: ModelCall) -> list[str] | None:
-    """The texts of sampled tokens, where the gateway kept where each ends (`gateway.tokens.ends`)."""
-    told = (call.response or {}).get("assay")
-    text, ends = (told.get("text"), told.get("ends")) if isinstance(told, dict) else (None, None)
+def _split_text(call: ModelCall) -> list[str] | None:
+    """Returns the texts of sampled tokens, if the gateway recorded their ends (`gateway.tokens.ends`)."""
+    recorded = (call.response or {}).get("assay")
+    text, ends = (recorded.get("text"), recorded.get("ends")) if isinstance(recorded, dict) else (None, None)
     if not isinstance(text, str) or not isinstance(ends, list) or not ends:
         return None
     if (
@@ -171,12 +165,12 @@ def _cut_text(call: ModelCall) -> list[str] | None:
     return [text[start:end] for start, end in pairwise([0, *ends])]
 
 
-def _words(call: ModelCall) -> list[str] | None:
-    """The texts of sampled tokens, where the server told them."""
+def _server_tokens(call: ModelCall) -> list[str] | None:
+    """Returns the texts of sampled tokens, if the server gave them."""
     choices = (call.response or {}).get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    told = first.get("logprobs") if isinstance(first, dict) else None
-    content = told.get("content") if isinstance(told, dict) else None
+    recorded = first.get("logprobs") if isinstance(first, dict) else None
+    content = recorded.get("content") if isinstance(recorded, dict) else None
     if not isinstance(content, list):
         return None
     words = [entry.get("token") if isinstance(entry, dict) else None for entry in content]

@@ -1,11 +1,11 @@
 """Writes a run as a folder of pages that need no server.
 
-The pages are those that are served; each view becomes a file `data/ab/<hash of its name>.js` that hands its JSON over
-as a text, because a page that was opened from a disk may load scripts and nothing else. Files are named by a hash: a
-name in a record is neither a path nor too long for one.
+The pages are those that are served; each view becomes a file `data/ab/<hash of its name>.js` with its JSON as text,
+because a page opened from a disk may load only scripts. Files are named by a hash, because a recorded name may be
+unsafe or too long for a path.
 
 Invariant: the folder is bounded; kinds of views are written in the order of `views.VIEWS`, an attempt's outline before
-its texts, and how many had to be left out is told in the pages themselves.
+its texts, and the pages show how many were left out.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ import msgspec
 from assay.errors import StoreError, UserError
 from assay.store import Layout
 
-from .assets import asset, asset_names, index_page
-from .interface import View, json_bytes, matched
+from .assets import asset_names, read_asset, render_index
+from .interface import View, json_bytes, match_name
 from .runs import run_line
 from .views import VIEWS
-
-__all__ = ["ExportReport", "export_run", "file_of"]
 
 MOST_BYTES = 512 << 20
 _KINDS = {
@@ -37,21 +35,21 @@ _KINDS = {
     "image": "picture",
     "compare": "comparison",
 }
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
-class ExportReport(NamedTuple):
-    """What was written."""
+class PageExportReport(NamedTuple):
+    """Result of an export."""
 
     folder: Path
     views: int
     size_bytes: int
     left_out: dict[str, int]
-    """Kind of view to how many had no room, or could not be made."""
+    """Kind of view to the number without room, or unreadable."""
 
 
 class _Writer:
-    """Writes views until there is no more room."""
+    """Writes views up to a limit."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self.folder = folder
@@ -60,11 +58,11 @@ class _Writer:
         self.size = 0
 
     def put(self, name: str, body: bytes) -> bool:
-        """Writes a view; False where there is no room for it."""
+        """Writes a view; returns False where there is no room."""
         line = b"Assay.provide(" + msgspec.json.encode(name) + b"," + msgspec.json.encode(body.decode()) + b");\n"
         if self.size + len(line) > self.limit:
             return False
-        path = self.folder / file_of(name)
+        path = self.folder / view_file(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:  # two names may have one hash
             file.write(line)
@@ -74,8 +72,8 @@ class _Writer:
 
 
 def export_run(
-    root: Path, run: str, folder: Path, limit_bytes: int = MOST_BYTES, told: Told | None = None
-) -> ExportReport:
+    root: Path, run: str, folder: Path, limit_bytes: int = MOST_BYTES, progress: Progress | None = None
+) -> PageExportReport:
     """Writes one run's pages into a folder.
 
     Args:
@@ -83,7 +81,7 @@ def export_run(
         run: One of its runs.
         folder: New, or empty.
         limit_bytes: Of all views together.
-        told: Called with how many views were written, and how many bytes.
+        progress: Called with the number of views written, and their bytes.
 
     Raises:
         UserError: The folder holds something, or the run's name cannot be one.
@@ -94,13 +92,13 @@ def export_run(
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} is not empty: name a new folder, so that nothing is overwritten")
-        return _exported(root, run, _Writer(folder, limit_bytes), told)
+        return _export_views(root, run, _Writer(folder, limit_bytes), progress)
     except OSError as exc:
         raise StoreError(f"{folder} cannot be written: {exc.strerror or exc}") from exc
 
 
-def file_of(name: str) -> str:
-    """Where an export keeps a view: 64 bits of FNV-1a; `fileOf` in `core.js` is its twin."""
+def view_file(name: str) -> str:
+    """Returns a view's file in an export: 64 bits of FNV-1a, as `fileOf` in `core.js`."""
     first, second = 0x811C9DC5, 0x01000193
     for byte in name.encode():
         first = ((first ^ byte) * 0x01000193) & 0xFFFFFFFF
@@ -108,29 +106,29 @@ def file_of(name: str) -> str:
     return f"data/{first >> 24:02x}/{first:08x}{second:08x}.js"
 
 
-def _exported(root: Path, run: str, writer: _Writer, told: Told | None) -> ExportReport:
+def _export_views(root: Path, run: str, writer: _Writer, progress: Progress | None) -> PageExportReport:
     left_out: Counter[str] = Counter()
-    for known in VIEWS:
-        for name in known.names(root, run):
-            body = _made(known, root, name)
+    for view in VIEWS:
+        for name in view.names(root, run):
+            body = _make_view(view, root, name)
             if body is None or not writer.put(name, body):
-                left_out[_kind(known)] += 1
-            if told is not None:
-                told(writer.views, writer.size)
-    _frame(root, run, writer.folder, left_out)
-    return ExportReport(writer.folder, writer.views, writer.size, dict(left_out))
+                left_out[_kind_name(view)] += 1
+            if progress is not None:
+                progress(writer.views, writer.size)
+    _write_pages(root, run, writer.folder, left_out)
+    return PageExportReport(writer.folder, writer.views, writer.size, dict(left_out))
 
 
-def _made(known: View, root: Path, name: str) -> bytes | None:
-    fields = matched(known, name)
+def _make_view(view: View, root: Path, name: str) -> bytes | None:
+    fields = match_name(view, name)
     try:
-        return None if fields is None else known.make(root, fields)
+        return None if fields is None else view.make(root, fields)
     except (UserError, StoreError):
         return None  # a part of a run that cannot be read does not keep the rest from being written
 
 
-def _frame(root: Path, run: str, folder: Path, left_out: Mapping[str, int]) -> None:
-    """The pages themselves, the list of the one run, and what is missing."""
+def _write_pages(root: Path, run: str, folder: Path, left_out: Mapping[str, int]) -> None:
+    """Writes the pages, the list of the one run, and the note about missing views."""
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     missing = "; ".join(f"{kind}: {number}" for kind, number in left_out.items())
     note = f"This is a copy of one run, made {at}." + (
@@ -140,10 +138,10 @@ def _frame(root: Path, run: str, folder: Path, left_out: Mapping[str, int]) -> N
     unbounded.put("runs", json_bytes({"store": run, "runs": [run_line(root, run)], "more": 0, "note": note}))
     unbounded.put("export", json_bytes({"note": note, "left_out": left_out}))
     for name in asset_names():
-        (folder / name).write_bytes(asset(name))
-    (folder / "index.html").write_bytes(index_page(exported=True))
+        (folder / name).write_bytes(read_asset(name))
+    (folder / "index.html").write_bytes(render_index(exported=True))
 
 
-def _kind(known: View) -> str:
-    parts = [part for part in known.pattern.split("/") if not part.startswith("{")]
+def _kind_name(view: View) -> str:
+    parts = [part for part in view.pattern.split("/") if not part.startswith("{")]
     return _KINDS.get(parts[-1], parts[-1])

@@ -1,6 +1,6 @@
-"""The view of a run's figures: what is drawn as bars, fronts, grids, reliability and survival, as plain numbers.
+"""The view of a run's figures: bars, fronts, grids, reliability and survival, as plain numbers.
 
-Invariant: what is left out to keep a figure readable is counted in it, never dropped in silence.
+Invariant: rows left out to keep a figure readable are counted in it.
 """
 
 from __future__ import annotations
@@ -15,31 +15,29 @@ import msgspec
 from assay.analysis.columns import MEASURES, Counted, counted
 from assay.errors import UserError
 from assay.statistics import (
+    AttemptOutcome,
     Estimate,
-    Outcome,
     SurvivalPoint,
     TaskCount,
     TaskProfile,
+    build_grid,
     count_by_task,
-    flakes,
-    grid,
+    estimate_at_k,
+    estimate_pass_rate,
+    find_flakes,
     outcome_consistency,
-    profiles,
-    rate_over,
-    reach_over,
+    profile_tasks,
     report_card,
-    spending,
-    survival,
+    summarise_spending,
+    survival_curve,
 )
-from assay.store import RunStore, deciding, standing_of
+from assay.store import RunStore, current_verdicts_of, final_rows
 
-from .interface import Fields, View, json_bytes, named
-
-__all__ = ["VIEWS", "figures"]
+from .interface import Fields, View, json_bytes, run_view_name
 
 MOST_CONFIGURATIONS = 16
 MOST_TASKS = 120
-"""Rows of the map of tasks; those that tell most come first."""
+"""Rows of the map of tasks, the most informative first."""
 MOST_POINTS = 160
 MOST_FLAKES = 200
 MOST_SCORES = 4
@@ -50,40 +48,40 @@ Who = tuple[str, str | None]
 
 
 def figures(root: Path, run: str) -> dict[str, Any]:
-    """All figures of a run: configurations (an agent with a model), the most attempts first.
+    """Returns all figures of a run, by configuration (an agent with a model), the most attempts first.
 
     Raises:
         StoreError: The run is missing or damaged.
-        ValueError: Its attempts contradict each other, or hold amounts that are none.
+        ValueError: Its attempts contradict each other, or hold invalid amounts.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        rows = deciding(store.attempts())
-        stands = standing_of(store, rows)
+        rows = final_rows(store.attempts())
+        stands = current_verdicts_of(store, rows)
     attempts = counted(rows, stands)
-    shown = [who for who, _ in Counter(map(_who, attempts)).most_common()]
-    kept = set(shown[:MOST_CONFIGURATIONS])
-    mine, called = [one for one in attempts if _who(one) in kept], _Names(kept)
+    shown = [who for who, _ in Counter(map(_configuration_of, attempts)).most_common()]
+    chosen = set(shown[:MOST_CONFIGURATIONS])
+    mine, labels = [one for one in attempts if _configuration_of(one) in chosen], _Labels(chosen)
     counts = count_by_task(one.outcome for one in mine)
     return {
         "run": run,
         "attempts": len(attempts),
-        "left_out": len(shown) - len(kept),
-        "rates": _rates(counts, called),
-        "spending": _spending(mine, called),
+        "left_out": len(shown) - len(chosen),
+        "rates": _rates(counts, labels),
+        "spending": _spending(mine, labels),
         "grid": _grid(mine),
-        "tasks": _tasks(counts, called),
-        "flakes": _flakes(mine, counts, called),
+        "tasks": _tasks(counts, labels),
+        "flakes": _flakes(mine, counts, labels),
         "scores": _scores(mine),
-        "survival": _survival(mine, called),
+        "survival": _survival(mine, labels),
     }
 
 
-def _who(one: Counted) -> Who:
+def _configuration_of(one: Counted) -> Who:
     return one.outcome.agent, one.outcome.model
 
 
-class _Names:
-    """Configurations as a legend shows them: by what tells them apart."""
+class _Labels:
+    """Labels of configurations, without the part that all share."""
 
     def __init__(self, every: Iterable[Who]) -> None:
         given = set(every)
@@ -96,7 +94,7 @@ class _Names:
         return " · ".join(parts)[:LONGEST]
 
 
-def _told(estimate: Estimate) -> dict[str, Any]:
+def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "method": estimate.method}
 
 
@@ -107,22 +105,26 @@ def _by_who(counts: Iterable[TaskCount]) -> dict[Who, list[TaskCount]]:
     return found
 
 
-def _rates(counts: Sequence[TaskCount], called: _Names) -> list[dict[str, Any]]:
+def _rates(counts: Sequence[TaskCount], labels: _Labels) -> list[dict[str, Any]]:
     found = []
     for who, mine in _by_who(counts).items():
         most, judged = max(count.judged for count in mine), sum(count.judged > 0 for count in mine)
-        reach = [reach_over(mine, k) for k in KS if 1 < k <= most]
+        reach = [estimate_at_k(mine, k) for k in KS if 1 < k <= most]
         sums = {name: sum(getattr(count, name) for count in mine) for name in _COUNTED}
         found.append(
             {
-                "name": called(*who),
+                "name": labels(*who),
                 "tasks": len(mine),
                 **sums,
-                "pass_at_1": _told(rate_over(mine)),
-                "consistency": _told(outcome_consistency(mine)),
+                "pass_at_1": _estimate(estimate_pass_rate(mine)),
+                "consistency": _estimate(outcome_consistency(mine)),
                 # Fewer tasks than half would make it a number of other tasks.
                 "at_k": [
-                    {"k": one.k, "pass_at_k": _told(one.pass_at_k), "pass_hat_k": _told(one.pass_hat_k)}
+                    {
+                        "k": one.k,
+                        "pass_at_k": _estimate(one.pass_at_k),
+                        "pass_hat_k": _estimate(one.pass_hat_k),
+                    }
                     for one in reach
                     if 2 * one.pass_at_k.n_tasks >= judged
                 ],
@@ -134,14 +136,14 @@ def _rates(counts: Sequence[TaskCount], called: _Names) -> list[dict[str, Any]]:
 _COUNTED = ("passed", "doubtful", "failed", "unknown", "error")
 
 
-def _spending(attempts: Sequence[Counted], called: _Names) -> dict[str, Any]:
-    found = spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
+def _spending(attempts: Sequence[Counted], labels: _Labels) -> dict[str, Any]:
+    found = summarise_spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
     points = [
         {
-            "name": called(one.agent, one.model),
+            "name": labels(one.agent, one.model),
             "measure": amount.measure,
-            "pass_at_1": _told(one.pass_at_1),
-            "mean": _told(amount.mean),
+            "pass_at_1": _estimate(one.pass_at_1),
+            "mean": _estimate(amount.mean),
             "median": amount.median,
             "total": amount.total,
             "per_pass": amount.per_pass,
@@ -160,30 +162,35 @@ def _grid(attempts: Sequence[Counted]) -> dict[str, Any]:
         "agent": [one.outcome.agent for one in attempts],
         "model": [one.outcome.model or "-" for one in attempts],
     }
-    made = grid([one.outcome for one in attempts], factors)
+    table = build_grid([one.outcome for one in attempts], factors)
     cells = [
-        {"agent": c.levels[0][:LONGEST], "model": c.levels[1][:LONGEST], "attempts": c.attempts, **_told(c.pass_at_1)}
-        for c in made.cells
+        {
+            "agent": c.levels[0][:LONGEST],
+            "model": c.levels[1][:LONGEST],
+            "attempts": c.attempts,
+            **_estimate(c.pass_at_1),
+        }
+        for c in table.cells
     ]
-    parts = [{"name": part.name, "levels": part.levels, "share": part.share} for part in made.components]
+    parts = [{"name": part.name, "levels": part.levels, "share": part.share} for part in table.components]
     return {
-        "agents": [name[:LONGEST] for name in made.levels[0]],
-        "models": [name[:LONGEST] for name in made.levels[1]],
+        "agents": [name[:LONGEST] for name in table.levels[0]],
+        "models": [name[:LONGEST] for name in table.levels[1]],
         "cells": cells,
         "components": parts,
     }
 
 
-def _tasks(counts: Sequence[TaskCount], called: _Names) -> dict[str, Any]:
-    """A map of tasks by configurations, and how many tasks are of which band."""
-    every = profiles(counts)
-    wanted = sorted(every, key=_tells_most)[:MOST_TASKS]
+def _tasks(counts: Sequence[TaskCount], labels: _Labels) -> dict[str, Any]:
+    """Returns a map of tasks by configurations, and the number of tasks in each band."""
+    every = profile_tasks(counts)
+    wanted = sorted(every, key=_informativeness)[:MOST_TASKS]
     rows = sorted(wanted, key=lambda one: (one.rate, one.task))
     columns = sorted(_by_who(counts), key=lambda who: (who[0], who[1] or ""))
     cells = {(count.task, count.agent, count.model): (count.passed, count.judged) for count in counts}
     return {
         "bands": dict(Counter(one.band for one in every)),
-        "configurations": [called(*who) for who in columns],
+        "configurations": [labels(*who) for who in columns],
         "left_out": len(every) - len(rows),
         "rows": [
             {
@@ -201,18 +208,18 @@ def _tasks(counts: Sequence[TaskCount], called: _Names) -> dict[str, Any]:
     }
 
 
-def _tells_most(one: TaskProfile) -> tuple[float, float, str]:
-    """Tasks that are passed sometimes say more than those that everybody passes or nobody does."""
+def _informativeness(one: TaskProfile) -> tuple[float, float, str]:
+    """Returns a sort key: tasks with mixed results first."""
     return -one.rate * (1 - one.rate), -one.attempts, one.task
 
 
-def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], called: _Names) -> dict[str, Any]:
+def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], labels: _Labels) -> dict[str, Any]:
     differed = [one.outcome for one in attempts if one.reverified in ("disagree", "flaky")]
-    found = flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
+    found = find_flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
     rows = [
         {
             "task": one.task[:LONGEST],
-            "name": called(one.agent, one.model),
+            "name": labels(one.agent, one.model),
             "passed": one.passed,
             "judged": one.judged,
             "verifier": one.verifier,
@@ -223,28 +230,28 @@ def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], called: _N
 
 
 def _scores(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
-    """What process scores are worth, for the checks that gave most of them."""
+    """Returns report cards of process scores, for the most frequent checks."""
     judged = [one for one in attempts if one.outcome.status in ("pass", "fail")]
     checks = Counter(name for one in judged for name in one.scores)
     found = []
     for name, _ in checks.most_common(MOST_SCORES):
-        told = [one for one in judged if 0 <= one.scores.get(name, -1.0) <= 1]
-        if told:
-            good = [_is_good(one.outcome) for one in told]
-            card = report_card([one.scores[name] for one in told], good, [one.outcome.task for one in told])
+        scored = [one for one in judged if 0 <= one.scores.get(name, -1.0) <= 1]
+        if scored:
+            good = [_is_good(one.outcome) for one in scored]
+            card = report_card([one.scores[name] for one in scored], good, [one.outcome.task for one in scored])
             found.append({"check": name[:LONGEST], **msgspec.to_builtins(card)})
     return found
 
 
-def _is_good(outcome: Outcome) -> bool:
+def _is_good(outcome: AttemptOutcome) -> bool:
     return outcome.status == "pass" and not outcome.doubtful
 
 
-def _survival(attempts: Sequence[Counted], called: _Names) -> list[dict[str, Any]]:
-    """For each measure, each configuration's curve of what is still unsolved after so much of it."""
+def _survival(attempts: Sequence[Counted], labels: _Labels) -> list[dict[str, Any]]:
+    """Returns each configuration's curve of unsolved attempts, for each measure."""
     groups: defaultdict[Who, list[Counted]] = defaultdict(list)
     for one in attempts:
-        groups[_who(one)].append(one)
+        groups[_configuration_of(one)].append(one)
     found = []
     for measure in MEASURES:
         curves = []
@@ -252,14 +259,14 @@ def _survival(attempts: Sequence[Counted], called: _Names) -> list[dict[str, Any
             known = [one for one in groups[who] if measure in one.used]
             if any(_is_good(one.outcome) for one in known):
                 lengths = [one.used[measure] for one in known]
-                points = survival(lengths, [_is_good(one.outcome) for one in known])
+                points = survival_curve(lengths, [_is_good(one.outcome) for one in known])
                 curves.append(
                     {
-                        "name": called(*who),
+                        "name": labels(*who),
                         "attempts": len(known),
                         "missing": len(groups[who]) - len(known),
                         "end": max(lengths),
-                        "points": [[point.at, round(point.share, 5), point.at_risk] for point in _thinned(points)],
+                        "points": [[point.at, round(point.share, 5), point.at_risk] for point in _thin_points(points)],
                     }
                 )
         if curves:
@@ -267,8 +274,8 @@ def _survival(attempts: Sequence[Counted], called: _Names) -> list[dict[str, Any
     return found
 
 
-def _thinned(points: Sequence[SurvivalPoint]) -> list[SurvivalPoint]:
-    """At most so many of them, the first and the last kept."""
+def _thin_points(points: Sequence[SurvivalPoint]) -> list[SurvivalPoint]:
+    """Thins points to `MOST_POINTS`, keeping the first and the last."""
     if len(points) <= MOST_POINTS:
         return list(points)
     step = (len(points) - 1) / (MOST_POINTS - 1)
@@ -282,8 +289,4 @@ def _make(root: Path, fields: Fields) -> bytes:
         raise UserError(f"these attempts cannot be drawn: {exc}") from exc
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (named("run", run, "figures"),)
-
-
-VIEWS = (View("run/{run}/figures", _make, _names),)
+VIEWS = (View("run/{run}/figures", _make, run_view_name("figures")),)

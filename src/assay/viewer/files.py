@@ -1,6 +1,6 @@
-"""Where the files that attempts left behind differ, from the manifests of their last sealed states.
+"""Compares the final files of attempts, from the manifests of their last sealed states.
 
-A manifest is a blob that the record names; it is as untrusted as the record and is read with bounds.
+A manifest is an untrusted blob and is read with limits.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import msgspec
 from assay.errors import StoreError
 from assay.records import EvidenceAdded
 from assay.store import BlobStore
-from assay.store.chain import event_of
+from assay.store.chain import decode_event
 
 from .chains import Chain
 from .outline import Outline
-
-__all__ = ["EndPath", "Ends", "end_files", "ends_of"]
 
 MOST_BYTES: Final = 16 << 20
 MOST_PATHS: Final = 400
 
 
 class EndPath(msgspec.Struct):
-    """A path as a sealed state has it."""
+    """A path in a sealed state."""
 
     path: str
     kind: str = "changed"
@@ -38,20 +36,20 @@ Ends = dict[str, EndPath]
 _MANIFEST = msgspec.json.Decoder(list[EndPath])
 
 
-def end_files(ends: Sequence[Ends | None]) -> dict[str, Any]:
-    """Paths that are not the same at the end of all attempts.
+def compare_end_files(ends: Sequence[Ends | None]) -> dict[str, Any]:
+    """Returns the paths that differ at the end of attempts.
 
     Args:
-        ends: Of each attempt; see `ends_of`.
+        ends: Of each attempt; see `read_ends`.
 
     Returns:
         `known` (for each attempt, whether its last state is in the store), `paths` (each with `path` and, an attempt,
         null where it is as it was at first, else `kind`, `digest`, `size`), `left_out`, and how many are the `same`.
     """
     every = sorted({path for found in ends if found is not None for path in found})
-    differ = [path for path in every if len({_mark(found, path) for found in ends if found is not None}) > 1]
+    differ = [path for path in every if len({_end_key(found, path) for found in ends if found is not None}) > 1]
     shown = [
-        {"path": path, "ends": [_told(found.get(path)) if found is not None else None for found in ends]}
+        {"path": path, "ends": [_end_json(found.get(path)) if found is not None else None for found in ends]}
         for path in differ[:MOST_PATHS]
     ]
     return {
@@ -62,17 +60,17 @@ def end_files(ends: Sequence[Ends | None]) -> dict[str, Any]:
     }
 
 
-def _mark(found: Ends, path: str) -> tuple[str, str | None, str] | None:
+def _end_key(found: Ends, path: str) -> tuple[str, str | None, str] | None:
     entry = found.get(path)
     return None if entry is None else (entry.kind, entry.digest, entry.type)
 
 
-def _told(entry: EndPath | None) -> dict[str, Any] | None:
+def _end_json(entry: EndPath | None) -> dict[str, Any] | None:
     return None if entry is None else {"kind": entry.kind, "digest": entry.digest, "size": entry.size}
 
 
-def ends_of(chain: Chain, outline: Outline) -> Ends | None:
-    """What an attempt changed, by path, from its last sealed state; None where that is not in the store."""
+def read_ends(chain: Chain, outline: Outline) -> Ends | None:
+    """Returns an attempt's changes by path, from its last sealed state; None where that is missing."""
     lines = [
         line for line, kind in enumerate(outline.kinds) if kind == "e" and outline.heads[line].startswith("snapshot")
     ]
@@ -80,13 +78,13 @@ def ends_of(chain: Chain, outline: Outline) -> Ends | None:
 
 
 def _manifest(chain: Chain, event: int) -> Ends | None:
-    body = event_of(chain.link(event)).body
+    body = decode_event(chain.link(event)).body
     digest = body.evidence.data.get("manifest") if isinstance(body, EvidenceAdded) else None
-    return _read(chain.store.blobs, digest) if isinstance(digest, str) else None
+    return _read_manifest(chain.store.blobs, digest) if isinstance(digest, str) else None
 
 
-def _read(blobs: BlobStore, digest: str) -> Ends | None:
-    """None where it is missing, too large, or no manifest."""
+def _read_manifest(blobs: BlobStore, digest: str) -> Ends | None:
+    """Reads a manifest; None where it is missing, too large, or invalid."""
     try:
         data = blobs.get(digest, limit=MOST_BYTES)
         found = _MANIFEST.decode(data)

@@ -1,8 +1,8 @@
-"""What a view is: a named piece of JSON, a pure function of a store and a name.
+"""The interface of a view: a named piece of JSON, a pure function of a store and a name.
 
 A name is a path, `run/NAME/attempt/CHAIN/outline`; each part is percent-encoded as JavaScript's `encodeURIComponent`
-does it, so that what stands in a record cannot add a slash. Parts come from strangers: they are looked up in the store
-and never joined to a path of the file system.
+does it, so that a recorded name cannot add a slash. Parts are untrusted: they are looked up in the store and never
+joined to a path of the file system.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-__all__ = ["Fields", "Make", "Names", "View", "encoded", "json_bytes", "matched", "named", "several"]
-
 Fields = Mapping[str, str]
 Make = Callable[[Path, Fields], bytes | None]
 Names = Callable[[Path, str], Iterable[str]]
@@ -29,38 +27,43 @@ class View(NamedTuple):
     """One kind of view."""
 
     pattern: str
-    """`run/{run}/rows`; `{chains+}` stands for several, joined by `+` (see `several`)."""
+    """`run/{run}/rows`; `{chains+}` matches several, joined by `+` (see `split_field`)."""
     make: Make
-    """Given the store's folder and the decoded fields of the name, the JSON; None where there is no such thing.
+    """Returns the JSON from the store's folder and the name's decoded fields; None where there is no such view.
 
-    Raises `UserError` or `StoreError` with words for the reader.
+    Raises `UserError` or `StoreError` with a message for the reader.
     """
     names: Names
-    """Given the store's folder and a run, the names that an export of that run holds, most wanted first."""
+    """Yields the names in an export of a run, the most important first."""
 
 
 def json_bytes(value: object) -> bytes:
-    """A view's JSON. NaN and infinities become null: JavaScript would refuse them."""
+    """Encodes a view's JSON. NaN and infinities become null, since JavaScript refuses them."""
     return _ENCODER.encode(value)
 
 
-def encoded(text: str) -> str:
-    """A part of a name, as JavaScript's `encodeURIComponent` writes it."""
+def encode_part(text: str) -> str:
+    """Encodes a part of a name as JavaScript's `encodeURIComponent` does."""
     return quote(text, safe="!~*'()")
 
 
-def named(*parts: str | Iterable[str]) -> str:
-    """The name of a view from its plain parts; a part of several texts is joined by `+`."""
-    return "/".join(encoded(part) if isinstance(part, str) else "+".join(map(encoded, part)) for part in parts)
+def view_name(*parts: str | Iterable[str]) -> str:
+    """Joins plain parts to a view's name; a part of several texts is joined by `+`."""
+    return "/".join(encode_part(part) if isinstance(part, str) else "+".join(map(encode_part, part)) for part in parts)
 
 
-def several(field: str) -> tuple[str, ...]:
-    """The texts of a field whose pattern ends with `+`."""
+def run_view_name(kind: str) -> Names:
+    """Returns a function that names a run's one view of a kind."""
+    return lambda _, run: (view_name("run", run, kind),)
+
+
+def split_field(field: str) -> tuple[str, ...]:
+    """Splits a field whose pattern ends with `+`."""
     return tuple(unquote(part, errors="strict") for part in field.split("+"))
 
 
-def matched(view: View, name: str) -> dict[str, str] | None:
-    """The decoded fields of a name that is one of this view; None where it is not."""
+def match_name(view: View, name: str) -> dict[str, str] | None:
+    """Returns the decoded fields of a name that matches this view, else None."""
     expression, many = _expression(view.pattern)
     found = expression.fullmatch(name)
     if found is None:

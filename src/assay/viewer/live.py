@@ -1,6 +1,6 @@
-"""Tells a page what changes while it looks: server-sent events of one run, or of the list of runs.
+"""Live updates of a page: server-sent events of one run, or of the list of runs.
 
-Invariant: what is sent is bounded; where more has changed, the page is told to load it all again.
+Invariant: messages are bounded; after larger changes the page reloads everything.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.store import ADMISSION, Layout, RunStore, list_runs, standing_of
-from assay.store.database import is_written
+from assay.store import ADMISSION, Layout, RunStore, current_verdicts_of, list_runs
+from assay.store.database import has_writer
 
 from .interface import json_bytes
-from .rows import columns_of
-
-__all__ = ["watch"]
+from .rows import attempt_columns
 
 EVERY_S = 0.7
 QUIET_S = 15.0
-"""Something is sent at least so often, so that a page that was closed is noticed."""
+"""Longest time between messages, so that a closed page is noticed."""
 MOST_ROWS = 1000
 
 
 class _Change(NamedTuple):
-    """What to send, and how far it goes."""
+    """Messages to send, and the last event in them."""
 
     messages: tuple[bytes, ...]
     seq: int
@@ -36,27 +34,27 @@ class _Change(NamedTuple):
 
 
 async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIterator[bytes]:
-    """Messages for as long as somebody reads them.
+    """Yields messages while the page is open.
 
     Args:
         root: The store's folder.
         run: A run; empty for the list of runs.
         after: The last event of the run that the page knows.
-        makers: Whose threads read the store.
+        makers: Executor whose threads read the store.
 
     Raises:
-        UserError: The name cannot be one of a run.
+        UserError: The run's name is invalid.
         StoreError: There is no such run, or it cannot be read.
     """
-    told, last = "", time.monotonic()
+    last_state, last = "", time.monotonic()
     while True:
-        look = partial(_changed, root, run, after) if run else partial(_listed, root)
-        change = await asyncio.get_running_loop().run_in_executor(makers, look)
+        poll = partial(_run_changes, root, run, after) if run else partial(_list_changes, root)
+        change = await asyncio.get_running_loop().run_in_executor(makers, poll)
         after = change.seq
-        fresh = [m for m in change.messages if not m.startswith(b"event: state\n") or told != m.decode()]
+        fresh = [m for m in change.messages if not m.startswith(b"event: state\n") or last_state != m.decode()]
         for message in fresh:
             if message.startswith(b"event: state\n"):
-                told = message.decode()
+                last_state = message.decode()
             yield message
             last = time.monotonic()
         if change.ended:
@@ -67,29 +65,29 @@ async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIter
         await asyncio.sleep(EVERY_S)
 
 
-def _changed(root: Path, run: str, after: int) -> _Change:
+def _run_changes(root: Path, run: str, after: int) -> _Change:
     with RunStore.open(root, run) as store, store.snapshot():
         if store.is_sealed:
             return _Change((_message("ended", {"why": "sealed"}),), after, ended=True)
         until = store.live.last_seq()
         rows = store.live.changed(after, until) if until > after else []
         shown = [row for row in rows if row.agent != ADMISSION][:MOST_ROWS]
-        stands = standing_of(store, shown) if shown else {}
-    writing = is_written(Layout(root, run).lock)
+        stands = current_verdicts_of(store, shown) if shown else {}
+    writing = has_writer(Layout(root, run).lock)
     messages = [_message("state", {"writing": writing})]
     if len(rows) > MOST_ROWS:
         messages.append(_message("rows", {"seq": until, "reload": True}))
     elif until > after:
-        messages.append(_message("rows", {"seq": until} | columns_of(shown, stands)))
+        messages.append(_message("rows", {"seq": until} | attempt_columns(shown, stands)))
     return _Change(tuple(messages), until, ended=False)
 
 
-def _listed(root: Path) -> _Change:
+def _list_changes(root: Path) -> _Change:
     names = list_runs(root)
     state: dict[str, Any] = {"runs": len(names), "newest": names[-20:]}
     return _Change((_message("state", state),), 0, ended=False)
 
 
 def _message(name: str, data: dict[str, Any]) -> bytes:
-    """An event; JSON has no bare newline, so that nothing recorded can end it."""
+    """Encodes a server-sent event. JSON has no bare newline, so no recorded text can end it."""
     return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"

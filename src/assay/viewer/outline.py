@@ -1,7 +1,7 @@
-"""An attempt in outline: one line an event, the branches and agents it falls into, and where everything is.
+"""The outline of an attempt: one line an event, its branches and agents, and indexes.
 
-Made in one pass that holds one event at a time; of 5,000 steps and 50 MB it takes a fraction of a second, and is kept
-while the chain's head stands. Lines are columns, so that thousands of them are little JSON.
+Built in one pass with one event in memory: a fraction of a second for 5,000 steps and 50 MB. Cached while the chain's
+head is the same. Lines are columns, so that thousands of them are little JSON.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from . import _headline as headline
-from ._light import LightCall, LightEvent, LightEvidence, LightStep, is_there, light, one_line
+from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
 from .chains import Chain
 
-__all__ = ["FLAGS", "MOST_LINES", "Lane", "Outline", "outline_of"]
-
 MOST_LINES: Final = 100_000
-"""Events that are listed; the rest is said to be left out."""
+"""Largest number of listed events."""
 FLAGS: Final = {"error": 1, "cut": 2, "tokens": 4, "uncertified": 8, "late": 16, "thought": 32, "beside": 64}
-"""What a line is marked with: it failed, is longer than is held in the record, has tokens, has some without a
-certificate, ran out of time, holds reasoning, was done beside the steps."""
+"""Marks of a line: it failed, is truncated in the record, has tokens, has tokens without a certificate, timed out,
+holds reasoning, was executed beside the steps."""
 KINDS: Final = {
     "attempt_started": "a",
     "step": "s",
@@ -38,11 +36,11 @@ _K = TypeVar("_K", int, str)
 
 
 class Lane(msgspec.Struct):
-    """A branch of the conversation, or an agent: what the tree shows. Only `_Pass` changes it."""
+    """A branch of the conversation, or an agent, in the tree. Only `_OutlineBuilder` changes it."""
 
     name: str
     kind: str
-    """`main`, `branch`, or `agent` (an actor that no call tells of)."""
+    """`main`, `branch`, or `agent` (an actor without calls of its own)."""
     parent: int
     """-1 for the first."""
     cause: str | None = None
@@ -64,7 +62,7 @@ class Outline(msgspec.Struct, frozen=True):
     flags: list[int]
     lanes_of: list[int]
     states_of: list[int]
-    """Position in `states`; -1 where it was not observed."""
+    """Position in `states`; -1 where unobserved."""
     at: list[float | None]
     """Seconds since the attempt began."""
     calls_of: list[int]
@@ -89,14 +87,12 @@ class Outline(msgspec.Struct, frozen=True):
 
 
 def outline_of(chain: Chain) -> Outline:
-    """The outline of an attempt; kept while its chain has the same head.
-
-    Raises `StoreError` where it cannot be read."""
-    return _kept(_Asked(chain))
+    """Returns the outline of an attempt, cached by its chain's head. Raises `StoreError` where it is unreadable."""
+    return _cached_outline(_ChainKey(chain))
 
 
-class _Asked:
-    """A chain to be read, that is the same as another one with the same events."""
+class _ChainKey:
+    """A cache key for a chain, equal for the same events."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain: Chain | None = chain
@@ -104,27 +100,27 @@ class _Asked:
         self.mark = (layout.root, layout.run, chain.row.chain, chain.row.head, chain.length)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self.mark == other.mark
+        return isinstance(other, _ChainKey) and self.mark == other.mark
 
     def __hash__(self) -> int:
         return hash(self.mark)
 
 
 @lru_cache(maxsize=6)
-def _kept(asked: _Asked) -> Outline:
-    chain, asked.chain = asked.chain, None  # what is kept holds no open run
+def _cached_outline(key: _ChainKey) -> Outline:
+    chain, key.chain = key.chain, None  # what is kept holds no open run
     assert chain is not None, "it is asked once"
-    made = _Pass(chain)
+    builder = _OutlineBuilder(chain)
     for link in chain.links(0, min(chain.length, MOST_LINES)):
-        made.take(link.index, light(link))
-    return made.outline(max(chain.length - MOST_LINES, 0))
+        builder.add(link.index, decode_light(link))
+    return builder.outline(max(chain.length - MOST_LINES, 0))
 
 
-class _Pass:
+class _OutlineBuilder:
     """Folds events into columns."""
 
     def __init__(self, chain: Chain) -> None:
-        self._began = chain.row.started
+        self._started = chain.row.started
         self.events: list[int] = []
         self.kinds: list[str] = []
         self.heads: list[str] = []
@@ -148,8 +144,7 @@ class _Pass:
         self.models: dict[str, None] = {}
         self.audited = -1
 
-    def take(self, number: int, event: LightEvent) -> None:
-        """Takes one event into account."""
+    def add(self, number: int, event: LightEvent) -> None:
         if event.step is not None:
             self._step(number, event.step)
         elif event.call is not None:
@@ -159,22 +154,22 @@ class _Pass:
         elif event.verdict is not None:
             given = event.verdict
             self.verdicts.append(len(self.events))
-            text = headline.of_verdict(given.check, given.status, given.reason)
+            text = headline.verdict_headline(given.check, given.status, given.reason)
             self._line(number, "v", text, FLAGS["error"] * (given.status in ("fail", "error")))
         elif event.type == "note":
             self._note(number, event)
         else:
             words = event.stopped or event.broke or event.ended or ""
-            text = "the attempt began" if event.type == "attempt_started" else f"the attempt ended: {words}"
+            text = "attempt started" if event.type == "attempt_started" else f"attempt ended: {words}"
             failed = event.broke is not None or event.stopped is not None
             self._line(number, KINDS.get(event.type, "n"), one_line(text), failed * FLAGS["error"], at=event.at)
 
     def outline(self, left_out: int) -> Outline:
-        """What was folded; calls that no step came from are lines of their own."""
+        """Returns the outline; calls without a step are lines of their own."""
         self._claim_rest()
         order = sorted(range(len(self.events)), key=self.events.__getitem__)
-        place = {line: at for at, line in enumerate(order)}
-        lanes = [_placed(lane, place) for lane in self.lanes]
+        position = {line: at for at, line in enumerate(order)}
+        lanes = [_move_lane(lane, position) for lane in self.lanes]
         return Outline(
             events=[self.events[n] for n in order],
             kinds="".join(self.kinds[n] for n in order),
@@ -184,13 +179,13 @@ class _Pass:
             states_of=[self.states_of[n] for n in order],
             at=[self.at[n] for n in order],
             calls_of=[self.calls_of[n] for n in order],
-            steps=_moved(self.steps, place),
-            evidence=_moved(self.evidence, place),
+            steps=_move_lines(self.steps, position),
+            evidence=_move_lines(self.evidence, position),
             calls=self.calls,
-            call_lines=_moved(self.call_lines, place),
+            call_lines=_move_lines(self.call_lines, position),
             states=list(self.states),
             lanes=lanes,
-            verdicts=sorted(place[n] for n in self.verdicts),
+            verdicts=sorted(position[n] for n in self.verdicts),
             audited=self.audited,
             left_out=left_out,
             models=list(self.models),
@@ -207,7 +202,7 @@ class _Pass:
         self.lanes_of.append(lane)
         state = more.get("state")
         self.states_of.append(-1 if state is None else self.states.setdefault(state[:100], len(self.states)))
-        self.at.append(None if at is None or self._began is None else round(at - self._began, 3))
+        self.at.append(None if at is None or self._started is None else round(at - self._started, 3))
         self.calls_of.append(more.get("call", -1))
         return line
 
@@ -219,12 +214,12 @@ class _Pass:
         for seen in step.observations:
             flags |= FLAGS["error"] * (seen.error or bool(seen.exit_code))
             flags |= FLAGS["late"] * seen.timed_out
-            flags |= FLAGS["cut"] * (is_there(seen.truncated) or is_there(seen.stderr_truncated))
-        flags |= FLAGS["error"] * any(made.error is not None for made in step.tool_calls)
+            flags |= FLAGS["cut"] * (has_value(seen.truncated) or has_value(seen.stderr_truncated))
+        flags |= FLAGS["error"] * any(builder.error is not None for builder in step.tool_calls)
         flags |= _call_flags(call[1]) if call is not None else 0
         event = call[0] if call is not None else -1
         at = step.started if step.started is not None else step.ended
-        line = self._line(number, "s", headline.of_step(step), flags, lane, state=step.state, at=at, call=event)
+        line = self._line(number, "s", headline.step_headline(step), flags, lane, state=step.state, at=at, call=event)
         self.steps.setdefault(step.index, line)
         if step.call is not None and call is not None:
             self.call_lines[step.call] = line
@@ -233,9 +228,9 @@ class _Pass:
             self.lanes[lane].first = line
 
     def _actor_lane(self, step: LightStep, lane: int) -> int:
-        """A lane of its own for an actor that the record names, where no call tells of one."""
-        told = (step.extra.name, step.extra.agent, step.extra.agent_name)
-        name = next((each for each in told if isinstance(each, str) and each), None)
+        """Returns the lane of a named actor without calls of its own, else `lane`."""
+        names = (step.extra.name, step.extra.agent, step.extra.agent_name)
+        name = next((each for each in names if isinstance(each, str) and each), None)
         if step.actor == "other_agent" and name is None:
             name = "another agent"
         if name is None or step.actor not in ("agent", "other_agent") or step.call in self._call_lanes:
@@ -276,7 +271,7 @@ class _Pass:
     def _fact(self, number: int, found: LightEvidence) -> None:
         flags = FLAGS["beside"] * bool(found.data.beside)
         flags |= FLAGS["error"] * bool(found.data.exit_code)
-        line = self._line(number, "e", headline.of_evidence(found), flags, at=found.at)
+        line = self._line(number, "e", headline.evidence_headline(found), flags, at=found.at)
         self.evidence.setdefault(found.id, line)
 
     def _note(self, number: int, event: LightEvent) -> None:
@@ -287,8 +282,8 @@ class _Pass:
 
     def _claim_rest(self) -> None:
         for call_id, (number, call, lane) in self._waiting.items():
-            told = call.error or f"{call.model}: asked"
-            line = self._line(number, "c", one_line(told), _call_flags(call), lane, state=call.state, at=call.started)
+            names = call.error or f"{call.model}: request"
+            line = self._line(number, "c", one_line(names), _call_flags(call), lane, state=call.state, at=call.started)
             self.call_lines[call_id] = line
             if self.lanes[lane].first < 0 or self.events[self.lanes[lane].first] > number:
                 self.lanes[lane].first = line
@@ -301,13 +296,13 @@ def _agent(lineage: Mapping[str, str]) -> str | None:
 
 def _call_flags(call: LightCall) -> int:
     flags = FLAGS["error"] * (call.error is not None)
-    flags |= FLAGS["tokens"] * is_there(call.completion_token_ids)
+    flags |= FLAGS["tokens"] * has_value(call.completion_token_ids)
     return flags | FLAGS["uncertified"] * (call.certificate is not None and not call.certificate.certified)
 
 
-def _placed(lane: Lane, place: Mapping[int, int]) -> Lane:
-    return msgspec.structs.replace(lane, first=place.get(lane.first, -1))
+def _move_lane(lane: Lane, position: Mapping[int, int]) -> Lane:
+    return msgspec.structs.replace(lane, first=position.get(lane.first, -1))
 
 
-def _moved(found: Mapping[_K, int], place: Mapping[int, int]) -> dict[_K, int]:
-    return {key: place[line] for key, line in found.items()}
+def _move_lines(found: Mapping[_K, int], position: Mapping[int, int]) -> dict[_K, int]:
+    return {key: position[line] for key, line in found.items()}

@@ -1,6 +1,6 @@
-"""Pictures in a record: PNG, JPEG, GIF and WebP by their first bytes, whatever they are called, and nothing else.
+"""Pictures in a record: PNG, JPEG, GIF and WebP, identified by their first bytes.
 
-No SVG, which can hold scripts. A picture of more pixels than a browser should unpack is not shown.
+No SVG, which can hold scripts. Pictures with too many pixels for a browser are not shown.
 """
 
 from __future__ import annotations
@@ -12,33 +12,31 @@ from typing import Any, Final
 from assay.errors import UserError
 from assay.store import BlobStore
 
-__all__ = ["is_picture", "picture", "picture_of_blob", "picture_of_text"]
-
 MOST_BYTES: Final = 12 << 20
 MOST_PIXELS: Final = 50_000_000
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
-def _type(data: bytes) -> str | None:
+def _picture_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
 
 
 def is_picture(data: bytes) -> bool:
-    """Whether bytes begin as a picture does that can be shown."""
-    return _type(data) is not None
+    """Returns whether bytes begin like a supported picture."""
+    return _picture_type(data) is not None
 
 
-def picture(data: bytes) -> dict[str, Any]:
-    """A picture for a page: `type`, `data` (base64), `width` and `height` in pixels.
+def encode_picture(data: bytes) -> dict[str, Any]:
+    """Encodes a picture for a page: `type`, `data` (base64), `width` and `height` in pixels.
 
     Raises:
-        UserError: It is none that can be shown.
+        UserError: It is unsupported, too large or damaged.
     """
-    kind = _type(data)
+    kind = _picture_type(data)
     if kind is None:
-        raise UserError("this is no PNG, JPEG, GIF or WebP picture")
+        raise UserError("not a PNG, JPEG, GIF or WebP picture")
     size = _SIZES[kind](data)
     if len(data) > MOST_BYTES or size is None or size[0] * size[1] > MOST_PIXELS:
         raise UserError(f"the picture is too large to be shown, or damaged ({len(data)} bytes, {size or 'no size'})")
@@ -46,17 +44,17 @@ def picture(data: bytes) -> dict[str, Any]:
 
 
 def picture_of_blob(blobs: BlobStore, digest: str) -> dict[str, Any]:
-    """A picture in the blob store. Raises `UserError`, or `StoreError` where there is no such blob."""
-    return picture(blobs.get(digest, limit=MOST_BYTES + 1))
+    """Returns a picture in the blob store. Raises `UserError`, or `StoreError` where there is no such blob."""
+    return encode_picture(blobs.get(digest, limit=MOST_BYTES + 1))
 
 
 def picture_of_text(text: object) -> dict[str, Any]:
-    """A picture in a `data:` address. Raises `UserError` where it is none."""
+    """Returns a picture in a `data:` address. Raises `UserError` where it is invalid."""
     head, _, payload = text.partition(",") if isinstance(text, str) else ("", "", "")
     if not head.startswith("data:image/") or not head.endswith(";base64") or len(payload) > 2 * MOST_BYTES:
         raise UserError("this text holds no picture")
     try:
-        return picture(base64.b64decode("".join(payload.split()), validate=True))
+        return encode_picture(base64.b64decode("".join(payload.split()), validate=True))
     except (binascii.Error, ValueError) as exc:
         raise UserError(f"this text holds no picture: {exc}") from exc
 
@@ -75,7 +73,7 @@ def _gif(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg(data: bytes) -> tuple[int, int] | None:
-    """Height and width stand in the first frame header (SOF)."""
+    """Reads height and width from the first frame header (SOF)."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")

@@ -1,6 +1,6 @@
-"""The view of a run's attempts: columns, so that 20,000 of them are a few megabytes that a page filters by itself.
+"""The view of a run's attempts as columns: 20,000 of them are a few megabytes, which a page filters by itself.
 
-Texts that repeat stand once, in `names`; columns hold their positions there (-1: none).
+Repeated texts are stored once, in `names`; columns hold their positions there (-1: none).
 """
 
 from __future__ import annotations
@@ -11,34 +11,32 @@ from pathlib import Path
 from typing import Any
 
 from assay.records import digest_bytes
-from assay.store import ADMISSION, AttemptRow, RunStore, standing_of
+from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of
 from assay.verdicts import CurrentVerdicts, assess
 
-from .interface import Fields, View, json_bytes, named
-
-__all__ = ["VIEWS", "columns_of", "rows_of_run", "shortened"]
+from .interface import Fields, View, json_bytes, run_view_name
 
 LONGEST = 300
-"""Characters of a text of a row that the table holds; an attempt's own page has the whole."""
+"""Characters of a text in the table; an attempt's own page has the whole."""
 
 
-def columns_of(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> dict[str, Any]:
-    """Attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`.
+def attempt_columns(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> dict[str, Any]:
+    """Returns attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`.
 
     Args:
         rows: One a chain.
-        stands: By chain, how it stands now.
+        stands: Current verdicts by chain.
     """
     columns, names = _plain(rows), {}
-    for name, texts in _repeated(rows, [stands.get(row.chain) or _first(row) for row in rows]).items():
+    for name, texts in _repeated(rows, [stands.get(row.chain) or _first_judgement(row) for row in rows]).items():
         places: dict[str, int] = {}
         columns[name] = [-1 if text is None else places.setdefault(text, len(places)) for text in texts]
-        names[name] = [shortened(text) for text in places]
+        names[name] = [shorten_name(text) for text in places]
     return {"count": len(rows), "names": names, "columns": columns}
 
 
-def shortened(text: str) -> str:
-    """A name as the table holds it: long ones are cut, and still told apart."""
+def shorten_name(text: str) -> str:
+    """Shortens a long name, keeping it distinct."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]}…{digest_bytes(text.encode())[7:15]}"
 
 
@@ -55,7 +53,7 @@ def _plain(rows: Sequence[AttemptRow]) -> dict[str, list[Any]]:
         "score": [row.score for row in rows],
         "started": [_rounded(row.started) for row in rows],
         "seconds": [_rounded(found.get("wall_s")) for found in metrics],
-        "tokens": [_sum(found) for found in metrics],
+        "tokens": [_total_tokens(found) for found in metrics],
         "cost": [found.get("cost_usd") for found in metrics],
         "error": [row.error[:LONGEST] if row.error else None for row in rows],
     }
@@ -74,16 +72,16 @@ def _repeated(rows: Sequence[AttemptRow], stands: Sequence[CurrentVerdicts]) -> 
         "process": [stand.process for stand in stands],
         "safety": [stand.safety for stand in stands],
         "again": [stand.reverified for stand in stands],
-        "how": [_how(row) for row in rows],
+        "how": [_ending(row) for row in rows],
     }
 
 
-def _first(row: AttemptRow) -> CurrentVerdicts:
+def _first_judgement(row: AttemptRow) -> CurrentVerdicts:
     return CurrentVerdicts(row.outcome, row.score, None, row.integrity, None, None, separation=row.separation)
 
 
-def _sum(metrics: Mapping[str, float]) -> int | None:
-    """Tokens in all; None where either number is unknown, or no number of tokens."""
+def _total_tokens(metrics: Mapping[str, float]) -> int | None:
+    """Returns the total number of tokens; None where either number is missing or invalid."""
     total = metrics.get("prompt_tokens", math.nan) + metrics.get("completion_tokens", math.nan)
     return int(total) if math.isfinite(total) else None
 
@@ -92,8 +90,8 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
-def _how(row: AttemptRow) -> str:
-    """How it ended, in few words that many attempts have in common."""
+def _ending(row: AttemptRow) -> str:
+    """Returns a short description of how an attempt ended."""
     if row.finished is None:
         return "cut" if row.interrupted else "running"
     if row.broke is not None:
@@ -101,22 +99,18 @@ def _how(row: AttemptRow) -> str:
     return f"stopped: {row.stopped}" if row.stopped is not None else "ended"
 
 
-def rows_of_run(root: Path, run: str) -> dict[str, Any]:
-    """All attempts of a run as columns, with the place in its record that they are of."""
+def list_rows(root: Path, run: str) -> dict[str, Any]:
+    """Returns all attempts of a run as columns, with the last event that they include."""
     with RunStore.open(root, run) as store, store.snapshot():
         last = None if store.is_sealed else store.live.last_seq()
         every = store.attempts()
-        rows = [row for row in every if row.agent != ADMISSION]  # a certificate is no attempt
-        stands = standing_of(store, rows)
-    return {"run": run, "seq": last, "certificates": len(every) - len(rows)} | columns_of(rows, stands)
+        rows = [row for row in every if row.agent != ADMISSION]  # certificates are not attempts
+        stands = current_verdicts_of(store, rows)
+    return {"run": run, "seq": last, "certificates": len(every) - len(rows)} | attempt_columns(rows, stands)
 
 
 def _rows(root: Path, fields: Fields) -> bytes:
-    return json_bytes(rows_of_run(root, fields["run"]))
+    return json_bytes(list_rows(root, fields["run"]))
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (named("run", run, "rows"),)
-
-
-VIEWS = (View("run/{run}/rows", _rows, _names),)
+VIEWS = (View("run/{run}/rows", _rows, run_view_name("rows")),)

@@ -12,13 +12,11 @@ from typing import Any
 import msgspec
 
 from assay.errors import AssayError
-from assay.store import ADMISSION, Layout, RunStore, deciding, list_runs, standing_of
+from assay.store import ADMISSION, Layout, RunStore, current_verdicts_of, final_rows, list_runs
 from assay.verdicts import assess
 
 from .interface import Fields, View, json_bytes
-from .stamp import stamp_of
-
-__all__ = ["VIEWS", "RunLine", "made_at", "run_line"]
+from .stamp import run_stamp
 
 MOST_RUNS = 2000
 """Newest runs that the page lists."""
@@ -28,13 +26,13 @@ LONGEST = 300
 
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run, as the list shows it."""
+    """One run in the list."""
 
     run: str
     created: float | None = None
     sealed: bool = False
     attempts: int | None = None
-    """Deciding tries; None where they were not counted, because the run is old or cannot be read."""
+    """Decided attempts; None where they were not counted, because the run is old or unreadable."""
     open: int = 0
     counts: dict[str, int] = {}
     """By outcome class (`assay.verdicts.OutcomeClass`)."""
@@ -47,35 +45,35 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def run_line(root: Path, run: str) -> RunLine:
-    """A run summed up from its attempts' rows. Raises `StoreError` where it cannot be read."""
+    """Summarizes a run from its attempts' rows. Raises `StoreError` where it is unreadable."""
     with RunStore.open(root, run) as store, store.snapshot():
         rows = [row for row in store.attempts() if row.agent != ADMISSION]
         manifest, sealed = store.manifest(), store.is_sealed
-        decided = deciding(rows)
-        stands = standing_of(store, decided)
+        decided = final_rows(rows)
+        stands = current_verdicts_of(store, decided)
     trusts = [assess(stands[row.chain], row) for row in decided]
     open_ = [row for row in rows if row.finished is None and not row.interrupted]
     return RunLine(
         run=run,
-        created=made_at(manifest),
+        created=created_at(manifest),
         sealed=sealed,
         attempts=len(decided),
         open=len(open_),
         counts=dict(Counter(trust.outcome_class for trust in trusts)),
         separations=dict(Counter(trust.separation for trust in trusts if trust.trusted)),
         tasks=len({row.task_digest or row.task for row in rows}),
-        agents=_some(row.agent for row in rows),
-        models=_some(row.model for row in rows if row.model),
+        agents=_most_common(row.agent for row in rows),
+        models=_most_common(row.model for row in rows if row.model),
     )
 
 
-def made_at(manifest: Mapping[str, Any]) -> float | None:
-    """When a run was made, in seconds since 1970; None where its manifest tells no time that there can be."""
+def created_at(manifest: Mapping[str, Any]) -> float | None:
+    """Returns when a run was created, in Unix seconds; None where its manifest has no valid time."""
     created = manifest.get("created")
     return float(created) if isinstance(created, int | float) and 0 < created < 1e11 else None
 
 
-def _some(names: Iterable[str]) -> tuple[str, ...]:
+def _most_common(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name[:LONGEST] for name, _ in Counter(names).most_common(5))
 
 
@@ -89,18 +87,18 @@ def _runs(root: Path, _: Fields) -> bytes:
 
 def _line(root: Path, name: str) -> RunLine:
     try:
-        return _kept_line(root, name, stamp_of(root, name))
+        return _cached_line(root, name, run_stamp(root, name))
     except AssayError as exc:
         return RunLine(name, sealed=Layout(root, name).is_sealed, error=str(exc)[:LONGEST])
 
 
 @lru_cache(4096)
-def _kept_line(root: Path, name: str, _: str) -> RunLine:
+def _cached_line(root: Path, name: str, _: str) -> RunLine:
     return run_line(root, name)
 
 
-def _exported(_: Path, __: str) -> tuple[str, ...]:
+def _no_names(_: Path, __: str) -> tuple[str, ...]:
     return ()  # an export is of one run, and `export` makes its list
 
 
-VIEWS = (View("runs", _runs, _exported),)
+VIEWS = (View("runs", _runs, _no_names),)

@@ -1,13 +1,12 @@
 """Serves the pages on loopback.
 
-Covered: every address begins with a secret token, so that another user or program of this machine that does not know
-it gets nothing; the Host header must be ours, so that a site whose name was rebound to 127.0.0.1 gets nothing; answers
-carry a policy under which a page loads and runs nothing but its own files; only GET and HEAD; names of views are looked
-up, never joined to a path. Not covered: who reads the token from the terminal, the browser's history, the process's
-memory or, while a browser is being opened, the list of processes, reads the store.
+Covered: every address begins with a secret token, which excludes other users and programs of this machine; the Host
+header must be ours, which excludes sites rebound to 127.0.0.1 (DNS rebinding); a content security policy restricts a
+page to its own files; only GET and HEAD; names of views are looked up, never joined to a path. Not covered: anyone who
+reads the token from the terminal, the browser's history, the process's memory or, while a browser is being opened, the
+list of processes.
 
-Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `KEPT_BYTES` of them are kept,
-whatever is asked.
+Invariant: at most `AT_ONCE` views and a slow one are made at a time, and at most `CACHE_BYTES` of them are cached.
 """
 
 from __future__ import annotations
@@ -25,25 +24,23 @@ from typing import TYPE_CHECKING
 from assay.errors import BoundaryError, StoreError, UserError
 from assay.garbage import looked_for_seldom
 
-from .assets import POLICY, TYPES, asset, asset_names, index_page
-from .cache import Kept, ViewCache
+from .assets import POLICY, TYPES, asset_names, read_asset, render_index
+from .cache import CachedView, ViewCache
 from .interface import json_bytes
 from .live import watch
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["HOST", "Viewer", "serving"]
-
 HOST = "127.0.0.1"
 AT_ONCE = 2
-"""More threads would share one processor, and each keeps memory of its own."""
+"""Threads that make views; more would share one processor and use more memory."""
 _SLOW = ("card", "figures", "soundness")
-"""What is computed over a whole run: one at a time, while the rest is answered."""
-KEPT_BYTES = 48 << 20
+"""Views computed over a whole run, made one at a time in a thread of their own."""
+CACHE_BYTES = 48 << 20
 MOST_STREAMS = 32
 LONGEST_LINE = 64 << 10
-"""Bytes of an address: names of chains may be long."""
+"""Longest address in bytes: names of chains may be long."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Server": "assay",
@@ -63,26 +60,26 @@ class Viewer:
         self.root = root
         self.token = token
         self.port = 0
-        self._cache = ViewCache(root, KEPT_BYTES)
+        self._cache = ViewCache(root, CACHE_BYTES)
         self._makers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="view")
         self._slow = ThreadPoolExecutor(1, thread_name_prefix="slow-view")
         self._streams = 0
 
     @property
     def url(self) -> str:
-        """Where the pages are."""
+        """Returns the address of the pages."""
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request."""
         if request.method not in ("GET", "HEAD"):
-            return _plain(405, "only GET is answered here", {"Allow": "GET, HEAD"})
+            return _plain(405, "only GET and HEAD are supported", {"Allow": "GET, HEAD"})
         if request.headers.getall("Host", []) not in ([f"{HOST}:{self.port}"], [f"localhost:{self.port}"]):
-            return _plain(421, "this server answers to its own address alone")
+            return _plain(421, "the Host header does not name this server")
         path, _, query = request.raw_path.partition("?")
         token, _, rest = path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
-            return _plain(404, "the address lacks the secret that `assay view` printed")
+            return _plain(404, "the address lacks the token that `assay view` printed")
         if path == f"/{self.token}":
             return _plain(308, "", {"Location": f"/{self.token}/"})
         if rest.startswith("data/"):
@@ -92,16 +89,16 @@ class Viewer:
         return _file(rest)
 
     def close(self) -> None:
-        """Waits for no view that is still being made."""
+        """Stops without waiting for views in progress."""
         for makers in (self._makers, self._slow):
             makers.shutdown(wait=False, cancel_futures=True)
 
     async def warm(self, name: str) -> None:
-        """Makes a view before somebody asks for it."""
+        """Makes a view in advance."""
         with contextlib.suppress(UserError, StoreError):
             await self._cached(name)
 
-    async def _cached(self, name: str) -> Kept | None:
+    async def _cached(self, name: str) -> CachedView | None:
         makers = self._slow if name.endswith(_SLOW) or "/find/" in name else self._makers
         return await asyncio.get_running_loop().run_in_executor(makers, self._cache.get, name)
 
@@ -122,7 +119,7 @@ class Viewer:
         return web.Response(body=found.body, headers={**headers, "Content-Type": "application/json; charset=utf-8"})
 
     async def _events(self, request: web.BaseRequest, run: str, query: str) -> web.StreamResponse:
-        """Server-sent events: what changed in a run, or in the list of runs, while somebody looks at it."""
+        """Sends server-sent events of a run, or of the list of runs."""
         from aiohttp import web
 
         if self._streams >= MOST_STREAMS:
@@ -134,7 +131,7 @@ class Viewer:
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
-            async for message in watch(self.root, run, _after(query), self._makers):
+            async for message in watch(self.root, run, _parse_after(query), self._makers):
                 await response.write(message)
         except (ConnectionError, BoundaryError, UserError) as exc:
             with contextlib.suppress(ConnectionError):
@@ -145,16 +142,16 @@ class Viewer:
 
 
 @contextlib.asynccontextmanager
-async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
-    """A running viewer.
+async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
+    """Runs a viewer while the context is open.
 
     Args:
         root: The store's folder.
-        port: On loopback; 0 takes a free one.
+        port: On loopback; 0 chooses a free one.
         token: The secret of the address; a new one where it is None.
 
     Raises:
-        UserError: The port is taken, or may not be used.
+        UserError: The port is in use, or not permitted.
     """
     import pyarrow as pa
     from aiohttp import web
@@ -163,7 +160,7 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
     with looked_for_seldom(100_000, 50, 100):  # views are many small objects without cycles
         viewer = Viewer(root, token or secrets.token_urlsafe(24))
         log = logging.getLogger(f"{__name__}.requests")
-        log.addFilter(_is_ours)
+        log.addFilter(_is_viewer_error)
         server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
@@ -182,8 +179,8 @@ async def serving(root: Path, port: int = 0, token: str | None = None) -> AsyncI
             viewer.close()
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether an error is one of the viewer; requests that are none are refused, and fill nobody's terminal."""
+def _is_viewer_error(record: logging.LogRecord) -> bool:
+    """Returns whether a log record is the viewer's; malformed requests are rejected without being logged."""
     from aiohttp.http_exceptions import HttpProcessingError
 
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
@@ -193,9 +190,9 @@ def _file(name: str) -> web.Response:
     from aiohttp import web
 
     if name in ("", "index.html"):
-        body, kind = index_page(), TYPES["html"]
+        body, kind = render_index(), TYPES["html"]
     elif name in asset_names():
-        body, kind = asset(name), TYPES[name.rpartition(".")[2]]
+        body, kind = read_asset(name), TYPES[name.rpartition(".")[2]]
     else:
         return _plain(404, "there is no such page")
     return web.Response(body=body, headers={**_HEADERS, "Content-Type": kind, "Cache-Control": "no-cache"})
@@ -215,7 +212,7 @@ def _json(status: int, value: object) -> web.Response:
     )
 
 
-def _after(query: str) -> int:
-    """`after=N`: the last event that the page knows."""
+def _parse_after(query: str) -> int:
+    """Parses `after=N`, the last event that the page has."""
     name, _, value = query.partition("=")
     return int(value) if name == "after" and value.isascii() and value.isdecimal() and len(value) < 19 else 0

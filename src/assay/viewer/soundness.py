@@ -1,7 +1,7 @@
-"""The views of an admission: what was proved of each task's verifier, and what was found against it.
+"""The views of an admission: the proofs and findings about each task's verifier.
 
-The reports are read as plain JSON out of the store, so that a report of another version is shown as far as it goes.
-Nothing in it is trusted: texts are cut, numbers are taken as numbers or left out.
+Reports are read as plain JSON, so that those of other versions are shown as far as possible. They are untrusted: texts
+are truncated, invalid numbers left out.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import msgspec
 from assay.records import EvidenceAdded
 from assay.store import ADMISSION, AttemptRow, RunStore
 
-from .interface import Fields, View, json_bytes, named
-
-__all__ = ["VIEWS", "soundness", "soundness_of_task"]
+from .interface import Fields, View, json_bytes, run_view_name, view_name
 
 MOST_TASKS = 5000
 MOST_EACH = 400
@@ -27,49 +25,51 @@ SEVERITIES = ("hole", "broken", "weak", "note")
 
 
 def soundness(root: Path, run: str) -> dict[str, Any]:
-    """Of an admission, one line a task that has its certificate; of another run, the certificates that it rested on.
+    """Returns an admission's tasks, or the certificates that another run required.
 
     Raises:
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():
         manifest = store.manifest()
-        rows = _certified(store)
+        rows = _certified_rows(store)
         lines = [_line(row, _certificate(store, row.chain)) for row in rows[:MOST_TASKS]]
-    held = [_held(task, place) for task, place in list(_map(manifest.get("certificates")).items())[:MOST_TASKS]]
+    certificates = [
+        _certificate_place(task, place) for task, place in list(_map(manifest.get("certificates")).items())[:MOST_TASKS]
+    ]
     return {
         "run": run,
         "admission": ADMISSION in manifest,
         "planned": len(_map(manifest.get("tasks"))),
         "tasks": lines,
         "left_out": max(0, len(rows) - MOST_TASKS),
-        "rests_on": [one for one in held if one is not None],
+        "rests_on": [one for one in certificates if one is not None],
     }
 
 
-def _held(task: str, place: object) -> dict[str, str] | None:
-    """Where the certificate of a task is that the run demanded."""
+def _certificate_place(task: str, place: object) -> dict[str, str] | None:
+    """Returns the place of a certificate that the run required."""
     if not (isinstance(place, list) and len(place) == 3 and all(isinstance(part, str) for part in place)):
         return None
     return {"task": _text(task), "run": place[0], "chain": place[1]}
 
 
 def soundness_of_task(root: Path, run: str, chain: str) -> dict[str, Any] | None:
-    """The whole report of one task; None where that chain holds none.
+    """Returns the whole report of one task; None where that chain has none.
 
     Raises:
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store:
-        row = next((row for row in _certified(store) if row.chain == chain), None)
+        row = next((row for row in _certified_rows(store) if row.chain == chain), None)
         if row is None:
             return None
         report = _report(store, chain)
         known = {one.chain for one in store.attempts()}
-    return {"run": run, "chain": chain, "task": row.task[:MOST_TEXT], "report": _shown(report, known)}
+    return {"run": run, "chain": chain, "task": row.task[:MOST_TEXT], "report": _report_json(report, known)}
 
 
-def _certified(store: RunStore) -> list[AttemptRow]:
+def _certified_rows(store: RunStore) -> list[AttemptRow]:
     return sorted((r for r in store.attempts() if r.agent == ADMISSION and r.final), key=lambda row: row.task)
 
 
@@ -112,7 +112,7 @@ def _line(row: AttemptRow, certificate: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _shown(report: Mapping[str, Any], chains: Iterable[str]) -> dict[str, Any]:
+def _report_json(report: Mapping[str, Any], chains: Iterable[str]) -> dict[str, Any]:
     known = set(chains)
     probes = [_probe(one, known) for one in _dicts(report.get("probes"))]
     sensitivity = report.get("sensitivity")
@@ -126,23 +126,25 @@ def _shown(report: Mapping[str, Any], chains: Iterable[str]) -> dict[str, Any]:
         "sensitivity": _sensitivity(sensitivity) if isinstance(sensitivity, dict) else None,
         "strictness": _strictness(report.get("strictness")),
         "cost": _numbers(report.get("cost")),
-        "difficulty": [_rate(one) for one in _dicts(report.get("difficulty"))],
+        "difficulty": [
+            {**_pick_texts(one, ("agent", "model")), **_rates(one)} for one in _dicts(report.get("difficulty"))
+        ],
         "changed": _texts(report.get("changed")),
         "probes": probes,
-        "untried": [_picked(one, ("probe", "group", "reason")) for one in _dicts(report.get("untried"))],
+        "untried": [_pick_texts(one, ("probe", "group", "reason")) for one in _dicts(report.get("untried"))],
     }
 
 
 def _finding(one: Mapping[str, Any]) -> dict[str, Any]:
-    texts = _picked(one, ("kind", "probe", "severity", "text", "verification"))
+    texts = _pick_texts(one, ("kind", "probe", "severity", "text", "verification"))
     severity = texts["severity"] if texts["severity"] in SEVERITIES else "note"
     more = {"closed_by": _texts(one.get("closed_by")), "evidence": _texts(one.get("evidence"))}
     return {**texts, "severity": severity, "heuristic": one.get("heuristic") is True, **more}
 
 
 def _completeness(one: Mapping[str, Any]) -> dict[str, Any]:
-    said = list(_map(one.get("circumstances")).items())[:MOST_EACH]
-    return {**_rates(one), "circumstances": {_text(k): _text(v) for k, v in said}}
+    circumstances = list(_map(one.get("circumstances")).items())[:MOST_EACH]
+    return {**_rates(one), "circumstances": {_text(k): _text(v) for k, v in circumstances}}
 
 
 def _sensitivity(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,8 +153,8 @@ def _sensitivity(one: Mapping[str, Any]) -> dict[str, Any]:
         for name, pair in list(_map(one.get("operators")).items())[:MOST_EACH]
         if isinstance(pair, list) and len(pair) == 2
     ]
-    kept = ("name", "operator", "judgement", "diff", "by", "witness", "attempt")
-    survivors = [_picked(each, kept) for each in _dicts(one.get("survivors"))]
+    fields = ("name", "operator", "judgement", "diff", "by", "witness", "attempt")
+    survivors = [_pick_texts(each, fields) for each in _dicts(one.get("survivors"))]
     return {**_rates(one), "operators": operators, "survivors": survivors}
 
 
@@ -160,18 +162,14 @@ def _strictness(one: Any) -> dict[str, Any] | None:
     return {**_rates(one), "rejected_names": _texts(one.get("rejected"))} if isinstance(one, dict) else None
 
 
-def _rate(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_picked(one, ("agent", "model")), **_rates(one)}
-
-
 def _rates(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers, and intervals as pairs of them."""
+    """Returns numbers, and intervals as pairs."""
     pairs = {name: value for name, value in one.items() if isinstance(value, list) and len(value) == 2}
     return _numbers(one) | {n: pair for n, pair in pairs.items() if None not in map(_number, pair)}
 
 
 def _probe(one: Mapping[str, Any], chains: set[str]) -> dict[str, Any]:
-    texts = _picked(one, ("probe", "group", "wanted", "verification", "about", "outcome", "reason", "broke"))
+    texts = _pick_texts(one, ("probe", "group", "wanted", "verification", "about", "outcome", "reason", "broke"))
     chain = one.get("chain")
     return {**texts, "chain": chain if isinstance(chain, str) and chain in chains else None}
 
@@ -184,7 +182,7 @@ def _texts(value: object) -> list[str]:
     return [_text(each) for each in value[:MOST_EACH]] if isinstance(value, list) else []
 
 
-def _picked(one: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+def _pick_texts(one: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     return {name: _text(one.get(name)) for name in names}
 
 
@@ -218,15 +216,11 @@ def _one(root: Path, fields: Fields) -> bytes | None:
     return None if found is None else json_bytes(found)
 
 
-def _names(_: Path, run: str) -> tuple[str, ...]:
-    return (named("run", run, "soundness"),)
-
-
 def _names_of_tasks(root: Path, run: str) -> Iterable[str]:
-    return [named("run", run, "soundness", one["chain"]) for one in soundness(root, run)["tasks"]]
+    return [view_name("run", run, "soundness", one["chain"]) for one in soundness(root, run)["tasks"]]
 
 
 VIEWS = (
-    View("run/{run}/soundness", _all, _names),
+    View("run/{run}/soundness", _all, run_view_name("soundness")),
     View("run/{run}/soundness/{chain}", _one, _names_of_tasks),
 )

@@ -1,4 +1,4 @@
-"""What changes with a run: the mark that kept views are compared by."""
+"""The stamp of a run, by which cached views are compared."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from pathlib import Path
 from assay.errors import StoreError, UserError
 from assay.store import Layout, RunStore
 
-__all__ = ["stamp_of"]
 
-
-def stamp_of(root: Path, run: str) -> str:
-    """A text that is another one after anything was appended to a run, learnt about it, or after it was sealed.
+def run_stamp(root: Path, run: str) -> str:
+    """Returns a text that changes whenever a run is appended to, amended or sealed.
 
     Raises:
         UserError: There is no such run.
-        StoreError: It cannot be read.
+        StoreError: The run cannot be read.
     """
     layout = Layout(root, run)
     try:

@@ -1,6 +1,6 @@
-"""Lines of an attempt in full, a few dozen at a time: what the page shows when they come into sight.
+"""Lines of an attempt in full, a few dozen at a time, for the visible part of a page.
 
-Long texts are cut (`texts`), lists have a bound, and whatever is left out says so and can be asked for.
+Long texts are truncated (`texts`), lists are bounded; the rest is marked as left out and can be requested.
 """
 
 from __future__ import annotations
@@ -30,31 +30,29 @@ from assay.records import ModelCalled as Called
 from assay.records import StepTaken as Taken
 from assay.records import VerdictGiven as Given
 from assay.store import BlobStore
-from assay.store.chain import event_of
+from assay.store.chain import decode_event
 
 from .chains import Chain
 from .interface import json_bytes
 from .outline import Outline
 from .pictures import is_picture
-from .texts import cut, pointer, tree
-
-__all__ = ["AT_ONCE", "call_summary", "shown_lines"]
+from .texts import cut_text, json_tree, pointer
 
 AT_ONCE: Final = 40
 """Lines in a piece; pieces begin at its multiples."""
 MOST_BYTES: Final = 16 << 20
-"""Of a piece's JSON; what a line beyond it holds is left out and said to be `large`."""
+"""Size of a piece's JSON; a line beyond it has the kind `large` and no content."""
 MOST_CALLS = 40
 MOST_TESTS = 300
 MOST_BLOBS = 60
 _PASSED = frozenset({"passed", "skipped", "xfailed"})
 
 
-def shown_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
-    """A piece of an attempt.
+def render_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
+    """Renders a piece of an attempt.
 
     Returns:
-        `start` and `lines`, one object a line, told apart by `kind` and with the number of its `event`.
+        `start` and `lines`, one object a line with its `kind` and the number of its `event`.
 
     Raises:
         UserError: There is no such piece.
@@ -66,18 +64,18 @@ def shown_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
     named = {call_id: outline.lanes[outline.lanes_of[line]].agent for call_id, line in outline.call_lines.items()}
     agents = {call_id: name for call_id, name in named.items() if name}
     own = {outline.events[line] for line in lines}
-    asked = {outline.calls_of[line] for line in lines} - {-1}
+    call_events = {outline.calls_of[line] for line in lines} - {-1}
     found: dict[int, dict[str, Any]] = {}
     calls: dict[int, dict[str, Any]] = {}
     room = MOST_BYTES
-    for link in chain.each(own | asked):
-        body = event_of(link).body
-        if link.index in asked and isinstance(body, Called):
+    for link in chain.select_links(own | call_events):
+        body = decode_event(link).body
+        if link.index in call_events and isinstance(body, Called):
             calls[link.index] = call_summary(body.call, link.index, outline)
         if link.index in own:
-            told = _shown(body, chain.store.blobs, agents)
-            size = len(json_bytes(told))
-            found[link.index] = told if size <= room else {"kind": "large", "size": size}
+            content = _body_json(body, chain.store.blobs, agents)
+            size = len(json_bytes(content))
+            found[link.index] = content if size <= room else {"kind": "large", "size": size}
             room -= size if size <= room else 0
     return {
         "start": start,
@@ -88,12 +86,12 @@ def shown_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
 def _numbered(
     line: int, outline: Outline, found: Mapping[int, dict[str, Any]], calls: Mapping[int, dict[str, Any]]
 ) -> dict[str, Any]:
-    event, asked = outline.events[line], outline.calls_of[line]
-    more = {"model_call": calls[asked]} if asked in calls else {}
+    event, call_events = outline.events[line], outline.calls_of[line]
+    more = {"model_call": calls[call_events]} if call_events in calls else {}
     return {"line": line, "event": event, **found[event], **more}
 
 
-def _shown(body: Body, blobs: BlobStore, named: Mapping[str, str]) -> dict[str, Any]:
+def _body_json(body: Body, blobs: BlobStore, named: Mapping[str, str]) -> dict[str, Any]:
     match body:
         case Taken(step):
             return _step(step, named)
@@ -104,15 +102,15 @@ def _shown(body: Body, blobs: BlobStore, named: Mapping[str, str]) -> dict[str, 
         case Given(verdict):
             return {"kind": "verdict", "verdict": _verdict(verdict)}
         case Noted():
-            return {"kind": "note", "name": body.name, "data": tree(_note_data(body), "/data"), "at": body.at}
+            return {"kind": "note", "name": body.name, "data": json_tree(_note_data(body), "/data"), "at": body.at}
         case AttemptStarted():
-            return {"kind": "started", "data": tree(msgspec.to_builtins(body), "")}
+            return {"kind": "started", "data": json_tree(msgspec.to_builtins(body), "")}
         case AttemptEnded():
-            return {"kind": "ended", "data": tree(msgspec.to_builtins(body), "")}
+            return {"kind": "ended", "data": json_tree(msgspec.to_builtins(body), "")}
 
 
 def _note_data(note: Noted) -> Any:
-    """Findings have a place of their own on the page."""
+    """Returns a note's data; findings, which the page shows elsewhere, are only counted."""
     found = note.data.get("findings")
     return {"findings": len(found)} if note.name == "audited" and isinstance(found, list) else note.data
 
@@ -123,48 +121,48 @@ def _step(step: Step, named: Mapping[str, str]) -> dict[str, Any]:
         "index": step.index,
         "actor": step.actor,
         "who": who(step, named),
-        "message": None if step.message is None else cut(step.message, "/step/message"),
-        "reasoning": None if step.reasoning is None else cut(step.reasoning, "/step/reasoning"),
+        "message": None if step.message is None else cut_text(step.message, "/step/message"),
+        "reasoning": None if step.reasoning is None else cut_text(step.reasoning, "/step/reasoning"),
         "calls": [_tool_call(call, at) for at, call in enumerate(step.tool_calls[:MOST_CALLS])],
-        "seen": [_seen(seen, at) for at, seen in enumerate(step.observations[:MOST_CALLS])],
+        "seen": [_observation_json(seen, at) for at, seen in enumerate(step.observations[:MOST_CALLS])],
         "more": max(len(step.tool_calls), len(step.observations)) - MOST_CALLS,
         "call": step.call,
         "state": step.state,
         "started": step.started,
         "ended": step.ended,
-        "extra": tree(step.extra, "/step/extra") if step.extra else None,
+        "extra": json_tree(step.extra, "/step/extra") if step.extra else None,
     }
 
 
 def _tool_call(call: ToolCall, at: int) -> dict[str, Any]:
     where = pointer("step", "tool_calls", at)
-    told: dict[str, Any] = {"id": call.id, "name": call.name, "error": call.error}
+    content: dict[str, Any] = {"id": call.id, "name": call.name, "error": call.error}
     if call.parsed is None:
-        return told | {"arguments": cut(call.arguments, where + "/arguments")}
-    return told | {"parsed": tree(call.parsed, where + "/parsed")}
+        return content | {"arguments": cut_text(call.arguments, where + "/arguments")}
+    return content | {"parsed": json_tree(call.parsed, where + "/parsed")}
 
 
-def _seen(seen: Observation, at: int) -> dict[str, Any]:
+def _observation_json(seen: Observation, at: int) -> dict[str, Any]:
     where = pointer("step", "observations", at)
     return {
         "call_id": seen.call_id,
-        "content": cut(seen.content, where + "/content"),
-        "stderr": cut(seen.stderr, where + "/stderr") if seen.stderr else None,
+        "content": cut_text(seen.content, where + "/content"),
+        "stderr": cut_text(seen.stderr, where + "/stderr") if seen.stderr else None,
         "exit_code": seen.exit_code,
         "error": seen.error,
         "timed_out": seen.timed_out,
         "duration_s": seen.duration_s,
-        "truncated": _cut_off(seen.truncated),
-        "stderr_truncated": _cut_off(seen.stderr_truncated),
+        "truncated": _truncation_json(seen.truncated),
+        "stderr_truncated": _truncation_json(seen.stderr_truncated),
     }
 
 
-def _cut_off(cut_off: Truncation | None) -> dict[str, Any] | None:
+def _truncation_json(cut_off: Truncation | None) -> dict[str, Any] | None:
     return None if cut_off is None else msgspec.to_builtins(cut_off)
 
 
 def call_summary(call: ModelCall, event: int, outline: Outline | None) -> dict[str, Any]:
-    """A model call without what was said; `event` -1 where the line is the call's own."""
+    """Returns a model call without its messages; `event` is -1 for a line of the call itself."""
     sampled = call.completion_token_ids
     parent = call.parent if outline is None or call.parent in outline.calls else None
     return {
@@ -175,7 +173,7 @@ def call_summary(call: ModelCall, event: int, outline: Outline | None) -> dict[s
         "usage": msgspec.to_builtins(call.usage),
         "cost_usd": call.cost_usd,
         "tries": call.tries,
-        "error": None if call.error is None else cut(call.error, "/call/error"),
+        "error": None if call.error is None else cut_text(call.error, "/call/error"),
         "started": call.started,
         "ended": call.ended,
         "parent": parent,
@@ -187,36 +185,35 @@ def call_summary(call: ModelCall, event: int, outline: Outline | None) -> dict[s
         "sampled": None if sampled is None else len(sampled),
         "prompted": None if call.prompt_token_ids is None else call.shared_tokens + len(call.prompt_token_ids),
         "logprobs": call.logprobs is not None,
-        "mean_logprob": _mean(call.logprobs),
+        "mean_logprob": sum(call.logprobs) / len(call.logprobs) if call.logprobs else None,
         "weight_version": call.weight_version,
         "delivered": call.delivered,
         "state": call.state,
-        "sampling": tree(call.sampling, "/call/sampling"),
-        "lineage": tree(dict(call.lineage), "/call/lineage") if call.lineage else None,
+        "sampling": json_tree(call.sampling, "/call/sampling"),
+        "lineage": json_tree(dict(call.lineage), "/call/lineage") if call.lineage else None,
         "redactions": list(call.redactions[:20]),
     }
 
 
-def _mean(logprobs: tuple[float, ...] | None) -> float | None:
-    return sum(logprobs) / len(logprobs) if logprobs else None
-
-
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(verdict)
-    return plain | {"reason": cut(verdict.reason, "/verdict/reason"), "evidence": list(verdict.evidence[:MOST_BLOBS])}
+    return plain | {
+        "reason": cut_text(verdict.reason, "/verdict/reason"),
+        "evidence": list(verdict.evidence[:MOST_BLOBS]),
+    }
 
 
 def _evidence(found: Evidence, blobs: BlobStore) -> dict[str, Any]:
     data = dict(found.data)
-    told: dict[str, Any] = {"kind": "evidence", "id": found.id, "channel": found.channel, "type": found.kind}
+    content: dict[str, Any] = {"kind": "evidence", "id": found.id, "channel": found.channel, "type": found.kind}
     tests = data.get("tests")
     if found.kind == "test_report" and isinstance(tests, list):
         del data["tests"]
-        told["tests"] = _tests(tests)
+        content["tests"] = _tests(tests)
     listed = found.blobs[:MOST_BLOBS]
     pictures = [digest for digest in listed if _shows_picture(blobs, digest)]
-    return told | {
-        "data": tree(data, "/evidence/data"),
+    return content | {
+        "data": json_tree(data, "/evidence/data"),
         "blobs": list(listed),
         "more_blobs": len(found.blobs) - len(listed),
         "pictures": pictures,
@@ -228,12 +225,12 @@ def _shows_picture(blobs: BlobStore, digest: str) -> bool:
     try:
         with blobs.open(digest) as file:
             return is_picture(file.read(16))
-    except (StoreError, OSError):  # a record may name what is no address
+    except (StoreError, OSError):  # a recorded address may be invalid
         return False
 
 
 def _tests(tests: list[Any]) -> dict[str, Any]:
-    """Tests by what became of them, those that failed first."""
+    """Returns tests with their status, the failed ones first."""
     named = [(str(t.get("id", ""))[:400], str(t.get("status", ""))[:40]) for t in tests if isinstance(t, dict)]
     named.sort(key=lambda test: test[1] in _PASSED)
     return {"shown": named[:MOST_TESTS], "left_out": max(len(named) - MOST_TESTS, 0)}

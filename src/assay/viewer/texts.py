@@ -1,7 +1,7 @@
-"""Texts of a record in parts: a beginning and an end to show at once, and the whole in pieces of bounded size.
+"""Texts of a record in parts: their beginning and end, and the whole in pieces of bounded size.
 
 A text is addressed by the number of its event and a JSON pointer (RFC 6901) into the event's body, a blob by its
-digest. Whatever is asked for, no answer holds more than `PART` characters of one text.
+digest. No answer holds more than `PART` characters of one text.
 """
 
 from __future__ import annotations
@@ -13,25 +13,22 @@ import msgspec
 from assay.errors import UserError
 from assay.store import BlobStore
 
-__all__ = ["PART", "blob_part", "cut", "found_at", "pointer", "text_part", "tree"]
-
 PART: Final = 1 << 16
 """Characters (of a blob: bytes) in a piece."""
 HEAD, TAIL = 4000, 2000
 MOST_LINES: Final = 120
-"""Lines of a text that are shown at once, before the rest is asked for."""
+"""Lines of a text shown at first."""
 MOST_NODES, MOST_DEEP, MOST_ENTRIES = 600, 12, 120
 MOST_COUNTED: Final = 1 << 26
-"""Bytes of a blob before a piece in which line ends are counted."""
+"""Line ends are counted in at most this many bytes of a blob before a piece."""
 
 
 def pointer(*parts: str | int) -> str:
-    """A JSON pointer."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def found_at(body: Any, where: str) -> Any:
-    """What a JSON pointer leads to. Raises `UserError` where it leads nowhere."""
+def resolve_pointer(body: Any, where: str) -> Any:
+    """Returns the value at a JSON pointer. Raises `UserError` where there is none."""
     at = body
     for part in where.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -44,12 +41,12 @@ def found_at(body: Any, where: str) -> Any:
     return at
 
 
-def cut(text: str, at: str) -> dict[str, Any]:
-    """A text to show: all of it where it is short, else its beginning and end.
+def cut_text(text: str, at: str) -> dict[str, Any]:
+    """Returns a text to show: a short one whole, else its beginning and end.
 
     Args:
         text: The text.
-        at: Its address in the event, where the rest can be asked for.
+        at: Its address in the event, for requesting the rest.
 
     Returns:
         `text` and `at`, and of a long one `tail`, `length` (characters), `lines` and `line` (of the tail's beginning,
@@ -60,14 +57,14 @@ def cut(text: str, at: str) -> dict[str, Any]:
     lines = text.count("\n") + 1
     if len(text) <= HEAD + TAIL and lines <= MOST_LINES:
         return {"text": text, "at": at}
-    head, tail = _beginning(text), _end(text)
+    head, tail = _head(text), _end(text)
     if len(head) + len(tail) >= len(text):
         return {"text": text, "at": at}
     first = lines - tail.count("\n")
     return {"text": head, "tail": tail, "length": len(text), "lines": lines, "line": first, "at": at}
 
 
-def _beginning(text: str) -> str:
+def _head(text: str) -> str:
     head = text[:HEAD]
     lines = head.split("\n", MOST_LINES * 2 // 3)
     if len(lines) > MOST_LINES * 2 // 3:
@@ -89,17 +86,17 @@ class _Budget(msgspec.Struct):
     left: int = MOST_NODES
 
 
-def tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> list[Any]:
-    """A JSON value to show, in nodes that cannot be taken for each other.
+def json_tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> list[Any]:
+    """Returns a JSON value to show, as tagged nodes.
 
     Returns:
         `["s", cut]` for a text, `["v", value]` for null, numbers and booleans, `["o", [[key, node], ...], left out]`,
-        `["a", [node, ...], left out]`, and `["x", pointer]` for what is left out because it is deep or much.
+        `["a", [node, ...], left out]`, and `["x", pointer]` for a value that is too deep or too large.
     """
     budget = budget or _Budget()
     budget.left -= 1
     if isinstance(value, str):
-        return ["s", cut(value, at)]
+        return ["s", cut_text(value, at)]
     if value is None or isinstance(value, bool | int | float):
         return ["v", value]
     if deep >= MOST_DEEP or budget.left <= 0:
@@ -109,18 +106,18 @@ def tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0) -> l
         for key, each in value.items():
             if len(shown) >= MOST_ENTRIES or budget.left <= 0:
                 break
-            shown.append([str(key)[:200], tree(each, at + pointer(str(key)), budget, deep + 1)])
+            shown.append([str(key)[:200], json_tree(each, at + pointer(str(key)), budget, deep + 1)])
         return ["o", shown, len(value) - len(shown)]
     nodes = []
     for position, each in enumerate(value):
         if position >= MOST_ENTRIES or budget.left <= 0:
             break
-        nodes.append(tree(each, at + pointer(position), budget, deep + 1))
+        nodes.append(json_tree(each, at + pointer(position), budget, deep + 1))
     return ["a", nodes, len(value) - len(nodes)]
 
 
 def text_part(value: Any, part: int) -> dict[str, Any]:
-    """A piece of a text, or of the indented JSON of another value.
+    """Returns a piece of a text, or of the indented JSON of another value.
 
     Returns:
         `text`, `part`, `parts`, `length`, `line` (of its beginning, from 1) and `lines`.
@@ -131,7 +128,7 @@ def text_part(value: Any, part: int) -> dict[str, Any]:
     text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     parts = max(-(-len(text) // PART), 1)
     if not 0 <= part < parts:
-        raise UserError(f"the text has {parts} pieces, and no piece {part}")
+        raise UserError(f"the text has {parts} pieces: there is no piece {part}")
     start = part * PART
     return {
         "text": text[start : start + PART],
@@ -144,10 +141,10 @@ def text_part(value: Any, part: int) -> dict[str, Any]:
 
 
 def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
-    """A piece of a blob as text, or, where its beginning holds a zero byte, in hexadecimal.
+    """Returns a piece of a blob as text, or as a hex dump where it begins with binary data.
 
     Returns:
-        As `text_part`, `length` in bytes, `line` null where nobody counts so far, no `lines`; and `binary`.
+        As `text_part`, `length` in bytes, `line` null beyond `MOST_COUNTED`, no `lines`; and `binary`.
 
     Raises:
         UserError: It has no such piece.
@@ -160,7 +157,7 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
         size = PART // 4 if binary else PART
         parts = max(-(-length // size), 1)
         if not 0 <= part < parts:
-            raise UserError(f"the blob has {parts} pieces, and no piece {part}")
+            raise UserError(f"the blob has {parts} pieces: there is no piece {part}")
         start = part * size
         line = 1
         if not binary and start <= MOST_COUNTED:
@@ -168,14 +165,17 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
             line += sum(file.read(min(PART, start - at)).count(b"\n") for at in range(0, start, PART))
         file.seek(start)
         data = file.read(size + 3)
-    told = {"part": part, "parts": parts, "length": length, "binary": binary}
+    part_json = {"part": part, "parts": parts, "length": length, "binary": binary}
     if binary:
-        return told | {"text": _hexadecimal(data[:size], start), "line": None}
-    return told | {"text": _whole_characters(data, size, part > 0), "line": line if start <= MOST_COUNTED else None}
+        return part_json | {"text": _hexadecimal(data[:size], start), "line": None}
+    return part_json | {
+        "text": _whole_characters(data, size, part > 0),
+        "line": line if start <= MOST_COUNTED else None,
+    }
 
 
 def _whole_characters(data: bytes, size: int, cut_before: bool) -> str:  # noqa: FBT001 - a fact, not a switch
-    """The characters that begin in the first `size` bytes; `data` goes on for three more."""
+    """Returns the characters that begin in the first `size` bytes; `data` has three more."""
     first = 0
     while cut_before and first < min(3, len(data)) and data[first] & 0xC0 == 0x80:
         first += 1

@@ -1,4 +1,4 @@
-"""Every view that the pages ask for, in one table."""
+"""All views of the pages, in one table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import attempt, card, compare, figures, find, rows, runs, soundness
-from .interface import View, matched
-
-__all__ = ["VIEWS", "names", "view"]
+from .interface import View, match_name
 
 VIEWS: tuple[View, ...] = (
     *runs.VIEWS,
@@ -23,25 +21,25 @@ VIEWS: tuple[View, ...] = (
 """Each module of views has a tuple `VIEWS`; a new one is added here. The order is that of an export."""
 
 
-def view(root: Path, name: str) -> bytes | None:
-    """The JSON of a view; None where no view is called so.
+def make_view(root: Path, name: str) -> bytes | None:
+    """Returns the JSON of a view; None for an unknown name.
 
     Args:
         root: The store's folder.
-        name: As `interface.named` writes it.
+        name: As `interface.view_name` makes it.
 
     Raises:
-        UserError: The name's parts name nothing that there is.
-        StoreError: What is stored cannot be read.
+        UserError: Something in the name does not exist.
+        StoreError: The run cannot be read.
     """
     for known in VIEWS:
-        fields = matched(known, name)
+        fields = match_name(known, name)
         if fields is not None:
             return known.make(root, fields)
     return None
 
 
 def names(root: Path, run: str) -> Iterator[str]:
-    """The names of all views that an export of a run holds, kind by kind."""
+    """Yields the names of all views in an export of a run, kind by kind."""
     for known in VIEWS:
         yield from known.names(root, run)

@@ -15,7 +15,7 @@ import pytest
 from assay.analysis.actors import who
 from assay.formats.benchmarks.agentrx import AgentRxFormat
 from assay.formats.benchmarks.who_and_when import WhoAndWhenFormat
-from assay.formats.interface import Format, Imported, Reading
+from assay.formats.interface import Format, ImportContext, ImportedTrajectory
 from assay.records import AttemptEnded, EvidenceAdded, StepTaken, Trajectory, VerdictGiven, digest_bytes
 from tests.analysis.trajectories import trajectory
 
@@ -37,11 +37,11 @@ def is_development(task: str) -> bool:
 
 
 def read(form: Format, path: Path) -> Iterator[Run]:
-    for found in form.read(path, Reading(lambda data: digest_bytes(data), lambda _: None)):
+    for found in form.read(path, ImportContext(lambda data: digest_bytes(data), lambda _: None)):
         yield _run(found)
 
 
-def _run(found: Imported) -> Run:
+def _run(found: ImportedTrajectory) -> Run:
     steps = [body.step for body in found.bodies if isinstance(body, StepTaken)]
     evidence = [body.evidence for body in found.bodies if isinstance(body, EvidenceAdded)]
     ended = any(isinstance(body, AttemptEnded) for body in found.bodies)

@@ -18,7 +18,7 @@ from assay.records import ModelCall
 from assay.rollout.recording.model_calls import CallKeeper
 from assay.rollout.recording.redaction import Redactor
 from assay.store.blobs import BlobStore
-from assay.store.calls import prompt_ids_of
+from assay.store.calls import restore_prompt_ids
 from tests.gateway.tokens.imitations import AGENTS
 from tests.gateway.tokens.scoring import assert_scored_alike
 
@@ -88,7 +88,7 @@ async def test_every_sampled_token_is_certified_in_one_row_a_branch(
     recorder, client = await played(agent, engine, renderer, parts)
     kept = stored(recorder, tmp_path)
     calls = list(kept.values())
-    assert [prompt_ids_of(kept, call) for call in calls] == [context_of(kept, call.id) for call in calls]
+    assert [restore_prompt_ids(kept, call) for call in calls] == [context_of(kept, call.id) for call in calls]
     assert [context_of(kept, one.id) for one in calls] == [e.reply.prompt_token_ids for e in recorder.exchanges]
     assert len(calls) == len(TURNS)
     assert all(call.certificate is not None and call.certificate.certified for call in calls)

@@ -24,7 +24,7 @@ from assay.learning.trainer.rollouts import finished_run, rows_of, tasks_of_step
 from assay.learning.trainer.sft import train_sft
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, deciding, list_runs
+from assay.store import RunStore, final_rows, list_runs
 from assay.tasks import find_tasks
 
 pytest.importorskip("torch")
@@ -106,7 +106,7 @@ def ended(store: Path, run: str) -> int:
     if run not in list_runs(store):
         return 0
     with RunStore.open(store, run) as opened:
-        return len(deciding(opened.attempts()))
+        return len(final_rows(opened.attempts()))
 
 
 @pytest.mark.slow

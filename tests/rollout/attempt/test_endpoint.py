@@ -15,7 +15,7 @@ from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Limits, Trajectory
 from assay.rollout.recording.recorder import CALL_BEGUN
-from assay.store import RunStore, answer_of, messages_of, rebuild, verify_chain
+from assay.store import RunStore, assistant_message, restore_body, restore_messages, verify_chain
 from tests.rollout.programs import Program, run_program, write
 
 pytestmark = pytest.mark.quick
@@ -52,10 +52,16 @@ async def test_calls_hold_what_is_new_and_their_bodies_come_back(tmp_path: Path)
     found = await only(tmp_path, Program())
     calls = {call.id: call for call in found.calls}
     assert [len(c.request["messages"]) for c in found.calls] == [1, 1, 1]
-    assert [m["role"] for m in messages_of(calls, found.calls[2])] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert [m["role"] for m in restore_messages(calls, found.calls[2])] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+    ]
     with RunStore.open(tmp_path, "r") as store:
-        sent = rebuild(calls, found.calls[2], "request", store.blobs)
-        got = rebuild(calls, found.calls[2], "response", store.blobs)
+        sent = restore_body(calls, found.calls[2], "request", store.blobs)
+        got = restore_body(calls, found.calls[2], "response", store.blobs)
         assert verify_chain(store.events(found.chain), head=found.head) is None
     assert sent is not None
     assert sent.startswith(b'{"model": "m", "messages": [{"role": "user"')
@@ -209,7 +215,7 @@ async def test_a_key_in_a_reply_is_taken_out_everywhere(tmp_path: Path) -> None:
         tmp_path, Program(), scripted([write("/a", secret), f"I used {secret}."]), secrets={"OPENAI_API_KEY": secret}
     )
     assert {name for call in found.calls for name in call.redactions} == {"OPENAI_API_KEY"}
-    assert (answer_of(found.calls[1]) or {})["content"] == "I used [redacted:OPENAI_API_KEY]."
+    assert (assistant_message(found.calls[1]) or {})["content"] == "I used [redacted:OPENAI_API_KEY]."
     assert found.steps[1].message == "I used [redacted:OPENAI_API_KEY]."
     assert [f for f in tmp_path.rglob("*") if f.is_file() and secret.encode() in f.read_bytes()] == []
 

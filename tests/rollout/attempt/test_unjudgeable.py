@@ -14,7 +14,7 @@ from assay.errors import EnvironmentFailure, HostFailure
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.site import WorkspacePlace
 from assay.settings import Settings
-from assay.statistics import Outcome, summarise
+from assay.statistics import AttemptOutcome, summarise
 from assay.store import AttemptRow, RunStore
 from assay.verdicts import AGENT_MADE_UNJUDGEABLE
 
@@ -58,7 +58,7 @@ async def test_attempts_that_cannot_be_judged_lower_the_rate(tmp_path: Path) -> 
     right, pipe = "echo hi > a.txt", "mkfifo a.txt"
     rows = await run(tmp_path, *[right] * 10, *[pipe] * 2, attempts=12, concurrency=2)
     assert sorted(str(row.outcome) for row in rows) == ["fail"] * 2 + ["pass"] * 10
-    (group,) = summarise([Outcome(r.task, r.agent, r.model, r.number, r.outcome or "error") for r in rows])
+    (group,) = summarise([AttemptOutcome(r.task, r.agent, r.model, r.number, r.outcome or "error") for r in rows])
     assert group.pass_at_1.value == pytest.approx(10 / 12)
 
 

@@ -15,10 +15,10 @@ from assay.records import Noted
 from assay.rollout.auditing import AuditConfig, audit_run
 from assay.rollout.exchange.importing import ImportConfig, ImportProgress, ImportReport, import_paths
 from assay.settings import Settings
-from assay.store import RunStore, audit, seal, standing
+from assay.store import RunStore, audit, load_current_verdicts, seal
 
 PLUGIN = """
-from assay.formats.interface import Imported
+from assay.formats.interface import ImportedTrajectory
 class Broken:
     name, title, provenance, writes = "broken", "Broken", "specification", False
     def recognises(self, path): return path.suffix == ".odd"
@@ -242,7 +242,7 @@ def forged(path: Path, *notes: dict[str, Any]) -> Path:
 
 def test_a_record_that_praises_itself_is_as_if_nobody_had_looked(tmp_path: Path) -> None:
     report = imported(tmp_path / "s", forged(tmp_path / "forged.json"))
-    (stands,) = standing(tmp_path / "s", report.run).values()
+    (stands,) = load_current_verdicts(tmp_path / "s", report.run).values()
     with RunStore.open(tmp_path / "s", report.run) as store:
         (found,) = store.attempts()
     assert (stands.outcome, stands.integrity, stands.process, stands.reverified) == ("pass", None, None, None)
@@ -279,7 +279,7 @@ def test_an_imported_attempt_is_found_by_its_task_and_number(tmp_path: Path, is_
         seal(tmp_path / "s", run)
     with RunStore.open(tmp_path / "s", run) as store:
         found = [store.find(name).number for name in ("set/look@0", "look@1")]
-        with pytest.raises(UserError, match="is no attempt"):
+        with pytest.raises(UserError, match="is not an attempt"):
             store.find("look@2")
     assert found == [0, 1]
 

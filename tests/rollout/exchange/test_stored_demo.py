@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.store import audit, list_runs, standing
+from assay.store import audit, list_runs, load_current_verdicts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -35,7 +35,7 @@ def test_every_attempt_of_the_demo_agrees_when_it_is_judged_again(demo: Path) ->
     for run, attempts in zip(list_runs(store)[:4], (1, 1, 4, 1), strict=True):
         code, found = assay(demo, "verify", run, "--again", "1")
         assert (code, found["again"]["counts"]) == (0, {"agree": attempts, "disagree": 0, "flaky": 0, "cannot": 0})
-        assert {one.reverified for one in standing(store, run).values()} == {"agree"}
+        assert {one.reverified for one in load_current_verdicts(store, run).values()} == {"agree"}
         assert audit(store, run) == ()
 
 

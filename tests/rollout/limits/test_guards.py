@@ -23,7 +23,7 @@ from assay.records import Evidence, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.limits.contract_guards import Ask, Held, Question
 from assay.settings import Settings
-from assay.store import RunStore, messages_of, verify_chain
+from assay.store import RunStore, restore_messages, verify_chain
 from tests.rollout.counting import counting_task
 from tests.rollout.programs import Program, run_program, write
 
@@ -147,7 +147,7 @@ async def test_a_refused_call_of_a_reply_never_reaches_the_program(tmp_path: Pat
     (between,) = (e.data for e in found.evidence if e.kind == "guard_turns")
     assert [m["role"] for m in between["messages"]] == ["assistant", "tool"]
     after = calls[found.steps[-1].call or ""]
-    assert [m["role"] for m in messages_of(calls, after)] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert [m["role"] for m in restore_messages(calls, after)] == ["user", "assistant", "tool", "assistant", "tool"]
 
 
 async def test_a_model_that_insists_gets_its_call_taken_out_of_its_reply(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from assay.gateway.tokens import rows_of
 from assay.records import Certificate, ModelCall, Usage
 from assay.rollout.recording.model_calls import CallKeeper, Conversation
 from assay.rollout.recording.redaction import Redactor
-from assay.store import BlobStore, messages_of, rebuild, request_of
+from assay.store import BlobStore, restore_body, restore_messages, restore_request
 
 pytestmark = pytest.mark.quick
 SECRET = "upstream-secret-0123456789"
@@ -101,8 +101,8 @@ def test_what_was_sent_comes_back(tmp_path_factory: pytest.TempPathFactory, acts
     for act in acts:
         talk.act(act)
     for name, (messages, tools) in talk.sent.items():
-        assert messages_of(talk.calls, talk.calls[name]) == messages
-        assert request_of(talk.calls, talk.calls[name]).get("tools", []) == tools
+        assert restore_messages(talk.calls, talk.calls[name]) == messages
+        assert restore_request(talk.calls, talk.calls[name]).get("tools", []) == tools
 
 
 def test_a_conversation_that_grows_is_stored_once(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_a_stream_that_may_hold_a_secret_in_pieces_is_withheld(tmp_path: Path) -
     call, blobs = kept(tmp_path, answer=f"it is {SECRET}", raw_response=stream)
     assert call.raw_response is not None
     assert call.raw_response.redactions == ("OPENAI_API_KEY",)
-    assert rebuild({}, call, "response", blobs) == b"[withheld: it held OPENAI_API_KEY in pieces]"
+    assert restore_body({}, call, "response", blobs) == b"[withheld: it held OPENAI_API_KEY in pieces]"
 
 
 def test_a_stream_without_secrets_is_kept(tmp_path: Path) -> None:
     call, blobs = kept(tmp_path, said=f"my key: {SECRET}", raw_response=b"data: {}\n\n")
-    assert rebuild({}, call, "response", blobs) == b"data: {}\n\n"
+    assert restore_body({}, call, "response", blobs) == b"data: {}\n\n"
     assert call.redactions == ("OPENAI_API_KEY",)
 
 
@@ -138,7 +138,7 @@ def test_a_request_that_hides_a_secret_is_withheld(tmp_path: Path) -> None:
     call, blobs = kept(tmp_path, said=f"my key: {SECRET}", raw_request=b'{"messages": "dXBzdHJlYW0"}')
     assert call.raw_request is not None
     assert call.raw_request.redactions == ("OPENAI_API_KEY",)
-    assert b"dXBz" not in (rebuild({}, call, "request", blobs) or b"")
+    assert b"dXBz" not in (restore_body({}, call, "request", blobs) or b"")
 
 
 def test_errors_and_lineage_are_cleaned_too(tmp_path: Path) -> None:

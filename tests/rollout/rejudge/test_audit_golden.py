@@ -10,7 +10,7 @@ from assay.cli.tables import summaries_of
 from assay.rollout.auditing import AuditConfig, audit_run
 from assay.rollout.exchange.importing import ImportConfig, import_paths
 from assay.settings import Settings
-from assay.store import standing
+from assay.store import load_current_verdicts
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "agentlens-bench" / "trajectories" / "astropy__astropy-13236"
 
@@ -25,7 +25,7 @@ def test_a_pass_that_read_the_fix_is_doubtful_with_the_steps_cited(tmp_path: Pat
     assert doubtful.headline == "pass (integrity failed)"
     (found,) = (f for f in doubtful.findings if f.rule == "future-history" and f.reach == "obtained")
     assert {26, 27, 28, 29} & set(found.steps)
-    assert standing(tmp_path, "r")[doubtful.chain].integrity == "fail"
+    assert load_current_verdicts(tmp_path, "r")[doubtful.chain].integrity == "fail"
     by_model = {group.model: group for group in summaries_of(tmp_path, ["r"])}
     assert sum(group.doubtful for group in by_model.values()) == 1
     assert audit_run(tmp_path, "r", AuditConfig()).added == 0

@@ -109,7 +109,7 @@ async def test_worlds_are_rewound_by_doing_their_calls_again(tmp_path: Path) -> 
 @pytest.mark.quick
 async def test_what_is_no_attempt_is_refused(tmp_path: Path) -> None:
     RunStore.create(tmp_path, "r", {}).close()
-    with pytest.raises(UserError, match="is no attempt"):
+    with pytest.raises(UserError, match="is not an attempt"):
         await rewind("r:none@0", NullAgent(), settings(tmp_path))
 
 

@@ -16,7 +16,7 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.variation import other_clock
 from assay.rollout.rejudge.replay import ReplayConfig, Replayed, ReplayReport, replay
 from assay.settings import Settings
-from assay.store import RunStore, audit, learnt
+from assay.store import RunStore, audit, later_events
 from tests.rollout.acting import write_task
 from tests.rollout.agents import Solver
 from tests.rollout.counting import counting_task
@@ -70,7 +70,12 @@ async def test_the_replay_is_an_ordinary_run_with_a_report(tmp_path: Path) -> No
     report = await again(tmp_path, times=2)
     assert (report.counts, report.rate) == ({"agree": 2, "differ": 0, "cannot": 0}, 1.0)
     assert audit(tmp_path, report.replay) == ()
-    told = [b.evidence for bodies in learnt(tmp_path, report.replay).values() for b in bodies if hasattr(b, "evidence")]
+    told = [
+        b.evidence
+        for bodies in later_events(tmp_path, report.replay).values()
+        for b in bodies
+        if hasattr(b, "evidence")
+    ]
     assert [(e.kind, e.data["agrees"], e.data["run"]) for e in told] == [("replay", True, "first")] * 2
     with RunStore.open(tmp_path, report.replay) as store:
         rows = store.attempts()

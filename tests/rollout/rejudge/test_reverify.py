@@ -27,7 +27,7 @@ from assay.records import (
 )
 from assay.rollout import ReverifyConfig, ReverifyReport, RunConfig, Tally, reverify, start_run
 from assay.settings import Settings
-from assay.store import RunStore, audit, learnt, seal, standing
+from assay.store import RunStore, audit, later_events, load_current_verdicts, seal
 from assay.tasks import LoadedTask
 from assay.verify.again import reverdict
 from assay.verify.interface import CheckResult
@@ -71,7 +71,7 @@ async def test_a_stored_attempt_is_judged_the_same_again(
     run = await made(tmp_path, agent, folder)
     report = await again(tmp_path, run, again=2)
     assert [(one.mark, one.was, one.now) for one in report.results] == [("agree", outcome, outcome)]
-    (stands,) = standing(tmp_path, run).values()
+    (stands,) = load_current_verdicts(tmp_path, run).values()
     assert (stands.outcome, stands.reverified) == (outcome, "agree")
     assert audit(tmp_path, run) == ()
 
@@ -80,12 +80,14 @@ async def test_a_stored_attempt_is_judged_the_same_again(
 async def test_what_the_same_checks_judged_before_is_left_alone(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "null", folder)
     await again(tmp_path, run)
-    before = learnt(tmp_path, run)
+    before = later_events(tmp_path, run)
     assert [one.before for one in (await again(tmp_path, run)).results] == [True]
-    assert learnt(tmp_path, run) == before
+    assert later_events(tmp_path, run) == before
     assert [one.before for one in (await again(tmp_path, run, again=2)).results] == [False]
     assert [one.before for one in (await again(tmp_path, run, force=True)).results] == [False]
-    ids = [b.evidence.id for bodies in learnt(tmp_path, run).values() for b in bodies if isinstance(b, EvidenceAdded)]
+    ids = [
+        b.evidence.id for bodies in later_events(tmp_path, run).values() for b in bodies if isinstance(b, EvidenceAdded)
+    ]
     assert len(ids) == len(set(ids))
 
 
@@ -98,7 +100,7 @@ async def test_the_recorded_version_is_judged_when_the_folder_has_changed_or_gon
     (result,) = (await again(tmp_path, run, **today)).results
     assert (result.mark, result.was, result.now) == ("disagree", "pass", "fail")
     assert "3 of 3 rounds" in result.reason
-    assert next(iter(standing(tmp_path, run).values())).outcome == "pass"
+    assert next(iter(load_current_verdicts(tmp_path, run).values())).outcome == "pass"
     shutil.rmtree(folder.parent)
     assert marks(await again(tmp_path, run, force=True)) == ["agree"]
     (gone,) = (await again(tmp_path, run, check_version="today")).results
@@ -132,7 +134,7 @@ async def test_each_part_of_a_task_of_steps_is_judged_again_and_sealed_runs_get_
     assert set(marks(report)) == {"agree"}
     assert [one.check for one in report.results] == ["tests/collect", "tests/count", "tests/report", "steps"]
     assert audit(tmp_path, run) == ()
-    assert next(iter(standing(tmp_path, run).values())).reverified == "agree"
+    assert next(iter(load_current_verdicts(tmp_path, run).values())).reverified == "agree"
 
 
 @pytest.mark.quick
@@ -223,9 +225,9 @@ async def test_an_imported_attempt_without_a_task_is_told_what_is_missing(tmp_pa
     run = imported(tmp_path, GOOD, "pass")
     (result,) = (await again(tmp_path, run)).results
     assert (result.mark, "--tasks" in result.reason) == ("cannot", True)
-    told = learnt(tmp_path, run)
+    told = later_events(tmp_path, run)
     await again(tmp_path, run)
-    assert learnt(tmp_path, run) == told
+    assert later_events(tmp_path, run) == told
 
 
 async def test_an_imported_attempt_names_no_version_of_its_task(folder: Path, tmp_path: Path) -> None:
@@ -293,11 +295,11 @@ async def test_a_killed_or_interrupted_reverification_goes_on_where_it_was(tmp_p
         time.sleep(moments.uniform(0.8, 1.6))
         os.kill(process.pid, signal.SIGINT if len(counts) % 2 else signal.SIGKILL)
         process.wait()
-        counts.append(len(learnt(tmp_path, run)))
+        counts.append(len(later_events(tmp_path, run)))
     assert counts == sorted(counts)
     report = await again(tmp_path, run, again=40)
     assert report.counts == {"agree": 150, "disagree": 0, "flaky": 0, "cannot": 0}
     assert sum(one.before for one in report.results) == counts[-1]
     assert audit(tmp_path, run) == ()
-    given = [sum(isinstance(b, VerdictGiven) for b in bodies) for bodies in learnt(tmp_path, run).values()]
+    given = [sum(isinstance(b, VerdictGiven) for b in bodies) for bodies in later_events(tmp_path, run).values()]
     assert given == [1] * 150

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import UserError
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Building, tool_call
-from assay.formats.shared.labels import add_label
-from assay.formats.shared.mirrored import is_object, origin_of, sibling, text_or_none, whole_number
-from assay.formats.shared.reading import Bad, at_place, document, head, loads, seconds
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
+from assay.formats.shared.builder import TrajectoryBuilder, tool_call
+from assay.formats.shared.json_stream import WarnFunction, load_document, loads, parse_time, read_head, warn_in
+from assay.formats.shared.round_trip_builder import count_or_none, file_origin, find_file, is_object, text_or_none
 from assay.formats.shared.sniffing import sniff
-from assay.records import ModelCall, ToolCall, Trajectory, Usage, VerdictStatus
-
-__all__ = ["AgentLensFormat"]
+from assay.records import ModelCall, ToolCall, Usage, VerdictStatus
 
 ANNOTATIONS = "trajectories.csv"
 _HEADER = b"task_id,model,trajectory_id,passed,"
@@ -33,53 +30,48 @@ _NOT_ARGUMENTS = {"thought"}
 _STATUS: dict[str, VerdictStatus] = {"passed": "pass", "failed": "fail"}
 
 
-class AgentLensFormat:
-    """See the module."""
-
+class AgentLensFormat(ReadOnlyFormat):
     name: ClassVar[str] = "agentlens"
     title: ClassVar[str] = "AgentLens-Bench states"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = "AgentLens-Bench is an annotated data set and is only read"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
         if is_object(seen):
             return seen.has("initial_state", "states") or seen.values.get("dataset_name") == "AgentLens-Bench"
-        return seen.shape == "other" and head(path, len(_HEADER)) == _HEADER
+        return seen.shape == "other" and read_head(path, len(_HEADER)) == _HEADER
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
-        if head(path, len(_HEADER)) == _HEADER:
-            bad("", "labels, read with the trajectories that they are of: import the folder `trajectories`")
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
+        if read_head(path, len(_HEADER)) == _HEADER:
+            bad("", "the file holds labels of trajectories: import the folder `trajectories`")
             return
-        found = document(path)
-        told = found.get("metadata") if isinstance(found, dict) else None
-        if not isinstance(told, dict) or not isinstance(found.get("states"), dict):
-            bad("", "it is no run: it has no states" if isinstance(found, dict) else "expected an object")
+        found = load_document(path)
+        metadata = found.get("metadata") if isinstance(found, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(found.get("states"), dict):
+            bad("", "not a run: it has no states" if isinstance(found, dict) else "expected an object")
             return
-        if told.get("source") == "merger":
-            bad("", f"it is a reference merged from {told.get('num_traces')} runs and no run itself")
+        if metadata.get("source") == "merger":
+            bad("", f"it is a reference merged from {metadata.get('num_traces')} runs, not a run")
             return
-        built = Building(origin_of(self.name, path, text_or_none(told.get("generator")) or ""), reading)
-        states = _ordered(found["states"], bad)
+        builder = TrajectoryBuilder(
+            file_origin(self.name, path, text_or_none(metadata.get("generator")) or ""), reading
+        )
+        states = _order_states(found["states"], bad)
         for state in states:
-            _turn(built, state, told)
-        yield _finished(built, told, path)
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """Does not write."""
-        raise UserError("AgentLens-Bench is an annotated data set and is only read")
+            _add_turn(builder, state, metadata)
+        yield _finish(builder, metadata, path)
 
 
-def _ordered(states: dict[str, Any], bad: Bad) -> list[dict[str, Any]]:
-    """The states by step. A step that is missing keeps its place, so that positions stay those of the source."""
+def _order_states(states: dict[str, Any], bad: WarnFunction) -> list[dict[str, Any]]:
+    """Orders the states by step. A missing step keeps its place, so that positions stay those of the source."""
     found: dict[int, dict[str, Any]] = {}
     for name, state in states.items():
         step = state.get("step") if isinstance(state, dict) else None
         if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 100_000:
             bad(f"states.{name}", "a state is an object with a step")
         elif step in found:
-            bad(f"states.{name}.step", f"step {step} stands there twice")
+            bad(f"states.{name}.step", f"step {step} occurs twice")
         else:
             found[step] = state
     if not found:
@@ -92,97 +84,98 @@ def _ordered(states: dict[str, Any], bad: Bad) -> list[dict[str, Any]]:
     return [found.get(step, {}) for step in range(max(found) + 1)]
 
 
-def _turn(built: Building, state: dict[str, Any], told: dict[str, Any]) -> None:
-    index = len(built.steps)
-    entry, known = state.get("log_entry"), state.get("metadata")
-    known = known if isinstance(known, dict) else {}
+def _add_turn(builder: TrajectoryBuilder, state: dict[str, Any], metadata: dict[str, Any]) -> None:
+    index = len(builder.steps)
+    entry, known_data = state.get("log_entry"), state.get("metadata")
+    known_data = known_data if isinstance(known_data, dict) else {}
     extra = {k: v for k, v in state.items() if k not in {"log_entry", "metadata", "observation", "step"}}
     if not isinstance(entry, dict):
-        message = text_or_none(told.get("task_description")) if index == 0 else None
-        built.step("user" if index == 0 else "environment", message, extra={**extra, "metadata": known})
+        message = text_or_none(metadata.get("task_description")) if index == 0 else None
+        builder.add_step("user" if index == 0 else "environment", message, extra={**extra, "metadata": known_data})
         return
-    call = _call(entry)
+    call = _parse_call(entry)
     preview = text_or_none(entry.get("response_preview"))
-    seen = [] if preview is None else [built.observation(preview, call.id)]
+    seen = [] if preview is None else [builder.make_observation(preview, call.id)]
     extra |= {"cut": True} if preview is not None and len(preview) >= _PREVIEW else {}
     usage = Usage(
-        whole_number(known.get("input_tokens")),
-        whole_number(known.get("output_tokens")),
-        whole_number(known.get("cached_input_tokens")),
+        count_or_none(known_data.get("input_tokens")),
+        count_or_none(known_data.get("output_tokens")),
+        count_or_none(known_data.get("cached_input_tokens")),
     )
-    model = text_or_none(known.get("model"))
+    model = text_or_none(known_data.get("model"))
     called = None
     if usage != Usage() and model is not None:
-        called = built.call(ModelCall(f"call-{index}", "unknown", model, {}, {}, usage=usage))
-    built.step(
+        called = builder.add_call(ModelCall(f"call-{index}", "unknown", model, {}, {}, usage=usage))
+    builder.add_step(
         "agent",
-        text_or_none(known.get("thought")) or None,
+        text_or_none(known_data.get("thought")) or None,
         tool_calls=(call,),
         observations=tuple(seen),
         call=called,
-        started=seconds(known.get("timestamp")),
-        extra={**extra, "observation": state.get("observation"), "entry": _rest(entry), "metadata": _unmapped(known)},
+        started=parse_time(known_data.get("timestamp")),
+        extra={
+            **extra,
+            "observation": state.get("observation"),
+            "entry": _other_entry_fields(entry),
+            "metadata": _other_metadata(known_data),
+        },
     )
 
 
-def _call(entry: dict[str, Any]) -> ToolCall:
+def _parse_call(entry: dict[str, Any]) -> ToolCall:
     arguments = entry.get("args")
     if isinstance(arguments, dict):
         arguments = {k: v for k, v in arguments.items() if k not in _NOT_ARGUMENTS or entry.get("tool") == "think"}
     return tool_call(str(entry.get("id", "")), text_or_none(entry.get("tool")) or "", arguments)
 
 
-def _rest(entry: dict[str, Any]) -> dict[str, Any]:
+def _other_entry_fields(entry: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in entry.items() if k not in {"args", "response_preview", "tool", "id", "signature"}}
 
 
-def _unmapped(known: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in known.items() if k not in {"thought", "input_tokens", "output_tokens", "timestamp"}}
+def _other_metadata(known_data: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in known_data.items() if k not in {"thought", "input_tokens", "output_tokens", "timestamp"}}
 
 
-def _finished(built: Building, told: dict[str, Any], path: Path) -> Imported:
-    built.fields = {"metadata": {k: v for k, v in told.items() if k != "task_description"}}
-    row = _row(path, path.stem)
+def _finish(builder: TrajectoryBuilder, metadata: dict[str, Any], path: Path) -> ImportedTrajectory:
+    builder.fields = {"metadata": {k: v for k, v in metadata.items() if k != "task_description"}}
+    row = _find_annotation(path, path.stem)
     evidence: tuple[str, ...] = ()
     if row is not None:
-        evidence = (add_label(built, "agentlens", row),)
-    said = text_or_none(told.get("pass_fail_status")) or ""
+        evidence = (builder.add_label("agentlens", row),)
+    said = text_or_none(metadata.get("pass_fail_status")) or ""
     status = _STATUS.get(said, "unknown")
     score = {"pass": 1.0, "fail": 0.0}.get(status)
-    built.verdict(status, score, "as recorded by AgentLens-Bench", evidence)
-    return built.done(
+    builder.add_verdict(status, score, "as recorded by AgentLens-Bench", evidence)
+    return builder.finish(
         path.stem,
-        task=text_or_none(told.get("task_name")),
-        agent=text_or_none(told.get("source_format")) or "unknown",
-        model=text_or_none(told.get("model_name")),
+        task=text_or_none(metadata.get("task_name")),
+        agent=text_or_none(metadata.get("source_format")) or "unknown",
+        model=text_or_none(metadata.get("model_name")),
     )
 
 
-def _row(path: Path, name: str) -> dict[str, Any] | None:
-    """The published annotations of a run."""
-    place = sibling(path.parent.parent.parent / "annotations" / ANNOTATIONS)
-    if place is None:
+def _find_annotation(path: Path, name: str) -> dict[str, Any] | None:
+    file = find_file(path.parent.parent.parent / "annotations" / ANNOTATIONS)
+    if file is None:
         return None
-    state = place.stat()
-    return _rows(place, state.st_mtime_ns, state.st_size).get(name)
+    state = file.stat()
+    return _load_annotations(file, state.st_mtime_ns, state.st_size).get(name)
 
 
 @lru_cache(maxsize=2)
-def _rows(place: Path, _changed: int, _size: int) -> dict[str, dict[str, Any]]:
-    text = place.read_bytes().decode("utf-8", "replace")
+def _load_annotations(path: Path, _changed: int, _size: int) -> dict[str, dict[str, Any]]:
+    text = path.read_bytes().decode("utf-8", "replace")
     try:
-        rows = [_typed(row) for row in csv.DictReader(io.StringIO(text))]
+        rows = [
+            {str(key): _parse_value(value) for key, value in row.items()} for row in csv.DictReader(io.StringIO(text))
+        ]
         return {str(row["trajectory_id"]): row for row in rows if row.get("trajectory_id")}
     except csv.Error:
         return {}
 
 
-def _typed(row: dict[str, str]) -> dict[str, Any]:
-    """Numbers, truth values and lists of a row as what they are; the rest as text."""
-    return {str(key): _value(value) for key, value in row.items()}
-
-
-def _value(text: Any) -> Any:
+def _parse_value(text: Any) -> Any:
     if text in {"True", "False"}:
         return text == "True"
     if not isinstance(text, str) or not text:

@@ -7,76 +7,73 @@ result belongs to the step that called it).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import UserError
-from assay.formats.benchmarks.tau_bench import finished, read_run
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Building, Origin
-from assay.formats.shared.labels import add_label
-from assay.formats.shared.messages import chat_item
-from assay.formats.shared.mirrored import Mirrored, objects_of, origin_of, sibling, sibling_document
-from assay.formats.shared.reading import Bad, at_place, json_items
+from assay.formats.benchmarks.tau_bench import finish_run, read_run
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
+from assay.formats.shared.builder import Origin, TrajectoryBuilder
+from assay.formats.shared.json_stream import WarnFunction, json_items, warn_in
+from assay.formats.shared.messages import render_chat_message
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    file_origin,
+    find_file,
+    load_optional_document,
+    objects_in,
+)
 from assay.formats.shared.sniffing import sniff
-from assay.records import Trajectory
-
-__all__ = ["AgentRxFormat"]
 
 TRUTH, RUNS = "tau_ground_truth.json", "tau_dataset_failed.json"
 
 
-class AgentRxFormat:
-    """See the module."""
-
+class AgentRxFormat(ReadOnlyFormat):
     name: ClassVar[str] = "agentrx"
     title: ClassVar[str] = "AgentRx failure labels over tau-bench runs"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = "AgentRx is a labelled data set and is only read: export its runs to tau-bench"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
         runs = seen.has("[].task_id", "[].reward", "[].traj[].index")
         return seen.shape == "array" and (runs or seen.has("[].trajectory_id", "[].failures"))
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        origin, bad = origin_of(self.name, path), at_place(reading, path.name)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         if sniff(path).has("[].trajectory_id", "[].failures"):
-            yield from _labels_alone(path, origin, reading, bad)
+            yield from _read_unmatched_labels(path, origin, reading, bad)
             return
-        truth = _by_trajectory(path)
+        truth = _load_labels(path)
         for position, run in json_items(path, (), bad):
-            built = Mirrored(origin, reading, chat_item)
+            builder = RoundTripBuilder(origin, reading, render_chat_message)
             where = f"[{position}]"
             if not isinstance(run, dict):
                 bad(where, f"expected a run, found {type(run).__name__}")
-            elif read_run(built, run, bad, where):
-                _label(built, truth.get(task) if isinstance(task := run.get("task_id"), int | str) else None)
-                yield finished(built, run, f"run {position}")
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """Does not write."""
-        raise UserError("AgentRx is a labelled data set and is only read: export its runs to tau-bench")
+            elif read_run(builder, run, bad, where):
+                _add_labels(builder, truth.get(task) if isinstance(task := run.get("task_id"), int | str) else None)
+                yield finish_run(builder, run, f"run {position}")
 
 
-def _labels_alone(path: Path, origin: Origin, reading: Reading, bad: Bad) -> Iterator[Imported]:
-    """Labels whose runs are not there; where they are, the labels are read with them."""
-    runs = sibling(path.parent / RUNS)
+def _read_unmatched_labels(
+    path: Path, origin: Origin, reading: ImportContext, bad: WarnFunction
+) -> Iterator[ImportedTrajectory]:
+    """Reads labels without runs; where the runs exist, the labels are read with them."""
+    runs = find_file(path.parent / RUNS)
     if runs is not None:
-        bad("", f"labels, read with the runs: import {runs.name}")
+        bad("", f"the file holds labels of runs: import {runs.name}")
         return
     for position, label in json_items(path, (), bad):
         if isinstance(label, dict) and isinstance(label.get("failures"), list):
-            alone = Building(origin, reading)
-            add_label(alone, "agentrx", label)
-            yield alone.done(f"label {position}", task=str(label.get("trajectory_id")))
+            label_only = TrajectoryBuilder(origin, reading)
+            label_only.add_label("agentrx", label)
+            yield label_only.finish(f"label {position}", task=str(label.get("trajectory_id")))
         else:
             bad(f"[{position}]", "a label is an object with a list of failures")
 
 
-def _by_trajectory(path: Path) -> dict[Any, dict[str, Any]]:
-    labels = sibling_document(path.parent / TRUTH)
+def _load_labels(path: Path) -> dict[Any, dict[str, Any]]:
+    labels = load_optional_document(path.parent / TRUTH)
     found = {}
     for label in labels if isinstance(labels, list) else ():
         if isinstance(label, dict) and isinstance(label.get("trajectory_id"), int | str):
@@ -84,10 +81,10 @@ def _by_trajectory(path: Path) -> dict[Any, dict[str, Any]]:
     return found
 
 
-def _label(built: Mirrored, label: dict[str, Any] | None) -> None:
+def _add_labels(builder: RoundTripBuilder, label: dict[str, Any] | None) -> None:
     if label is None:
         return
-    steps = built.steps_of()
-    numbers = [failure.get("step_number") for failure in objects_of(label.get("failures"))]
+    steps = builder.step_by_position()
+    numbers = [failure.get("step_number") for failure in objects_in(label.get("failures"))]
     where = [steps.get(n - 1) if isinstance(n, int) and not isinstance(n, bool) else None for n in numbers]
-    add_label(built, "agentrx", {**label, "steps": where})
+    builder.add_label("agentrx", {**label, "steps": where})

@@ -13,36 +13,33 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Origin, tool_call
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.messages import actor_of, chat_plan, said_by
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
-    Mirrored,
-    fields_of,
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.builder import Origin, tool_call
+from assay.formats.shared.json_stream import WarnFunction, json_fields, json_items, parse_time, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.messages import actor_of, plan_chat_messages, role_of
+from assay.formats.shared.output_files import new_file
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    count_or_none,
+    file_origin,
+    get_path,
+    is_imported_from,
     is_object,
+    named_rewards,
     number,
-    origin_of,
-    own,
-    rewards_of,
+    source_fields,
     text_or_none,
-    whole_number,
 )
-from assay.formats.shared.reading import Bad, at_place, json_fields, json_items, seconds
 from assay.formats.shared.sniffing import sniff
-from assay.formats.shared.writing import new_file
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage, VerdictStatus
-
-__all__ = ["Tau2Format"]
 
 _STOPS = {"max_steps": "turns", "timeout": "wall_s", "too_many_errors": "errors"}
 _BROKE = {"agent_error": "agent", "user_error": "environment", "infrastructure_error": "environment"}
 
 
 class Tau2Format:
-    """See the module."""
-
     name: ClassVar[str] = "tau2"
     title: ClassVar[str] = "tau2-bench results"
     provenance: ClassVar[Provenance] = "specification"
@@ -56,61 +53,65 @@ class Tau2Format:
             or seen.has("tasks[].user_scenario", "info.num_trials")
         )
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
         top = json_fields(path, ("tasks", "simulations"), bad)
         info = top.get("info")
         tasks = {str(t.get("id")): t for _, t in json_items(path, ("tasks",), bad) if isinstance(t, dict)}
-        origin = origin_of(self.name, path, text_or_none(_at(info, "git_commit")) or "")
+        origin = file_origin(self.name, path, text_or_none(get_path(info, "git_commit")) or "")
         for position, run in json_items(path, ("simulations",), bad):
             where = f"simulations[{position}]"
             if not isinstance(run, dict) or not isinstance(run.get("messages"), list):
                 bad(where, "a simulation is an object with a list of messages")
                 continue
-            built = Mirrored(origin, reading, _item)
-            _read_messages(built, run["messages"], bad, where)
-            built.fields = {"info": info} if isinstance(info, dict) else {}
-            built.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
-            built.fields["simulation"] = {key: value for key, value in run.items() if key != "messages"}
-            _judge(built, run)
-            yield _finished(built, run, info, f"simulation {position}")
+            builder = RoundTripBuilder(origin, reading, _render_item)
+            _read_messages(builder, run["messages"], bad, where)
+            builder.fields = {"info": info} if isinstance(info, dict) else {}
+            builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
+            builder.fields["simulation"] = {key: value for key, value in run.items() if key != "messages"}
+            _judge(builder, run)
+            yield _finish(builder, run, info, f"simulation {position}")
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`. The first trajectory's `info` is that of the document."""
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
+        """Writes one document, with the `info` of the first trajectory."""
         tasks: dict[str, Any] = {}
         wrote = False
         with new_file(target) as stream:
             for position, trajectory in enumerate(trajectories):
                 if position == 0:
-                    info = fields_of(trajectory).get("info") if own(trajectory, self.name) else _fresh_info(trajectory)
+                    info = (
+                        source_fields(trajectory).get("info")
+                        if is_imported_from(trajectory, self.name)
+                        else _fresh_info(trajectory)
+                    )
                     head = b'{"info": ' + msgspec.json.encode(info) + b', "simulations": [\n'
                     stream.write(head)
                 run, wrote = self._run(trajectory, writing), True
-                task = fields_of(trajectory).get("task") if own(trajectory, self.name) else {"id": run.get("task_id")}
+                task = (
+                    source_fields(trajectory).get("task")
+                    if is_imported_from(trajectory, self.name)
+                    else {"id": run.get("task_id")}
+                )
                 if task is not None:
                     tasks.setdefault(str(run.get("task_id")), task)
                 stream.write((b",\n" if position else b"") + msgspec.json.encode(run))
             start = b"" if wrote else b'{"info": {"agent_info": {}, "user_info": {}}, "simulations": ['
             stream.write(start + b'\n], "tasks": ' + msgspec.json.encode(list(tasks.values())) + b"}\n")
 
-    def _run(self, trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
-        mine = own(trajectory, self.name)
-        messages = items_of(trajectory, _item, chat_plan, writing, own=mine)
-        fields = fields_of(trajectory).get("simulation") if mine else None
+    def _run(self, trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
+        mine = is_imported_from(trajectory, self.name)
+        messages = restore_items(trajectory, _render_item, plan_chat_messages, writing, own=mine)
+        fields = source_fields(trajectory).get("simulation") if mine else None
         run = {**(fields if isinstance(fields, dict) else _fresh_run(trajectory)), "messages": list(messages)}
-        tell_losses(trajectory, None if mine else _again(run, _fresh_info(trajectory)), writing, self.name)
+        report_losses(trajectory, None if mine else _read_back(run, _fresh_info(trajectory)), writing, self.name)
         return run
 
 
-def _again(run: dict[str, Any], info: dict[str, Any]) -> Imported:
-    built = Mirrored(Origin(Tau2Format.name, "", ""), THROWAWAY, _item)
-    _read_messages(built, run["messages"], lambda *_: None, "")
-    _judge(built, run)
-    return _finished(built, run, info, "")
-
-
-def _at(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, dict) else None
+def _read_back(run: dict[str, Any], info: dict[str, Any]) -> ImportedTrajectory:
+    builder = RoundTripBuilder(Origin(Tau2Format.name, "", ""), THROWAWAY, _render_item)
+    _read_messages(builder, run["messages"], lambda *_: None, "")
+    _judge(builder, run)
+    return _finish(builder, run, info, "")
 
 
 def _fresh_info(trajectory: Trajectory) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def _fresh_info(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _fresh_run(trajectory: Trajectory) -> dict[str, Any]:
-    rewards = rewards_of(trajectory)
+    rewards = named_rewards(trajectory)
     reward = rewards.get("reward", next(iter(rewards.values()), None))
     return {
         "id": f"{trajectory.attempt}.{trajectory.retry}",
@@ -134,28 +135,28 @@ def _fresh_run(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _read_messages(built: Mirrored, messages: list[Any], bad: Bad, where: str) -> None:
+def _read_messages(builder: RoundTripBuilder, messages: list[Any], bad: WarnFunction, where: str) -> None:
     for position, message in enumerate(messages):
         place = f"{where}.messages[{position}]"
-        role = text_or_none(_at(message, "role"))
+        role = text_or_none(get_path(message, "role"))
         if role is None:
             bad(place, "a message is an object with a role")
         elif role == "tool":
-            _read_result(built, message)
+            _read_result(builder, message)
         else:
-            _read_turn(built, message, role)
+            _read_turn(builder, message, role)
 
 
-def _read_result(built: Mirrored, message: dict[str, Any]) -> None:
+def _read_result(builder: RoundTripBuilder, message: dict[str, Any]) -> None:
     seen = Observation(
         text_or_none(message.get("content")) or "",
         text_or_none(message.get("id")),
         error=message.get("error") is True,
     )
-    built.answer(seen, message)
+    builder.add_answer(seen, message)
 
 
-def _read_turn(built: Mirrored, message: dict[str, Any], role: str) -> None:
+def _read_turn(builder: RoundTripBuilder, message: dict[str, Any], role: str) -> None:
     calls = message.get("tool_calls")
     found = [
         tool_call(text_or_none(call.get("id")) or "", text_or_none(call.get("name")) or "", call.get("arguments"))
@@ -164,58 +165,60 @@ def _read_turn(built: Mirrored, message: dict[str, Any], role: str) -> None:
     ]
     usage, cost = message.get("usage"), number(message.get("cost"))
     call_id = (
-        f"call-{len(built.steps)}" if isinstance(usage, dict) or (cost is not None and role == "assistant") else None
+        f"call-{len(builder.steps)}" if isinstance(usage, dict) or (cost is not None and role == "assistant") else None
     )
     if call_id is not None:
-        told = Usage(whole_number(_at(usage, "prompt_tokens")), whole_number(_at(usage, "completion_tokens")))
-        built.call(ModelCall(call_id, "openai-chat", "unknown", {}, {}, usage=told, cost_usd=cost))
-    step = built.step(
+        recorded = Usage(
+            count_or_none(get_path(usage, "prompt_tokens")), count_or_none(get_path(usage, "completion_tokens"))
+        )
+        builder.add_call(ModelCall(call_id, "openai-chat", "unknown", {}, {}, usage=recorded, cost_usd=cost))
+    step = builder.add_step(
         actor_of(role),
         text_or_none(message.get("content")),
         tool_calls=tuple(found),
         call=call_id,
-        started=seconds(message.get("timestamp")),
+        started=parse_time(message.get("timestamp")),
         extra={"role": role} if role not in {"user", "assistant"} else {},
     )
-    built.item(message, "message", step)
+    builder.keep_item(message, "message", step)
 
 
-def _item(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
+def _render_item(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
         requestor = "user" if step.actor == "user" else "assistant"
-        told = {"id": seen.call_id, "role": "tool", "content": seen.content, "requestor": requestor}
-        return {**told, "error": seen.error}
-    role = said_by(step, "system")
+        recorded = {"id": seen.call_id, "role": "tool", "content": seen.content, "requestor": requestor}
+        return {**recorded, "error": seen.error}
+    role = role_of(step, "system")
     calls = [
         {"id": c.id, "name": c.name, "arguments": c.parsed if c.parsed is not None else {}, "requestor": role}
         for c in step.tool_calls
     ]
-    made: dict[str, Any] = {"role": role, "content": step.message, "tool_calls": calls or None}
+    item: dict[str, Any] = {"role": role, "content": step.message, "tool_calls": calls or None}
     if call is not None:
         counted = {"prompt_tokens": call.usage.prompt_tokens, "completion_tokens": call.usage.completion_tokens}
-        made |= {"cost": call.cost_usd, "usage": counted}
-    return made
+        item |= {"cost": call.cost_usd, "usage": counted}
+    return item
 
 
-def _judge(built: Mirrored, run: dict[str, Any]) -> None:
-    told = run.get("reward_info")
-    reward = number(_at(told, "reward"))
-    if reward is None or not isinstance(told, dict):
-        built.verdict("unknown", None, "no reward was recorded by tau2-bench")
+def _judge(builder: RoundTripBuilder, run: dict[str, Any]) -> None:
+    recorded = run.get("reward_info")
+    reward = number(get_path(recorded, "reward"))
+    if reward is None or not isinstance(recorded, dict):
+        builder.add_verdict("unknown", None, "no reward was recorded by tau2-bench")
         return
-    evidence = [built.evidence("reward", {"values": {"reward": reward}})]
-    checks = {key: value for key, value in told.items() if key != "reward" and value is not None}
+    evidence = [builder.add_evidence("reward", {"values": {"reward": reward}})]
+    checks = {key: value for key, value in recorded.items() if key != "reward" and value is not None}
     if checks:
-        evidence.append(built.evidence("expectation", checks))
+        evidence.append(builder.add_evidence("expectation", checks))
     status: VerdictStatus = "pass" if abs(reward - 1.0) <= 1e-6 else "fail"
     if run.get("termination_reason") == "infrastructure_error":
         status = "unknown"
-    built.verdict(status, reward, "as recorded by tau2-bench", tuple(evidence), {"reward": reward})
+    builder.add_verdict(status, reward, "as recorded by tau2-bench", tuple(evidence), {"reward": reward})
 
 
-def _finished(built: Mirrored, run: dict[str, Any], info: Any, key: str) -> Imported:
+def _finish(builder: RoundTripBuilder, run: dict[str, Any], info: Any, key: str) -> ImportedTrajectory:
     reason = text_or_none(run.get("termination_reason"))
     costs = {name: number(run.get(name)) for name in ("agent_cost", "user_cost", "duration")}
     ended = AttemptEnded(
@@ -224,17 +227,17 @@ def _finished(built: Mirrored, run: dict[str, Any], info: Any, key: str) -> Impo
         broke=_BROKE.get(reason or ""),
         error=reason if reason in _BROKE else None,
         metrics={name: value for name, value in costs.items() if value is not None},
-        at=seconds(run.get("end_time")),
+        at=parse_time(run.get("end_time")),
     )
-    agent = _at(info, "agent_info")
+    agent = get_path(info, "agent_info")
     task = run.get("task_id")
-    return built.done(
+    return builder.finish(
         f"{key}: task {task} trial {run.get('trial')}",
         ended=ended,
         task=str(task) if isinstance(task, str | int) else None,
-        agent=text_or_none(_at(agent, "implementation")) or "unknown",
-        model=text_or_none(_at(agent, "llm")),
-        number=whole_number(run.get("trial")) or 0,
-        seed=whole_number(run.get("seed")) or 0,
-        at=seconds(run.get("start_time")),
+        agent=text_or_none(get_path(agent, "implementation")) or "unknown",
+        model=text_or_none(get_path(agent, "llm")),
+        number=count_or_none(run.get("trial")) or 0,
+        seed=count_or_none(run.get("seed")) or 0,
+        at=parse_time(run.get("start_time")),
     )

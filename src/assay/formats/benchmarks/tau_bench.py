@@ -10,33 +10,29 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Origin
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.messages import chat_item, chat_plan, read_message
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
-    Mirrored,
-    fields_of,
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.builder import Origin
+from assay.formats.shared.json_stream import WarnFunction, json_items, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.messages import plan_chat_messages, read_message, render_chat_message
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    count_or_none,
+    file_origin,
+    is_imported_from,
+    named_rewards,
     number,
-    origin_of,
-    own,
-    rewards_of,
-    whole_number,
+    source_fields,
     write_array,
 )
-from assay.formats.shared.reading import Bad, at_place, json_items
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, Trajectory, VerdictStatus, canonical_bytes
-
-__all__ = ["TauBenchFormat", "read_run"]
 
 STOP = "###STOP###"
 
 
 class TauBenchFormat:
-    """See the module."""
-
     name: ClassVar[str] = "tau-bench"
     title: ClassVar[str] = "tau-bench results"
     provenance: ClassVar[Provenance] = "recorded"
@@ -46,35 +42,35 @@ class TauBenchFormat:
         seen = sniff(path)
         return seen.shape == "array" and seen.has("[].task_id", "[].reward") and not seen.has("[].traj[].index")
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        origin, bad = origin_of(self.name, path), at_place(reading, path.name)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for position, run in json_items(path, (), bad):
-            built = Mirrored(origin, reading, chat_item)
-            if isinstance(run, dict) and read_run(built, run, bad, f"[{position}]"):
-                yield finished(built, run, f"run {position}")
+            builder = RoundTripBuilder(origin, reading, render_chat_message)
+            if isinstance(run, dict) and read_run(builder, run, bad, f"[{position}]"):
+                yield finish_run(builder, run, f"run {position}")
             elif not isinstance(run, dict):
                 bad(f"[{position}]", f"expected a run, found {type(run).__name__}")
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         write_array(trajectories, target, lambda trajectory: self._run(trajectory, writing))
 
-    def _run(self, trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
-        mine = own(trajectory, self.name)
-        messages = items_of(trajectory, chat_item, chat_plan, writing, own=mine)
-        fields = fields_of(trajectory) if mine else _fresh_fields(trajectory)
+    def _run(self, trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
+        mine = is_imported_from(trajectory, self.name)
+        messages = restore_items(trajectory, render_chat_message, plan_chat_messages, writing, own=mine)
+        fields = source_fields(trajectory) if mine else _fresh_fields(trajectory)
         run = {**fields, "traj": list(messages)}
-        tell_losses(trajectory, None if mine else _again(run), writing, self.name)
+        report_losses(trajectory, None if mine else _read_back(run), writing, self.name)
         return run
 
 
-def _again(run: dict[str, Any]) -> Imported:
-    built = Mirrored(Origin(TauBenchFormat.name, "", ""), THROWAWAY, chat_item)
-    read_run(built, run, lambda *_: None, "")
-    return finished(built, run, "")
+def _read_back(run: dict[str, Any]) -> ImportedTrajectory:
+    builder = RoundTripBuilder(Origin(TauBenchFormat.name, "", ""), THROWAWAY, render_chat_message)
+    read_run(builder, run, lambda *_: None, "")
+    return finish_run(builder, run, "")
 
 
 def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
-    rewards = rewards_of(trajectory)
+    rewards = named_rewards(trajectory)
     reward = rewards.get("reward", next(iter(rewards.values()), None))
     return {
         "task_id": trajectory.task,
@@ -84,42 +80,41 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def read_run(built: Mirrored, run: dict[str, Any], bad: Bad, where: str) -> bool:
+def read_run(builder: RoundTripBuilder, run: dict[str, Any], bad: WarnFunction, where: str) -> bool:
     """Reads a run into `built`; False where it has no conversation, which is said."""
     messages = run.get("traj")
     if not isinstance(messages, list):
         bad(f"{where}.traj", "a run has a list of messages")
         return False
     for position, message in enumerate(messages):
-        read_message(built, message, bad, f"{where}.traj[{position}]")
-    built.fields = {key: value for key, value in run.items() if key != "traj"}
-    _judge(built, run, bad, where)
+        read_message(builder, message, bad, f"{where}.traj[{position}]")
+    builder.fields = {key: value for key, value in run.items() if key != "traj"}
+    _judge(builder, run, bad, where)
     return True
 
 
-def _judge(built: Mirrored, run: dict[str, Any], bad: Bad, where: str) -> None:
+def _judge(builder: RoundTripBuilder, run: dict[str, Any], bad: WarnFunction, where: str) -> None:
     reward = number(run.get("reward"))
     info = run.get("info")
-    told = info.get("reward_info") if isinstance(info, dict) else None
+    reward_info = info.get("reward_info") if isinstance(info, dict) else None
     if reward is None:
         if run.get("reward") is not None:
             bad(f"{where}.reward", f"expected a number, found {run['reward']!r}")
-        built.verdict("unknown", None, "no reward was recorded by tau-bench")
+        builder.add_verdict("unknown", None, "no reward was recorded by tau-bench")
         return
-    evidence = [built.evidence("reward", {"values": {"reward": reward}})]
-    if isinstance(told, dict):
-        evidence.append(built.evidence("expectation", told))
+    evidence = [builder.add_evidence("reward", {"values": {"reward": reward}})]
+    if isinstance(reward_info, dict):
+        evidence.append(builder.add_evidence("expectation", reward_info))
     status: VerdictStatus = "pass" if abs(reward - 1.0) <= 1e-6 else "fail"
-    built.verdict(status, reward, "as recorded by tau-bench", tuple(evidence), {"reward": reward})
+    builder.add_verdict(status, reward, "as recorded by tau-bench", tuple(evidence), {"reward": reward})
 
 
-def finished(built: Mirrored, run: dict[str, Any], key: str) -> Imported:
-    """The trajectory of a run that was read."""
-    trial = whole_number(run.get("trial"))
+def finish_run(builder: RoundTripBuilder, run: dict[str, Any], key: str) -> ImportedTrajectory:
+    trial = count_or_none(run.get("trial"))
     task = run.get("task_id")
-    last = built.steps[-1].message if built.steps else None
-    ended = "the user ended the conversation" if built.steps and STOP in (last or "") else None
-    return built.done(
+    last = builder.steps[-1].message if builder.steps else None
+    ended = "the user ended the conversation" if builder.steps and STOP in (last or "") else None
+    return builder.finish(
         f"{key}: task {task} trial {trial}",
         ended=AttemptEnded(ended=ended, metrics=_metrics(run)),
         task=task if isinstance(task, str) else canonical_bytes(task).decode() if task is not None else None,

@@ -8,31 +8,26 @@ of its own is a trajectory of its own. What was said on a branch that was left (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
-from assay.formats.claude_code.sessions import Session, fresh, plan, tree_of
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import Mirrored, one_each, origin_of, own
-from assay.formats.shared.reading import at_place, json_lines, json_objects
+from assay.formats.claude_code.sessions import SessionReader, find_main_branch, plan_lines, render_line
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
+from assay.formats.shared.json_stream import json_lines, json_objects, warn_in
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, file_origin
 from assay.formats.shared.sniffing import sniff
 from assay.records import Trajectory
 
-__all__ = ["ClaudeCodeFormat"]
 
-
-class ClaudeCodeFormat:
-    """See the module."""
-
+class ClaudeCodeFormat(SingleFileFormat):
     name: ClassVar[str] = "claude-code"
     title: ClassVar[str] = "Claude Code session (.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
@@ -41,30 +36,23 @@ class ClaudeCodeFormat:
         summary = first.get("type") == "summary" and "leafUuid" in first
         return summary or ("sessionId" in first and isinstance(first.get("type"), str))
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`. The file is gone through twice: a branch is known to be left only at its end."""
-        bad = at_place(reading, path.name)
-        tree = tree_of(line for _, line in json_lines(path, lambda *_: None))
-        session = Session(Mirrored(origin_of(self.name, path), reading, fresh), tree)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        """Reads the file twice: abandoned branches are known only at its end."""
+        bad = warn_in(reading, path.name)
+        tree = find_main_branch(line for _, line in json_lines(path, lambda *_: None))
+        session = SessionReader(RoundTripBuilder(file_origin(self.name, path), reading, render_line), tree)
         for line in json_objects(path, bad):
             session.line(line)
-        yield session.finished(path.stem)
+        yield session.finish(path.stem)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
-        one_each(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
-        mine = own(trajectory, self.name)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
         session = f"{trajectory.attempt}.{trajectory.retry}"
         with path.open("wb") as stream:
             before: str | None = None
-            if not mine:
+            if not own:
                 stream.write(msgspec.json.encode({"type": "mode", "mode": "normal", "sessionId": session}) + b"\n")
-            for position, item in enumerate(items_of(trajectory, fresh, plan, writing, own=mine)):
-                if not mine:
+            for position, item in enumerate(restore_items(trajectory, render_line, plan_lines, writing, own=own)):
+                if not own:
                     known = {"sessionId": session, "uuid": f"{session}-{position}", "parentUuid": before}
                     item, before = {**item, **known}, known["uuid"]
                 stream.write(msgspec.json.encode(item) + b"\n")
-        again = None if mine else next(self.read(path, THROWAWAY))
-        tell_losses(trajectory, again, writing, self.name)

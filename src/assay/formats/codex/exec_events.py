@@ -1,49 +1,42 @@
-"""What `codex exec --json` prints: the events of one run. Its session file says more (`codex`)."""
+"""The output of `codex exec --json`: the events of one run. Its session file says more (`codex`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from assay.errors import UserError
 from assay.formats.codex.events import read_events
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Building
-from assay.formats.shared.mirrored import origin_of
-from assay.formats.shared.reading import at_place, json_lines
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.base import ReadOnlyFormat
+from assay.formats.shared.builder import TrajectoryBuilder
+from assay.formats.shared.json_stream import json_lines, warn_in
+from assay.formats.shared.round_trip_builder import file_origin
 from assay.formats.shared.sniffing import sniff
-from assay.records import AttemptEnded, Trajectory
-
-__all__ = ["CodexExecFormat"]
+from assay.records import AttemptEnded
 
 
-class CodexExecFormat:
-    """See the module."""
-
+class CodexExecFormat(ReadOnlyFormat):
     name: ClassVar[str] = "codex-exec"
     title: ClassVar[str] = "Codex events (codex exec --json)"
-    provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str] = (
+        "the output of `codex exec` is only read: export to codex, which writes session files"
+    )
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
         return isinstance(first, dict) and first.get("type") == "thread.started" and "thread_id" in first
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
-        built = Building(origin_of(self.name, path), reading)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
+        builder = TrajectoryBuilder(file_origin(self.name, path), reading)
         lines = ((f"line {number}", line) for number, line in json_lines(path, bad))
-        found = read_events(built, lines, bad, "unknown")
+        found = read_events(builder, lines, bad, "unknown")
         error = found.errors[-1] if found.errors and found.ended is None else None
-        built.fields = {"errors": found.errors} if found.errors else {}
-        yield built.done(
+        builder.fields = {"errors": found.errors} if found.errors else {}
+        yield builder.finish(
             f"thread {found.thread or path.stem}",
             ended=AttemptEnded(ended=found.ended, error=error),
-            task=None if built.steps else path.stem,
+            task=None if builder.steps else path.stem,
             agent="codex",
         )
-
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """Does not write."""
-        raise UserError("this is what a program prints as it runs: export to codex, which writes its sessions")

@@ -9,80 +9,74 @@ wrote itself, the first one on its description alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.codex.items import Ended, ended_of, output_of, with_end
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import tool_call
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.messages import actor_of, content_text, iso_time, said_by
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import Mirrored, one_each, origin_of, own, text_or_none, whole_number, word
-from assay.formats.shared.reading import at_place, json_objects, seconds
+from assay.formats.codex.items import CommandEnd, apply_end, command_end, parse_output
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import json_objects, parse_time, warn_in
+from assay.formats.shared.messages import actor_of, content_text, iso_time, role_of
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    count_or_none,
+    file_origin,
+    text_or_empty,
+    text_or_none,
+)
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, ToolCall, Trajectory, Usage
-
-__all__ = ["CodexFormat"]
 
 _LINES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"}
 _BARE = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
 _CALLS = {"function_call", "custom_tool_call", "local_shell_call", "web_search_call"}
 _RESULTS = {"function_call_output", "custom_tool_call_output"}
-_TOLD = ("<environment_context>", "<user_instructions>", "<subagent_notification>", "# AGENTS.md instructions")
-"""How messages begin that the program puts in the user's mouth."""
+_INJECTED = ("<environment_context>", "<user_instructions>", "<subagent_notification>", "# AGENTS.md instructions")
+"""Beginnings of messages that the program adds in the user's name."""
 _LARGE_META = ("base_instructions", "instructions", "dynamic_tools")
 
 
-class CodexFormat:
-    """See the module."""
-
+class CodexFormat(SingleFileFormat):
     name: ClassVar[str] = "codex"
     title: ClassVar[str] = "Codex session (rollout-*.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
         if not isinstance(first, dict):
             return False
         if isinstance(first.get("payload"), dict):
-            return word(first.get("type")) in _LINES and "timestamp" in first
+            return text_or_empty(first.get("type")) in _LINES and "timestamp" in first
         return "instructions" in first and "timestamp" in first and "id" in first
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
-        session = _Session(Mirrored(origin_of(self.name, path), reading, _fresh))
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
+        session = _Session(RoundTripBuilder(file_origin(self.name, path), reading, _render_line))
         for line in json_objects(path, bad):
             session.line(line)
-        yield session.finished(path)
+        yield session.finish(path)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
-        one_each(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
-        mine = own(trajectory, self.name)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
         with path.open("wb") as stream:
-            if not mine:
-                stream.write(msgspec.json.encode(_fresh_meta(trajectory)) + b"\n")
-            for item in items_of(trajectory, _fresh, _plan, writing, own=mine):
+            if not own:
+                stream.write(msgspec.json.encode(_render_meta(trajectory)) + b"\n")
+            for item in restore_items(trajectory, _render_line, _plan_lines, writing, own=own):
                 stream.write(msgspec.json.encode(item) + b"\n")
-        again = None if mine else next(self.read(path, THROWAWAY))
-        tell_losses(trajectory, again, writing, self.name)
 
 
 class _Session:
-    """A session while its lines are read."""
+    """Reads the lines of a session."""
 
-    def __init__(self, built: Mirrored) -> None:
-        self._built = built
+    def __init__(self, builder: RoundTripBuilder) -> None:
+        self._builder = builder
         self._step: Step | None = None
-        """The agent's step that still grows."""
-        self._ends: dict[str, Ended] = {}
+        """The agent's open step."""
+        self._ends: dict[str, CommandEnd] = {}
         self._meta: dict[str, Any] = {}
         self._model: str | None = None
         self._ended: str | None = None
@@ -90,9 +84,8 @@ class _Session:
         self._last: float | None = None
 
     def line(self, line: dict[str, Any]) -> None:
-        """Reads one."""
         payload = line.get("payload")
-        kind, at = word(line.get("type")), seconds(line.get("timestamp"))
+        kind, at = text_or_empty(line.get("type")), parse_time(line.get("timestamp"))
         self._last = at if at is not None else self._last
         if not isinstance(payload, dict):
             payload = line
@@ -107,16 +100,16 @@ class _Session:
             self._event(payload)
         elif kind == "token_usage_record":
             self._usage(payload.get("response_id"), payload.get("usage"))
-        self._built.item(line, "other", self._step)
+        self._builder.keep_item(line, "other", self._step)
 
     def _item(self, item: dict[str, Any], line: dict[str, Any], at: float | None) -> bool:
-        """An item of the conversation; False where it is none that a step holds."""
-        kind = word(item.get("type"))
+        """Reads an item of the conversation; returns False where no step holds it."""
+        kind = text_or_empty(item.get("type"))
         if kind == "message":
             self._message(item, line, at)
         elif kind == "reasoning":
-            step = self._growing(at, fits=lambda s: s.reasoning is None and s.message is None and not s.tool_calls)
-            self._grow(step, line, "reasoning", reasoning=_reasoning(item))
+            step = self._open_step(at, fits=lambda s: s.reasoning is None and s.message is None and not s.tool_calls)
+            self._grow(step, line, "reasoning", reasoning=_text(item.get("content")) or _text(item.get("summary")))
         elif kind in _CALLS:
             self._call(item, line, at)
         elif kind in _RESULTS:
@@ -128,41 +121,41 @@ class _Session:
     def _message(self, item: dict[str, Any], line: dict[str, Any], at: float | None) -> None:
         role, text = text_or_none(item.get("role")) or "", _text(item.get("content"))
         if role == "assistant":
-            step = self._growing(at, fits=lambda s: s.message is None and not s.tool_calls)
+            step = self._open_step(at, fits=lambda s: s.message is None and not s.tool_calls)
             self._grow(step, line, "message", message=text)
             return
         self._step = None
-        told = role == "user" and (text or "").startswith(_TOLD)
+        told = role == "user" and (text or "").startswith(_INJECTED)
         extra = {"role": role} if told or role != "user" else {}
-        made = self._built.step("environment" if told else actor_of(role), text, started=at, extra=extra)
-        self._built.item(line, "message", made)
+        made = self._builder.add_step("environment" if told else actor_of(role), text, started=at, extra=extra)
+        self._builder.keep_item(line, "message", made)
 
     def _call(self, item: dict[str, Any], line: dict[str, Any], at: float | None) -> None:
-        step = self._growing(at, fits=lambda _: True)
+        step = self._open_step(at, fits=lambda _: True)
         made = _tool_call(item, len(step.tool_calls))
         self._grow(step, line, f"call {len(step.tool_calls)}", tool_calls=(*step.tool_calls, made))
 
     def _result(self, item: dict[str, Any], line: dict[str, Any], at: float | None) -> None:
         call_id = text_or_none(item.get("call_id"))
-        seen = with_end(output_of(item.get("output"), call_id), self._ends.pop(call_id or "", None))
+        obs = apply_end(parse_output(item.get("output"), call_id), self._ends.pop(call_id or "", None))
         self._step = None
-        self._built.answer(seen, line, started=at)
+        self._builder.add_answer(obs, line, started=at)
 
-    def _growing(self, at: float | None, *, fits: Any) -> Step:
+    def _open_step(self, at: float | None, *, fits: Any) -> Step:
         step = self._step
-        if step is None or self._built.full(step) or not fits(step):
-            step = self._built.step("agent", started=at)
+        if step is None or self._builder.is_full(step) or not fits(step):
+            step = self._builder.add_step("agent", started=at)
         self._step = step
         return step
 
     def _grow(self, step: Step, line: dict[str, Any], part: str, **named: Any) -> None:
-        self._step = self._built.grow(step, **named)
-        self._built.item(line, part, self._step)
+        self._step = self._builder.extend_step(step, **named)
+        self._builder.keep_item(line, part, self._step)
 
     def _event(self, payload: dict[str, Any]) -> None:
-        kind = word(payload.get("type"))
-        found = ended_of(payload)
-        if found is not None and not self._built.amend(found[0], lambda seen: with_end(seen, found[1])):
+        kind = text_or_empty(payload.get("type"))
+        found = command_end(payload)
+        if found is not None and not self._builder.amend_result(found[0], lambda obs: apply_end(obs, found[1])):
             self._ends[found[0]] = found[1]
         elif kind == "token_count":
             told = payload.get("info")
@@ -173,11 +166,11 @@ class _Session:
             self._stopped = "cancelled" if kind == "turn_aborted" else self._stopped
 
     def _usage(self, response: Any, usage: Any) -> None:
-        """Tokens of the last answer: from a report of their own, else (older) from the running count."""
-        step = next((s for s in reversed(self._built.steps) if s.actor == "agent"), None)
+        """Adds the tokens of the last answer: from its own report, else (older) from the running count."""
+        step = next((s for s in reversed(self._builder.steps) if s.actor == "agent"), None)
         if not isinstance(usage, dict) or step is None or step.call is not None:
             return
-        told = Usage(*(whole_number(usage.get(key)) for key in _USAGE))
+        told = Usage(*(count_or_none(usage.get(key)) for key in _USAGE))
         made = ModelCall(
             text_or_none(response) or f"call-{step.index}",
             "openai-responses",
@@ -187,19 +180,18 @@ class _Session:
             usage=told,
             ended=self._last,
         )
-        self._built.change(self._built.steps[step.index], call=self._built.call(made))
+        self._builder.change_step(self._builder.steps[step.index], call=self._builder.add_call(made))
         self._step = None
 
-    def finished(self, path: Path) -> Imported:
-        """The trajectory."""
-        self._built.fields = {"meta": self._meta} if self._meta else {}
+    def finish(self, path: Path) -> ImportedTrajectory:
+        self._builder.fields = {"meta": self._meta} if self._meta else {}
         key = text_or_none(self._meta.get("id")) or path.stem
-        return self._built.done(
+        return self._builder.finish(
             f"session {key}",
             ended=AttemptEnded(ended=self._ended, stopped=None if self._ended else self._stopped, at=self._last),
             agent="codex",
             model=self._model,
-            at=seconds(self._meta.get("timestamp")),
+            at=parse_time(self._meta.get("timestamp")),
         )
 
 
@@ -213,13 +205,11 @@ def _text(content: Any) -> str | None:
     return content_text(content)
 
 
-def _reasoning(item: dict[str, Any]) -> str | None:
-    """What of the reasoning is in clear: its content, else its summary."""
-    return _text(item.get("content")) or _text(item.get("summary"))
-
-
 def _tool_call(item: dict[str, Any], position: int) -> ToolCall:
-    kind, call_id = word(item.get("type")), text_or_none(item.get("call_id", item.get("id"))) or f"call-{position}"
+    kind, call_id = (
+        text_or_empty(item.get("type")),
+        text_or_none(item.get("call_id", item.get("id"))) or f"call-{position}",
+    )
     name = text_or_none(item.get("name")) or str(kind).removesuffix("_call")
     if kind == "custom_tool_call":
         return tool_call(call_id, name, {"input": item.get("input")})
@@ -229,8 +219,8 @@ def _tool_call(item: dict[str, Any], position: int) -> ToolCall:
     return tool_call(call_id, name, item.get("arguments"))
 
 
-def _plan(step: Step) -> Iterator[str]:
-    """The items that a step of ours is written as."""
+def _plan_lines(step: Step) -> Iterator[str]:
+    """Yields the parts that a step is written as."""
     if step.reasoning is not None:
         yield "reasoning"
     if step.message is not None or not (step.tool_calls or step.observations or step.reasoning):
@@ -243,13 +233,13 @@ def _plan(step: Step) -> Iterator[str]:
         yield f"result {position}"
 
 
-def _fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
+def _render_line(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
     kind, _, position = part.partition(" ")
     at = int(position or 0)
     if kind == "usage":
-        return _line(step, "token_usage_record", _used(call))
+        return _line(step, "token_usage_record", _usage_payload(call))
     if kind == "end":
-        return _line(step, "event_msg", _end(step.observations[at]))
+        return _line(step, "event_msg", _end_payload(step.observations[at]))
     return _line(step, "response_item", _payload(step, kind, at))
 
 
@@ -264,23 +254,23 @@ def _payload(step: Step, kind: str, at: int) -> dict[str, Any]:
         call = step.tool_calls[at]
         return {"type": "function_call", "name": call.name, "arguments": call.arguments, "call_id": call.id}
     if kind == "result":
-        seen = step.observations[at]
-        return {"type": "function_call_output", "call_id": seen.call_id, "output": seen.content}
-    role = said_by(step, "developer")
+        obs = step.observations[at]
+        return {"type": "function_call_output", "call_id": obs.call_id, "output": obs.content}
+    role = role_of(step, "developer")
     part = "output_text" if role == "assistant" else "input_text"
     content = [{"type": part, "text": step.message}] if step.message is not None else []
     return {"type": "message", "role": role, "content": content}
 
 
-def _end(seen: Observation) -> dict[str, Any]:
-    made = {"type": "exec_command_end", "call_id": seen.call_id, "exit_code": seen.exit_code}
-    duration = seen.duration_s if seen.duration_s is not None and 0 <= seen.duration_s < 1e9 else None
+def _end_payload(obs: Observation) -> dict[str, Any]:
+    made = {"type": "exec_command_end", "call_id": obs.call_id, "exit_code": obs.exit_code}
+    duration = obs.duration_s if obs.duration_s is not None and 0 <= obs.duration_s < 1e9 else None
     if duration is None:
         return made
     return {**made, "duration": {"secs": int(duration), "nanos": round(duration % 1 * 1e9)}}
 
 
-def _used(call: ModelCall | None) -> dict[str, Any]:
+def _usage_payload(call: ModelCall | None) -> dict[str, Any]:
     if call is None:
         return {"usage": None}
     counts = (
@@ -292,7 +282,7 @@ def _used(call: ModelCall | None) -> dict[str, Any]:
     return {"response_id": call.id, "usage": dict(zip(_USAGE, counts, strict=True))}
 
 
-def _fresh_meta(trajectory: Trajectory) -> dict[str, Any]:
+def _render_meta(trajectory: Trajectory) -> dict[str, Any]:
     when = iso_time(trajectory.started.at) or iso_time(0.0)
     payload = {"id": f"{trajectory.attempt}.{trajectory.retry}", "timestamp": when, "originator": "assay"}
     payload |= {"model": trajectory.model} if trajectory.model is not None else {}

@@ -1,4 +1,4 @@
-"""What Codex says of a command's end, in the texts and events of its several versions."""
+"""Parses how commands ended, from the texts and events of Codex's versions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.formats.shared.json_stream import loads
 from assay.formats.shared.messages import content_text
-from assay.formats.shared.mirrored import number, text_or_none
-from assay.formats.shared.reading import loads
+from assay.formats.shared.round_trip_builder import exit_code, number, text_or_none
 from assay.records import Observation
-
-__all__ = ["Ended", "ended_of", "exit_code", "output_of", "with_end"]
 
 _HEADER = re.compile(
     r"(?:Chunk ID: [^\n]{0,64}\n)?Wall time: ([0-9.]{1,20}) seconds\n(?:Process exited with code (-?[0-9]{1,9})\n)?"
@@ -20,28 +18,25 @@ _HEADER = re.compile(
 _OLD_HEADER = re.compile(r"Exit code: (-?[0-9]{1,9})\n(?:Wall time: ([0-9.]{1,20}) seconds\n)?")
 
 
-class Ended(NamedTuple):
-    """How a command ended, as far as it is said."""
+class CommandEnd(NamedTuple):
+    """How a command ended, as far as it was recorded."""
 
     exit_code: int | None = None
     duration_s: float | None = None
 
 
-def ended_of(payload: dict[str, Any]) -> tuple[str, Ended] | None:
-    """The call that an event tells the end of; None for other events."""
+def command_end(payload: dict[str, Any]) -> tuple[str, CommandEnd] | None:
+    """Returns the call that an event ends, and how it ended; None for other events."""
     kind = payload.get("type")
     item = payload if kind == "exec_command_end" else payload.get("item")
     if not isinstance(item, dict) or (item is not payload and item.get("type") != "CommandExecution"):
         return None
     call_id = text_or_none(item.get("call_id", item.get("id")))
     return (
-        None if call_id is None else (call_id, Ended(exit_code(item.get("exit_code")), _seconds(item.get("duration"))))
+        None
+        if call_id is None
+        else (call_id, CommandEnd(exit_code(item.get("exit_code")), _seconds(item.get("duration"))))
     )
-
-
-def exit_code(value: Any) -> int | None:
-    """An exit code, or None where it is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
 
 
 def _seconds(value: Any) -> float | None:
@@ -51,31 +46,31 @@ def _seconds(value: Any) -> float | None:
     return number(value)
 
 
-def output_of(output: Any, call_id: str | None) -> Observation:
-    """What a call brought back, as the model was shown it."""
+def parse_output(output: Any, call_id: str | None) -> Observation:
+    """Parses a call's output, as the model saw it."""
     text, error = content_text(output) or "", False
     if isinstance(output, dict):
         text = content_text(output.get("content", output.get("body"))) or ""
         error = output.get("success") is False
-    ended = _said_in(text)
+    ended = _parse_header(text)
     return Observation(text, call_id, exit_code=ended.exit_code, error=error, duration_s=ended.duration_s)
 
 
-def _said_in(text: str) -> Ended:
-    """The end of a command that the text itself begins with, or that stands beside it in JSON."""
+def _parse_header(text: str) -> CommandEnd:
+    """Parses how a command ended from its text's header, or from the JSON around it."""
     if found := _HEADER.match(text):
-        return Ended(int(found[2]) if found[2] else None, _float(found[1]))
+        return CommandEnd(int(found[2]) if found[2] else None, _float(found[1]))
     if found := _OLD_HEADER.match(text):
-        return Ended(int(found[1]), _float(found[2]))
+        return CommandEnd(int(found[1]), _float(found[2]))
     if text.startswith('{"output"') and text.endswith("}"):
         try:
             told = loads(text)
         except ValueError:
-            return Ended()
+            return CommandEnd()
         known = told.get("metadata") if isinstance(told, dict) else None
         if isinstance(known, dict):
-            return Ended(exit_code(known.get("exit_code")), number(known.get("duration_seconds")))
-    return Ended()
+            return CommandEnd(exit_code(known.get("exit_code")), number(known.get("duration_seconds")))
+    return CommandEnd()
 
 
 def _float(text: str | None) -> float | None:
@@ -85,12 +80,12 @@ def _float(text: str | None) -> float | None:
         return None
 
 
-def with_end(seen: Observation, ended: Ended | None) -> Observation:
-    """An observation with what an event says of it; the event is the more exact."""
+def apply_end(obs: Observation, ended: CommandEnd | None) -> Observation:
+    """Applies an event's values, which are more exact, to an observation."""
     if ended is None:
-        return seen
+        return obs
     return msgspec.structs.replace(
-        seen,
-        exit_code=seen.exit_code if ended.exit_code is None else ended.exit_code,
-        duration_s=seen.duration_s if ended.duration_s is None else ended.duration_s,
+        obs,
+        exit_code=obs.exit_code if ended.exit_code is None else ended.exit_code,
+        duration_s=obs.duration_s if ended.duration_s is None else ended.duration_s,
     )

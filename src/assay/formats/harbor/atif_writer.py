@@ -1,4 +1,4 @@
-"""Writes ATIF 1.8 so that Harbor's own models take it, and so that reading it gives the same trajectory again."""
+"""Writes ATIF 1.8 that Harbor's own models accept, and that reads back as the same trajectory."""
 
 from __future__ import annotations
 
@@ -10,33 +10,31 @@ from typing import Any
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.formats.interface import Loss, Writing
-from assay.formats.shared.own_words import ASSAY, OwnCalls, slim_call, told_in_own_words
-from assay.formats.shared.reading import SHOWN, seconds
-from assay.formats.shared.writing import FileNames, new_file, new_folder
+from assay.formats.interface import ExportContext, Loss
+from assay.formats.shared.embedded_records import ASSAY, EmbeddedCalls, embed_records, slim_call
+from assay.formats.shared.json_stream import INLINE_BYTES, parse_time
+from assay.formats.shared.output_files import FileNames, new_file, new_folder
 from assay.records import ModelCall, Observation, Step, ToolCall, Trajectory, canonical_bytes
 from assay.verdicts import IMPORTED, trust_of
 
-__all__ = ["SCHEMA", "UNKNOWN", "document_of", "write_trajectories"]
-
 SCHEMA = "ATIF-v1.8"
 UNKNOWN = "unknown"
-"""The version of an agent, which ATIF requires, where it is not known."""
+"""The required version of an agent, where it is unknown."""
 WHOLE = 16 << 20
-"""Bytes of a text that was cut, up to which the whole of it is written too."""
+"""Truncated texts up to this many bytes are written whole."""
 _SOURCES = {"agent": "agent", "user": "user", "environment": "system", "other_agent": "user"}
 _ROOT = ("session_id", "trajectory_id", "notes", "continued_trajectory_ref")
 
 
-def write_trajectories(trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-    """One document where `target` ends in `.json`, else a folder of them. Raises `UserError` where it exists."""
+def write_trajectories(trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
+    """Writes one document where `target` ends in `.json`, else a folder of them. Raises `UserError` where it exists."""
     if target.suffix == ".json":
         with new_file(target) as stream:
             count = 0
             for count, trajectory in enumerate(trajectories, start=1):
                 if count > 1:
                     raise UserError(f"an ATIF document holds one trajectory: name a folder instead of {target.name}")
-                stream.write(_encoded(trajectory, writing))
+                stream.write(_encode_document(trajectory, writing))
             if count == 0:
                 raise UserError("there is no trajectory to write")
         return
@@ -44,24 +42,24 @@ def write_trajectories(trajectories: Iterable[Trajectory], target: Path, writing
     names = FileNames()
     for trajectory in trajectories:
         with new_file(target / names.name(trajectory.attempt or trajectory.task, ".json")) as stream:
-            stream.write(_encoded(trajectory, writing))
+            stream.write(_encode_document(trajectory, writing))
 
 
-def _encoded(trajectory: Trajectory, writing: Writing) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(document_of(trajectory, writing)), indent=2) + b"\n"
+def _encode_document(trajectory: Trajectory, writing: ExportContext) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(render_document(trajectory, writing)), indent=2) + b"\n"
 
 
-def document_of(trajectory: Trajectory, writing: Writing, format_name: str = "atif") -> dict[str, Any]:
-    """A trajectory as an ATIF document; what one that came from `format_name` said beside goes back to its places."""
+def render_document(trajectory: Trajectory, writing: ExportContext, format_name: str = "atif") -> dict[str, Any]:
+    """Renders an ATIF document; fields read from `format_name` return to their places."""
     before = trajectory.started.config.get(IMPORTED)
     own_before = isinstance(before, dict) and before.get("format") == format_name
     fields = dict(before.get("fields") or {}) if isinstance(before, dict) and own_before else {}
-    calls = OwnCalls(trajectory, writing)
-    words = told_in_own_words(trajectory, writing, format_name)
+    calls = EmbeddedCalls(trajectory, writing)
+    words = embed_records(trajectory, writing, format_name)
     linked = {step.call for step in trajectory.steps}
     apart = [{**slim_call(c), **calls.tokens(c)} for c in trajectory.calls if c.id not in linked]
     words |= {"calls": apart} if apart else {}
-    steps = _Steps(trajectory, calls, writing).made()
+    steps = _Steps(trajectory, calls, writing).render()
     if not steps:
         words["placeholder"] = True
         steps = [{"step_id": 1, "source": "system", "message": ""}]
@@ -74,20 +72,20 @@ def document_of(trajectory: Trajectory, writing: Writing, format_name: str = "at
     document |= {name: fields[name] for name in _ROOT if isinstance(fields.get(name), str)}
     document |= {"agent": agent, "steps": steps}
     if not own_before or "final_metrics" in fields:
-        document["final_metrics"] = _final(trajectory, fields, len(steps))
+        document["final_metrics"] = _final_metrics(trajectory, fields, len(steps))
     document["extra"] = {**(extra if isinstance(extra, dict) else {}), ASSAY: words}
-    return _marked(document, trust_of(trajectory).doubt)
+    return _note_doubt(document, trust_of(trajectory).doubt)
 
 
 def _is_root(name: str, value: Any) -> bool:
-    """Whether ATIF has a place for it at its root; `imported_before` stands among our own words already."""
+    """Returns whether ATIF has this root field; `imported_before` is stored under `assay`."""
     if name in _ROOT:
         return isinstance(value, str)
     return name == "imported_before" or (name == "final_metrics" and isinstance(value, dict))
 
 
-def _marked(document: dict[str, Any], why: str | None) -> dict[str, Any]:
-    """Says in the document's own notes that a trajectory is not to be taken as it stands."""
+def _note_doubt(document: dict[str, Any], why: str | None) -> dict[str, Any]:
+    """Adds a note about a doubted trajectory."""
     said = f"Assay: {why}; what it claims is not to be taken as it stands."
     notes = document.get("notes") or ""
     if why is not None and said not in notes:
@@ -106,7 +104,7 @@ def _agent(trajectory: Trajectory, before: Any, words: dict[str, Any]) -> dict[s
     return agent
 
 
-def _final(trajectory: Trajectory, fields: dict[str, Any], steps: int) -> dict[str, Any]:
+def _final_metrics(trajectory: Trajectory, fields: dict[str, Any], steps: int) -> dict[str, Any]:
     if isinstance(fields.get("final_metrics"), dict):
         return dict(fields["final_metrics"])
     totals: dict[str, Any] = {}
@@ -121,20 +119,19 @@ def _final(trajectory: Trajectory, fields: dict[str, Any], steps: int) -> dict[s
 
 
 class _Steps:
-    """The turns of one trajectory as ATIF steps."""
+    """Renders the steps of one trajectory."""
 
-    def __init__(self, trajectory: Trajectory, calls: OwnCalls, writing: Writing) -> None:
+    def __init__(self, trajectory: Trajectory, calls: EmbeddedCalls, writing: ExportContext) -> None:
         self._trajectory, self._calls, self._writing = trajectory, calls, writing
         self._written: set[str] = set()
 
-    def made(self) -> list[dict[str, Any]]:
-        """Every step."""
+    def render(self) -> list[dict[str, Any]]:
         return [self._step(number, step) for number, step in enumerate(self._trajectory.steps, start=1)]
 
     def _step(self, number: int, step: Step) -> dict[str, Any]:
         rest = dict(step.extra)
         own: dict[str, Any] = {"state": step.state, "ended": step.ended}
-        call = self._metered(step, own)
+        call = self._first_call(step, own)
         as_agent = step.actor == "agent" or call is not None or step.reasoning is not None or bool(step.tool_calls)
         source = "agent" if as_agent else _SOURCES[step.actor]
         own |= (
@@ -144,12 +141,12 @@ class _Steps:
         )
         parts = rest.pop("message_parts", None)
         whole_parts = isinstance(parts, list) and all(isinstance(p, dict) for p in parts)
-        held: dict[str, Any] = {"step_id": number, "timestamp": _iso(step.started), "source": source}
+        held: dict[str, Any] = {"step_id": number, "timestamp": iso_or_none(step.started), "source": source}
         held |= {"message": parts if whole_parts else step.message or "", "reasoning_content": step.reasoning}
-        if step.started is not None and seconds(held["timestamp"]) != step.started:
+        if step.started is not None and parse_time(held["timestamp"]) != step.started:
             own["started"] = step.started
-        held |= self._kept(rest, as_agent=as_agent)
-        held |= self._acts(step, rest)
+        held |= self._native_fields(rest, as_agent=as_agent)
+        held |= self._render_acts(step, rest)
         if call is not None:
             held |= self._metrics(call, rest)
         extra = rest.pop("extra", None)
@@ -157,10 +154,10 @@ class _Steps:
         rest |= {"extra": extra} if extra is not None and not isinstance(extra, dict) else {}
         rest |= {"message_parts": parts} if parts is not None and not whole_parts else {}
         own |= {"extra": rest} if rest else {}
-        return _present({**held, "extra": {**native, **_extra(own)} or None})
+        return drop_none({**held, "extra": {**native, **_extra(own)} or None})
 
-    def _metered(self, step: Step, own: dict[str, Any]) -> ModelCall | None:
-        """The step's call, at the first step that came from it."""
+    def _first_call(self, step: Step, own: dict[str, Any]) -> ModelCall | None:
+        """Returns the step's call where the step is the first that came from it."""
         call = self._calls.by_id.get(step.call or "")
         if call is None or call.id in self._written:
             own["call"] = step.call
@@ -169,8 +166,8 @@ class _Steps:
         return call
 
     @staticmethod
-    def _kept(rest: dict[str, Any], *, as_agent: bool) -> dict[str, Any]:
-        """What an imported ATIF step said, back in its place, where it is of the type that belongs there."""
+    def _native_fields(rest: dict[str, Any], *, as_agent: bool) -> dict[str, Any]:
+        """Returns an imported step's own fields, where their types are valid."""
         held: dict[str, Any] = {}
         kinds: tuple[tuple[str, Any, bool], ...] = (
             ("reasoning_effort", str | float, True), ("is_copied_context", bool, False), ("model_name", str, True),
@@ -180,14 +177,14 @@ class _Steps:
                 held[name] = rest.pop(name)
         return held
 
-    def _acts(self, step: Step, rest: dict[str, Any]) -> dict[str, Any]:
+    def _render_acts(self, step: Step, rest: dict[str, Any]) -> dict[str, Any]:
         calls = [_tool_call(call) for call in step.tool_calls]
         ids = {call["tool_call_id"] for call in calls}
-        results = [self._result(seen, ids) for seen in step.observations]
+        results = [self._result(obs, ids) for obs in step.observations]
         for name, made in (("tool_calls", calls), ("results", results)):
-            if _fits(rest.get(name), len(made)):
+            if _has_valid_indexes(rest.get(name), len(made)):
                 for beside in rest.pop(name):
-                    _lay(made[beside["index"]], beside)
+                    _restore_native(made[beside["index"]], beside)
         return {"tool_calls": calls or None, "observation": {"results": results} if results else None}
 
     def _metrics(self, call: ModelCall, rest: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +194,7 @@ class _Steps:
         usage = call.usage
         metrics = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
         metrics |= {"cached_tokens": usage.cached_tokens}
-        words = _present({**metrics, "cost_usd": call.cost_usd, **self._calls.tokens(call)})
+        words = drop_none({**metrics, "cost_usd": call.cost_usd, **self._calls.tokens(call)})
         model = call.model if call.model not in (self._trajectory.model, "unknown") else None
         held: dict[str, Any] = {"metrics": {**words, "extra": {**native, ASSAY: slim_call(call)}}}
         count = rest.get("llm_call_count")
@@ -205,46 +202,54 @@ class _Steps:
             held["llm_call_count"] = rest.pop("llm_call_count")
         return held | ({"model_name": model} if model is not None else {})
 
-    def _result(self, seen: Observation, ids: set[str]) -> dict[str, Any]:
-        own: dict[str, Any] = {"exit_code": seen.exit_code, "error": seen.error or None, "stderr": seen.stderr or None}
-        own |= {"timed_out": seen.timed_out or None, "duration_s": seen.duration_s}
-        inside = seen.call_id is not None and seen.call_id in ids
-        own |= {} if inside else {"call_id": seen.call_id}
-        content = seen.content
-        if seen.truncated is not None:
-            content = self._whole(seen, own)
-        if seen.stderr_truncated is not None:
-            self._whole_stderr(seen, own)
-        return _present(
-            {"source_call_id": seen.call_id if inside else None, "content": content, "extra": _extra(own) or None}
+    def _result(self, obs: Observation, ids: set[str]) -> dict[str, Any]:
+        own: dict[str, Any] = {
+            "exit_code": obs.exit_code,
+            "error": obs.error or None,
+            "stderr": obs.stderr or None,
+        }
+        own |= {"timed_out": obs.timed_out or None, "duration_s": obs.duration_s}
+        inside = obs.call_id is not None and obs.call_id in ids
+        own |= {} if inside else {"call_id": obs.call_id}
+        content = obs.content
+        if obs.truncated is not None:
+            content = self._whole(obs, own)
+        if obs.stderr_truncated is not None:
+            self._whole_stderr(obs, own)
+        return drop_none(
+            {
+                "source_call_id": obs.call_id if inside else None,
+                "content": content,
+                "extra": _extra(own) or None,
+            }
         )
 
-    def _whole(self, seen: Observation, own: dict[str, Any]) -> str:
-        """The content to write: the whole where only a reader's limit had cut it, else as it was shown."""
-        assert seen.truncated is not None
-        text = self._fetched(seen.truncated.digest, seen.truncated.length, "steps.observations.truncated")
-        if text is None or not seen.truncated.complete:
-            own["truncated"] = seen.truncated.length
-            return seen.content
-        if text.encode("utf-8", "replace")[:SHOWN].decode("utf-8", "ignore") == seen.content:
+    def _whole(self, obs: Observation, own: dict[str, Any]) -> str:
+        """Returns the whole content where only a reader's limit had truncated it, else the recorded part."""
+        assert obs.truncated is not None
+        text = self._load_text(obs.truncated.digest, obs.truncated.length, "steps.observations.truncated")
+        if text is None or not obs.truncated.complete:
+            own["truncated"] = obs.truncated.length
+            return obs.content
+        if text.encode("utf-8", "replace")[:INLINE_BYTES].decode("utf-8", "ignore") == obs.content:
             return text
         own["whole"] = text
-        return seen.content
+        return obs.content
 
-    def _whole_stderr(self, seen: Observation, own: dict[str, Any]) -> None:
-        assert seen.stderr_truncated is not None
-        cut = seen.stderr_truncated
-        text = self._fetched(cut.digest, cut.length, "steps.observations.stderr_truncated")
+    def _whole_stderr(self, obs: Observation, own: dict[str, Any]) -> None:
+        assert obs.stderr_truncated is not None
+        cut = obs.stderr_truncated
+        text = self._load_text(cut.digest, cut.length, "steps.observations.stderr_truncated")
         own |= {"stderr_truncated": cut.length} if text is None else {"whole_stderr": text}
 
-    def _fetched(self, digest: str, length: int, field: str) -> str | None:
+    def _load_text(self, digest: str, length: int, field: str) -> str | None:
         if length <= WHOLE:
             try:
-                return self._writing.content(digest).decode("utf-8", "replace")
+                return self._writing.read_blob(digest).decode("utf-8", "replace")
             except StoreError as exc:
-                self._writing.lost(Loss(self._trajectory.attempt, field, str(exc)))
+                self._writing.report_loss(Loss(self._trajectory.attempt, field, str(exc)))
                 return None
-        self._writing.lost(Loss(self._trajectory.attempt, field, f"the whole has {length:,} bytes"))
+        self._writing.report_loss(Loss(self._trajectory.attempt, field, f"the whole has {length:,} bytes"))
         return None
 
 
@@ -259,19 +264,19 @@ def _tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _extra(own: dict[str, Any]) -> dict[str, Any]:
-    words = _present(own)
+    words = drop_none(own)
     return {ASSAY: words} if words else {}
 
 
-def _fits(beside: Any, count: int) -> bool:
+def _has_valid_indexes(beside: Any, count: int) -> bool:
     return isinstance(beside, list) and all(
         isinstance(b, dict) and isinstance(b.get("index"), int) and 0 <= b["index"] < count
         and isinstance(b.get("extra", {}), dict) for b in beside
     )  # fmt: skip
 
 
-def _lay(made: dict[str, Any], beside: dict[str, Any]) -> None:
-    """Puts back what an imported document said of one call or result."""
+def _restore_native(made: dict[str, Any], beside: dict[str, Any]) -> None:
+    """Restores an imported document's fields of one call or result."""
     if beside.get("extra"):
         made["extra"] = {**beside["extra"], **made.get("extra", {})}
     if beside.get("content_parts") is not None:
@@ -280,12 +285,12 @@ def _lay(made: dict[str, Any], beside: dict[str, Any]) -> None:
         made["subagent_trajectory_ref"] = beside["subagent_trajectory_ref"]
 
 
-def _iso(at: float | None) -> str | None:
+def iso_or_none(at: float | None) -> str | None:
     try:
         return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def _present(words: dict[str, Any]) -> dict[str, Any]:
+def drop_none(words: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Job and trial folders of Harbor: what an agent did, what the verifier wrote, what was kept of the final state.
+"""Job and trial folders of Harbor: the agent's actions, the verifier's output, artifacts of the final state.
 
 A trial is one trajectory: `result.json`, `agent/trajectory.json` (ATIF; of a trial with steps, one for each), the
 verifier's `reward.json` or `.txt`, `ctrf.json` and `test-stdout.txt`, and the files below `artifacts/`. Native logs of
@@ -14,17 +14,23 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.harbor.atif import Filled, Place, fill
+from assay.formats.harbor.atif import DocumentPath, DocumentSummary, build_from_document, drop_end
 from assay.formats.harbor.verifier import read_artifacts, read_verifier
 from assay.formats.harbor.writer import write_job
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Building, Origin
-from assay.formats.shared.mirrored import objects_of
-from assay.formats.shared.reading import Bad, at_place, digest_file, document, json_fields, json_items, seconds
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.builder import Origin, TrajectoryBuilder
+from assay.formats.shared.json_stream import (
+    WarnFunction,
+    digest_file,
+    json_fields,
+    json_items,
+    load_document,
+    parse_time,
+    warn_in,
+)
+from assay.formats.shared.round_trip_builder import objects_in
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, Trajectory, digest_bytes
-
-__all__ = ["HarborJob"]
 
 _PROVIDER = ("Api", "RateLimit", "ServiceUnavailable", "APIConnection", "APIError", "ModelNotFound", "Authentication")
 _READ = {"agent/trajectory.json", "verifier/reward.json", "verifier/reward.txt", "verifier/ctrf.json",
@@ -32,22 +38,18 @@ _READ = {"agent/trajectory.json", "verifier/reward.json", "verifier/reward.txt",
 _NAMED = 500
 
 
-class HarborJob:
-    """See the module."""
-
+class HarborFormat:
     name: ClassVar[str] = "harbor"
     title: ClassVar[str] = "Harbor job and trial folders"
     provenance: ClassVar[Provenance] = "peer"
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        """A folder whose `result.json` is that of a trial, or of a job."""
         return _is_trial(path) or _is_job(path)
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """The trials of a job by name, or the one trial."""
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         if not path.is_dir():
-            raise UserError("it is no folder: name the folder of a job or of a trial")
+            raise UserError("not a folder: name the folder of a job or of a trial")
         if _is_trial(path):
             yield _trial(path, path.name, reading)
             return
@@ -55,9 +57,9 @@ class HarborJob:
             if _is_trial(folder):
                 yield _trial(folder, f"{path.name}!{folder.name}", reading)
             elif (folder / "config.json").is_file() or (folder / "agent").is_dir():
-                at_place(reading, f"{path.name}!{folder.name}")("", "the trial has no result.json: it was cut")
+                warn_in(reading, f"{path.name}!{folder.name}")("", "the trial has no result.json: it was cut")
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Makes a job folder with a trial for each trajectory."""
         write_job(trajectories, target, writing)
 
@@ -71,7 +73,7 @@ def _is_job(path: Path) -> bool:
 
 
 def _own_file(folder: Path, name: str) -> Path | None:
-    """A file of a trial, reached through no link."""
+    """Returns a file of a trial; None where a link leads to it."""
     path = folder / name
     try:
         through = [path, *list(path.parents)[: len(Path(name).parts) - 1]]
@@ -80,33 +82,33 @@ def _own_file(folder: Path, name: str) -> Path | None:
         return None
 
 
-def _trial(folder: Path, file: str, reading: Reading) -> Imported:
-    bad = at_place(reading, file)
+def _trial(folder: Path, file: str, reading: ImportContext) -> ImportedTrajectory:
+    bad = warn_in(reading, file)
     result = _result(folder, bad)
     origin = Origin("harbor", file, _digest(folder))
-    building = Building(origin, reading)
-    filled = _acts(folder, building, result, Place(origin, reading, bad, ""))
-    words: dict[str, Any] = {**building.fields.get("harbor", {}), "result": result}
-    others = {**_listed(words.get("others")), **_others(folder)}
+    builder = TrajectoryBuilder(origin, reading)
+    filled = _read_steps(folder, builder, result, DocumentPath(origin, reading, bad, ""))
+    words: dict[str, Any] = {**builder.fields.get("harbor", {}), "result": result}
+    others = {**_int_values(words.get("others")), **_unread_files(folder)}
     words |= {"others": others} if others else {}
-    artifacts = read_artifacts(folder, building, reading, bad)
-    words["native"] = read_verifier(folder, result, building, reading, bad)
-    building.fields["harbor"] = words
-    started = _started(result, filled)
-    ended = filled.ended or _ended(result)
-    made = building.done(
+    artifacts = read_artifacts(folder, builder, reading, bad)
+    words["native"] = read_verifier(folder, result, builder, reading, bad)
+    builder.fields["harbor"] = words
+    started = _start_fields(result, filled)
+    ended = filled.ended or _build_end(result)
+    made = builder.finish(
         f"trial {result.get('trial_name', folder.name)}",
         ended=msgspec.structs.replace(ended, artifacts=artifacts),
         **started,
     )
     if filled.unfinished:
-        return Imported(made.key, made.started, tuple(b for b in made.bodies if not isinstance(b, AttemptEnded)))
+        return drop_end(made)
     return made
 
 
-def _result(folder: Path, bad: Bad) -> dict[str, Any]:
+def _result(folder: Path, bad: WarnFunction) -> dict[str, Any]:
     try:
-        found = document(folder / "result.json")
+        found = load_document(folder / "result.json")
     except UserError as exc:
         bad("result.json", str(exc))
         return {}
@@ -114,52 +116,54 @@ def _result(folder: Path, bad: Bad) -> dict[str, Any]:
 
 
 def _digest(folder: Path) -> str:
-    """Of the files that say what happened, so that a trial is known by its content."""
+    """Returns a digest over the files that identify a trial's content."""
     paths = [_own_file(folder, name) for name in ("result.json", "agent/trajectory.json")]
     return digest_bytes("".join(digest_file(path) for path in paths if path is not None).encode())
 
 
-def _acts(folder: Path, building: Building, result: dict[str, Any], place: Place) -> Filled:
-    """Reads what the agent did; of a trial in steps, each step's trajectory after the other."""
+def _read_steps(
+    folder: Path, builder: TrajectoryBuilder, result: dict[str, Any], where: DocumentPath
+) -> DocumentSummary:
+    """Reads the agent's actions; of a trial in steps, one trajectory after the other."""
     whole = _own_file(folder, "agent/trajectory.json")
     if whole is not None:
-        return _document(whole, building, place.below("agent/trajectory.json"))
-    filled, fields = Filled({}, None, unfinished=False), dict[str, Any]()
+        return _document(whole, builder, where.below("agent/trajectory.json"))
+    filled, fields = DocumentSummary({}, None, unfinished=False), dict[str, Any]()
     for name in _step_names(folder, result):
         path = _own_file(folder, f"steps/{name}/agent/trajectory.json")
         if path is None:
             continue
-        before = len(building.steps)
-        found = _document(path, building, place.below(f"steps/{name}/agent/trajectory.json"))
+        before = len(builder.steps)
+        found = _document(path, builder, where.below(f"steps/{name}/agent/trajectory.json"))
         filled = found if not filled.started else filled
-        fields |= {"steps": {**fields.get("steps", {}), name: building.fields}} if building.fields else {}
-        for step in building.steps[before:]:
-            building.change(step, extra={**step.extra, "harbor_step": name})
-    building.fields = fields
-    if not building.steps and result.get("agent_info"):
-        place.bad("agent/trajectory.json", "there is none: what the agent did is not known")
+        fields |= {"steps": {**fields.get("steps", {}), name: builder.fields}} if builder.fields else {}
+        for step in builder.steps[before:]:
+            builder.change_step(step, extra={**step.extra, "harbor_step": name})
+    builder.fields = fields
+    if not builder.steps and result.get("agent_info"):
+        where.bad("agent/trajectory.json", "missing: the agent's actions are unknown")
     return filled
 
 
-def _document(path: Path, building: Building, place: Place) -> Filled:
-    fields = json_fields(path, ("steps", "subagent_trajectories"), place.bad)
-    filled = fill(building, fields, json_items(path, ("steps",), place.bad), place)
-    embedded = [held for _, held in json_items(path, ("subagent_trajectories",), place.bad)]
+def _document(path: Path, builder: TrajectoryBuilder, where: DocumentPath) -> DocumentSummary:
+    fields = json_fields(path, ("steps", "subagent_trajectories"), where.bad)
+    filled = build_from_document(builder, fields, json_items(path, ("steps",), where.bad), where)
+    embedded = [known_start for _, known_start in json_items(path, ("subagent_trajectories",), where.bad)]
     if embedded:
-        building.fields["subagent_trajectories"] = embedded
+        builder.fields["subagent_trajectories"] = embedded
     return filled
 
 
 def _step_names(folder: Path, result: dict[str, Any]) -> list[str]:
-    told = [r["step_name"] for r in objects_of(result.get("step_results")) if isinstance(r.get("step_name"), str)]
+    told = [r["step_name"] for r in objects_in(result.get("step_results")) if isinstance(r.get("step_name"), str)]
     names = [name for name in told if "/" not in name and "\\" not in name and name not in ("", ".", "..")]
     steps = folder / "steps"
     there = sorted(p.name for p in steps.iterdir() if p.is_dir()) if steps.is_dir() and not steps.is_symlink() else []
     return [*dict.fromkeys([*names, *there])]
 
 
-def _others(folder: Path) -> dict[str, int]:
-    """Files of a trial that are not read, with their sizes."""
+def _unread_files(folder: Path) -> dict[str, int]:
+    """Returns the files of a trial that are not read, with their sizes."""
     found: dict[str, int] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -170,25 +174,25 @@ def _others(folder: Path) -> dict[str, int]:
     return found
 
 
-def _listed(found: Any) -> dict[str, int]:
+def _int_values(found: Any) -> dict[str, int]:
     return {str(k): v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
 
 
-def _started(result: dict[str, Any], filled: Filled) -> dict[str, Any]:
+def _start_fields(result: dict[str, Any], filled: DocumentSummary) -> dict[str, Any]:
     info = result.get("agent_info")
     info = info if isinstance(info, dict) else {}
     model = info.get("model_info")
     name = model.get("name") if isinstance(model, dict) else None
     started: dict[str, Any] = {"agent": info.get("name"), "model": name, "task": result.get("task_name")}
     known = {k: v for k, v in started.items() if isinstance(v, str) and v}
-    at = seconds(result.get("started_at"))
-    held = {k: v for k, v in filled.started.items() if v is not None}
-    return {**held, **known, **({"at": at} if at is not None and "at" not in held else {})}
+    at = parse_time(result.get("started_at"))
+    known_start = {k: v for k, v in filled.started.items() if v is not None}
+    return {**known_start, **known, **({"at": at} if at is not None and "at" not in known_start else {})}
 
 
-def _ended(result: dict[str, Any]) -> AttemptEnded:
+def _build_end(result: dict[str, Any]) -> AttemptEnded:
     metrics = _metrics(result.get("agent_result"))
-    at, raised = seconds(result.get("finished_at")), result.get("exception_info")
+    at, raised = parse_time(result.get("finished_at")), result.get("exception_info")
     if not isinstance(raised, dict):
         return AttemptEnded(metrics=metrics, at=at)
     kind, message = str(raised.get("exception_type", "")), str(raised.get("exception_message", ""))
@@ -198,7 +202,7 @@ def _ended(result: dict[str, Any]) -> AttemptEnded:
 
 
 def _cause(kind: str) -> tuple[str | None, str | None]:
-    """Which limit stopped a trial, or whose boundary failed, by the name of what Harbor caught."""
+    """Returns the limit that stopped a trial, or the boundary that failed, by Harbor's exception name."""
     stops = {"AgentTimeoutError": "wall_s", "CancelledError": "cancelled"}
     stops |= dict.fromkeys(("ContextWindowExceededError", "ContextLengthExceededError"), "tokens")
     stops |= dict.fromkeys(("OutputTokenExceededError", "OutputLengthExceededError"), "tokens")

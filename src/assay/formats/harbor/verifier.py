@@ -1,4 +1,4 @@
-"""What the verifier of a Harbor trial wrote, and the artifacts that were kept, as evidence and a claimed verdict."""
+"""Reads a Harbor trial's verifier output and artifacts, as evidence and a claimed verdict."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import UserError
-from assay.formats.interface import Reading
-from assay.formats.shared.building import Building
-from assay.formats.shared.mirrored import objects_of
-from assay.formats.shared.reading import LARGEST, Bad, document
+from assay.formats.interface import ImportContext
+from assay.formats.shared.builder import TrajectoryBuilder
+from assay.formats.shared.json_stream import LARGEST, WarnFunction, load_document
+from assay.formats.shared.round_trip_builder import objects_in
 from assay.records import VerdictStatus
-
-__all__ = ["REASON", "claimed", "ctrf_report", "read_artifacts", "read_verifier"]
 
 REASON = "as recorded by Harbor"
 _STATUSES = {"passed": "passed", "failed": "failed", "skipped": "skipped", "pending": "pending", "other": "other"}
 _FILES = 10_000
 
 
-def read_verifier(folder: Path, result: dict[str, Any], building: Building, reading: Reading, bad: Bad) -> list[str]:
-    """Adds evidence and the claimed verdict; the ids of that evidence."""
+def read_verifier(
+    folder: Path, result: dict[str, Any], builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
+) -> list[str]:
+    """Adds evidence and the claimed verdict; returns the ids of that evidence."""
     told = result.get("verifier_result")
-    rewards = _numbers(told.get("rewards")) if isinstance(told, dict) else {}
+    rewards = _numeric_values(told.get("rewards")) if isinstance(told, dict) else {}
     ids: list[str] = []
-    for place in ("verifier", *_step_folders(folder)):
-        ids += _folder(folder / place, place, building, reading, bad)
+    for where in ("verifier", *_step_folders(folder)):
+        ids += _read_folder(folder / where, where, builder, reading, bad)
     if rewards:
-        ids.append(building.evidence("reward", {"values": rewards, "source": "result.json"}))
+        ids.append(builder.add_evidence("reward", {"values": rewards, "source": "result.json"}))
     raised = result.get("exception_info")
     if rewards:
-        status, score = claimed(rewards)
-        building.verdict(status, score, REASON, tuple(ids), rewards)
+        status, score = score_rewards(rewards)
+        builder.add_verdict(status, score, REASON, tuple(ids), rewards)
     else:
         kind = str(raised.get("exception_type", "")) if isinstance(raised, dict) else ""
-        building.verdict("unknown", None, f"{REASON}: no reward{f' ({kind})' if kind else ''}", tuple(ids))
+        builder.add_verdict("unknown", None, f"{REASON}: no reward{f' ({kind})' if kind else ''}", tuple(ids))
     return ids
 
 
-def claimed(rewards: dict[str, float]) -> tuple[VerdictStatus, float | None]:
-    """Status and score of Harbor's rewards: `reward` where there is one, else the lowest; 1 is a pass.
+def score_rewards(rewards: dict[str, float]) -> tuple[VerdictStatus, float | None]:
+    """Returns status and score of Harbor's rewards: `reward` if present, else the lowest; 1 is a pass.
 
-    Rewards that Assay wrote itself say with `integrity` below 1 that a pass is doubted.
+    In rewards that Assay wrote, `integrity` below 1 marks a doubted pass.
     """
     named = {k: v for k, v in rewards.items() if k != "integrity"} or rewards
     score = named.get("reward", min(named.values()))
@@ -57,64 +57,66 @@ def _step_folders(folder: Path) -> list[str]:
     return [f"steps/{p.name}/verifier" for p in sorted(steps.iterdir()) if p.is_dir() and not p.is_symlink()]
 
 
-def _folder(folder: Path, place: str, building: Building, reading: Reading, bad: Bad) -> list[str]:
+def _read_folder(
+    folder: Path, where: str, builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
+) -> list[str]:
     if not folder.is_dir() or folder.is_symlink():
         return []
     ids = []
     for name in ("reward.json", "reward.txt"):
-        values = _reward(folder / name, f"{place}/{name}", bad)
+        values = _read_reward(folder / name, f"{where}/{name}", bad)
         if values:
-            ids.append(building.evidence("reward", {"values": values, "source": f"{place}/{name}"}))
-    raw = _bytes(folder / "ctrf.json", f"{place}/ctrf.json", bad)
+            ids.append(builder.add_evidence("reward", {"values": values, "source": f"{where}/{name}"}))
+    raw = _read_bytes(folder / "ctrf.json", f"{where}/ctrf.json", bad)
     if raw is not None:
-        report = ctrf_report(folder / "ctrf.json", f"{place}/ctrf.json", bad)
+        report = ctrf_report(folder / "ctrf.json", f"{where}/ctrf.json", bad)
         if report is not None:
-            data = {**report, "path": f"{place}/ctrf.json"}
-            ids.append(building.evidence("test_report", data, blobs=(reading.keep(raw),)))
-    text = _bytes(folder / "test-stdout.txt", f"{place}/test-stdout.txt", bad)
+            data = {**report, "path": f"{where}/ctrf.json"}
+            ids.append(builder.add_evidence("test_report", data, blobs=(reading.store_blob(raw),)))
+    text = _read_bytes(folder / "test-stdout.txt", f"{where}/test-stdout.txt", bad)
     if text is not None:
-        path = f"{place}/test-stdout.txt"
-        ids.append(building.text_evidence("test_output", text.decode("utf-8", "replace"), path=path))
+        path = f"{where}/test-stdout.txt"
+        ids.append(builder.add_text_evidence("test_output", text.decode("utf-8", "replace"), path=path))
     return ids
 
 
-def _reward(path: Path, place: str, bad: Bad) -> dict[str, float]:
-    raw = _bytes(path, place, bad)
+def _read_reward(path: Path, where: str, bad: WarnFunction) -> dict[str, float]:
+    raw = _read_bytes(path, where, bad)
     if raw is None:
         return {}
     if path.suffix == ".json":
         try:
-            found = document(path)
+            found = load_document(path)
         except UserError as exc:
-            bad(place, str(exc))
+            bad(where, str(exc))
             return {}
-        if not isinstance(found, dict) or not _numbers(found):
-            bad(place, "expected an object of finite numbers")
+        if not isinstance(found, dict) or not _numeric_values(found):
+            bad(where, "expected an object of finite numbers")
             return {}
-        return _numbers(found)
+        return _numeric_values(found)
     try:
         value = float(raw.decode("utf-8", "replace").strip())
     except ValueError:
-        bad(place, f"expected one number, not {raw[:40]!r}")
+        bad(where, f"expected one number, not {raw[:40]!r}")
         return {}
     if not abs(value) < float("inf"):
-        bad(place, f"expected a finite number, not {value}")
+        bad(where, f"expected a finite number, not {value}")
         return {}
     return {"reward": value}
 
 
-def ctrf_report(path: Path, place: str, bad: Bad) -> dict[str, Any] | None:
-    """A CTRF report as evidence of kind `test_report` has it; None where it is none, which is told."""
+def ctrf_report(path: Path, where: str, bad: WarnFunction) -> dict[str, Any] | None:
+    """Returns a CTRF report as evidence of kind `test_report`; None, with a warning, where it is invalid."""
     try:
-        found = document(path)
+        found = load_document(path)
     except UserError as exc:
-        bad(place, str(exc))
+        bad(where, str(exc))
         return None
     results = found.get("results") if isinstance(found, dict) else None
     summary = results.get("summary") if isinstance(results, dict) else None
     tests = results.get("tests") if isinstance(results, dict) else None
     if not isinstance(summary, dict) and not isinstance(tests, list):
-        bad(place, "it is no CTRF report: it has neither results.summary nor results.tests")
+        bad(where, "not a CTRF report: it has neither results.summary nor results.tests")
         return None
     summary = summary if isinstance(summary, dict) else {}
     counts = {ours: summary[theirs] for theirs, ours in _STATUSES.items() if _is_count(summary.get(theirs))}
@@ -122,52 +124,54 @@ def ctrf_report(path: Path, place: str, bad: Bad) -> dict[str, Any] | None:
     if _is_count(summary.get("tests")):
         report["total"] = summary["tests"]
     if isinstance(tests, list):
-        named = objects_of(tests)
+        named = objects_in(tests)
         report["tests"] = [{"id": str(t.get("name", "")), "status": str(t.get("status", ""))} for t in named]
     return report
 
 
-def read_artifacts(folder: Path, building: Building, reading: Reading, bad: Bad) -> dict[str, str]:
-    """Keeps the files of the final state: their path in the sandbox to their digest."""
+def read_artifacts(
+    folder: Path, builder: TrajectoryBuilder, reading: ImportContext, bad: WarnFunction
+) -> dict[str, str]:
+    """Stores the files of the final state; returns sandbox path to digest."""
     root = folder / "artifacts"
     if not root.is_dir() or root.is_symlink():
         return {}
     manifest = root / "manifest.json"
     if manifest.is_file() and not manifest.is_symlink():
         try:
-            found = document(manifest)
-            building.fields.setdefault("harbor", {})["manifest"] = found
+            found = load_document(manifest)
+            builder.fields.setdefault("harbor", {})["manifest"] = found
         except UserError as exc:
             bad("artifacts/manifest.json", str(exc))
-    kept: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         if name == "manifest.json" or path.is_dir():
             continue
-        if len(kept) >= _FILES:
+        if len(digests) >= _FILES:
             bad("artifacts", f"more than {_FILES:,} files: the rest is left out")
             break
-        raw = _bytes(path, f"artifacts/{name}", bad, inside=root)
+        raw = _read_bytes(path, f"artifacts/{name}", bad, inside=root)
         if raw is not None:
-            kept[f"/{name}"] = reading.keep(raw)
-    return kept
+            digests[f"/{name}"] = reading.store_blob(raw)
+    return digests
 
 
-def _bytes(path: Path, place: str, bad: Bad, inside: Path | None = None) -> bytes | None:
-    """The bytes of a file of its own; None where there is none. A link is told and not followed."""
+def _read_bytes(path: Path, where: str, bad: WarnFunction, inside: Path | None = None) -> bytes | None:
+    """Returns the bytes of a regular file; None where there is none. Warns of links and does not follow them."""
     through = [path, *(p for p in path.parents if inside is not None and inside in p.parents)]
     if any(p.is_symlink() for p in through):
-        bad(place, "it is a link, which is not followed")
+        bad(where, "symbolic links are not followed")
         return None
     if not path.is_file():
         return None
     if path.stat().st_size > LARGEST:
-        bad(place, f"it has {path.stat().st_size:,} bytes, {LARGEST:,} are read at most")
+        bad(where, f"it has {path.stat().st_size:,} bytes, {LARGEST:,} are read at most")
         return None
     return path.read_bytes()
 
 
-def _numbers(found: Any) -> dict[str, float]:
+def _numeric_values(found: Any) -> dict[str, float]:
     if not isinstance(found, dict):
         return {}
     known = {str(k): v for k, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool)}

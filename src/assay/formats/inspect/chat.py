@@ -1,46 +1,31 @@
 """Inspect's chat messages and tools, as parts of steps and in the shape of Chat Completions, and back.
 
-Each way back is *fresh*: what a record alone says. What the source says beyond is kept as a rest (`_mirror`).
+Each way back renders the record alone; the source's other fields are kept as a diff (`round_trip`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from assay.formats.shared.building import text_and_rest, tool_call
-from assay.formats.shared.mirror import laid_over, rest_of
-from assay.formats.shared.mirrored import objects_of
+from assay.formats.shared.builder import split_text_parts, tool_call
+from assay.formats.shared.round_trip import diff_json, patch_json
+from assay.formats.shared.round_trip_builder import objects_in
 from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
 
-__all__ = [
-    "REST",
-    "folded",
-    "fresh_part",
-    "from_chat",
-    "from_chat_tool",
-    "observation_of",
-    "reasoning_of",
-    "to_chat",
-    "to_chat_tool",
-    "tool_calls_of",
-    "unfolded",
-]
-
 REST = "inspect"
-"""The key under which a record of ours keeps what Inspect says beyond it."""
+"""Key of the Inspect fields that a record keeps."""
 _ACTORS = {"agent": "assistant", "user": "user", "environment": "user", "other_agent": "user"}
 
 
-def folded(message: Any) -> Any:
-    """A message whose tool calls stand by number, so that each is compared with its own."""
+def index_tool_calls(message: Any) -> Any:
+    """Keys a message's tool calls by number, so that each is compared with its own."""
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(calls, list) or not calls:
         return message
     return {**message, "tool_calls": {str(number): call for number, call in enumerate(calls)}}
 
 
-def unfolded(message: Any) -> Any:
-    """The inverse of `folded`."""
+def unindex_tool_calls(message: Any) -> Any:
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(calls, dict) or list(calls) != [str(number) for number in range(len(calls))]:
         return message
@@ -48,7 +33,6 @@ def unfolded(message: Any) -> Any:
 
 
 def tool_calls_of(message: dict[str, Any]) -> tuple[ToolCall, ...]:
-    """The calls that an assistant's message makes."""
     calls = message.get("tool_calls")
     return tuple(_tool_call(call) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, dict))
 
@@ -60,15 +44,15 @@ def _tool_call(call: dict[str, Any]) -> ToolCall:
 
 
 def reasoning_of(message: dict[str, Any]) -> str | None:
-    """What the model thought, as far as the message shows it."""
-    parts = objects_of(message.get("content"))
+    """Returns the recorded reasoning of a message."""
+    parts = objects_in(message.get("content"))
     texts = [str(p["reasoning"]) for p in parts if p.get("type") == "reasoning" and p.get("reasoning")]
     return "\n".join(texts) or None
 
 
 def observation_of(message: dict[str, Any]) -> Observation:
-    """What a tool message brings back; the error's words where it has no others."""
-    text, _ = text_and_rest(message.get("content"))
+    """Converts a tool message; an error's message stands in for missing content."""
+    text, _ = split_text_parts(message.get("content"))
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None
     said = str(error.get("message") or "") if isinstance(error, dict) else ""
@@ -76,8 +60,8 @@ def observation_of(message: dict[str, Any]) -> Observation:
     return Observation(text or said, str(call) if call else None, error=bool(error), timed_out=kind == "timeout")
 
 
-def fresh_part(step: Step, part: str, _call: ModelCall | None = None) -> Any:
-    """The message that a part of a step is: the turn's own (`message`), or a tool's result (`result 0`)."""
+def render_message(step: Step, part: str, _call: ModelCall | None = None) -> Any:
+    """Renders the message of a step's part: its own (`message`), or a tool's result (`result 0`)."""
     if part.startswith("result "):
         seen = step.observations[int(part.removeprefix("result "))]
         name = next((c.name for c in step.tool_calls if c.id == seen.call_id), None)
@@ -101,7 +85,7 @@ def _fresh_call(call: ToolCall) -> dict[str, Any]:
 
 
 def to_chat(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of Inspect's in the shape of Chat Completions, with what that has no place for under `inspect`."""
+    """Converts an Inspect message to Chat Completions, with other fields under `inspect`."""
     chat: dict[str, Any] = {"role": message.get("role"), "content": message.get("content")}
     calls = [
         {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
@@ -109,13 +93,13 @@ def to_chat(message: dict[str, Any]) -> dict[str, Any]:
     ]
     chat |= {"tool_calls": calls} if calls else {}
     chat |= {"tool_call_id": message["tool_call_id"]} if isinstance(message.get("tool_call_id"), str) else {}
-    rest = rest_of(folded(message), _fresh_message(chat))
+    rest = diff_json(index_tool_calls(message), _fresh_message(chat))
     return chat | ({REST: rest} if rest is not None else {})
 
 
 def from_chat(chat: dict[str, Any]) -> dict[str, Any]:
-    """A message in the shape of Chat Completions as one of Inspect's."""
-    made: dict[str, Any] = unfolded(laid_over(_fresh_message(chat), chat.get(REST)))
+    """Converts a Chat Completions message to an Inspect message."""
+    made: dict[str, Any] = unindex_tool_calls(patch_json(_fresh_message(chat), chat.get(REST)))
     return (
         made
         if REST in chat or made.get("role") in ("system", "user", "assistant", "tool")
@@ -145,7 +129,7 @@ def _fresh_chat_call(call: Any) -> dict[str, Any]:
 
 
 def _content(content: Any) -> Any:
-    """Content that did not come from Inspect, with parts as Inspect has them."""
+    """Converts foreign content to Inspect's parts."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = content if isinstance(content, list) else [content]
@@ -164,12 +148,12 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def to_chat_tool(tool: Any) -> dict[str, Any]:
-    """A tool's description in the shape of Chat Completions."""
+    """Converts a tool's description to Chat Completions."""
     return {"type": "function", "function": tool}
 
 
 def from_chat_tool(tool: Any, *, own: bool) -> Any:
-    """A tool's description as Inspect has it: as it came where it came from there, else name and description."""
+    """Converts a tool's description to Inspect's form; a foreign one keeps name and description."""
     function = tool.get("function") if isinstance(tool, dict) else None
     if own:
         return function

@@ -12,14 +12,14 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from assay.formats.inspect.chat import REST, from_chat, from_chat_tool, to_chat, to_chat_tool
-from assay.formats.inspect.own_log import ASSAY, call_of, record_of
+from assay.formats.inspect.embedded_records import ASSAY, read_own_call, read_record
 from assay.formats.inspect.samples import Sample, pairs, ranges
-from assay.formats.interface import Reading
-from assay.formats.shared.building import text_and_rest
-from assay.formats.shared.conversations import Lines
-from assay.formats.shared.mirror import rest_of
-from assay.formats.shared.mirrored import Mirrored, text_or_none, whole_number
-from assay.formats.shared.reading import Bad, seconds, shown
+from assay.formats.interface import ImportContext
+from assay.formats.shared.builder import split_text_parts
+from assay.formats.shared.conversations import MessageTree, first_message
+from assay.formats.shared.json_stream import WarnFunction, parse_time, truncate_text
+from assay.formats.shared.round_trip import diff_json
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, count_or_none, text_or_none
 from assay.records import (
     Evidence,
     EvidenceAdded,
@@ -32,28 +32,26 @@ from assay.records import (
 )
 from assay.verdicts import is_reverification
 
-__all__ = ["NOTE", "Events", "Seen", "ToolSeen", "fresh_evidence", "fresh_model", "packed"]
-
 NOTE = "inspect."
-"""What the notes that hold an event are called, before the event's own name."""
+"""Prefix of the names of notes that hold an event."""
 _WIRE_KEYS = ("messages", "contents", "input", "inputs")
 _RECENT = 16
 
 
-class Seen(NamedTuple):
-    """A model event, as far as the turns need it."""
+class ModelEvent(NamedTuple):
+    """The part of a model event that steps need."""
 
     call: ModelCall
     answer: dict[str, Any] | None
-    """The message that it gave, as Inspect has it."""
+    """The model's message, as Inspect has it."""
     scoring: bool
-    """It judged the agent, and is no turn of it."""
+    """The call graded the agent."""
     agent: str | None
-    """The name of the agent that it belongs to, where that is not the one evaluated."""
+    """Name of a nested agent; None for the evaluated one."""
 
 
-class ToolSeen(NamedTuple):
-    """A tool event, as far as the turns need it."""
+class ToolEvent(NamedTuple):
+    """The part of a tool event that steps need."""
 
     text: str
     error: bool
@@ -61,18 +59,18 @@ class ToolSeen(NamedTuple):
     started: float | None
     ended: float | None
     exits: list[int]
-    """Exit codes of the commands that ran while it did."""
+    """Exit codes of the commands that ran during it."""
 
 
-class Events:
+class SampleEvents:
     """Reads the events of one sample."""
 
-    def __init__(self, built: Mirrored, sample: Sample, reading: Reading, bad: Bad) -> None:
-        self.calls: list[Seen] = []
-        self.tools: dict[str, ToolSeen] = {}
+    def __init__(self, builder: RoundTripBuilder, sample: Sample, reading: ImportContext, bad: WarnFunction) -> None:
+        self.calls: list[ModelEvent] = []
+        self.tools: dict[str, ToolEvent] = {}
         self.first: float | None = None
-        self._built, self._sample, self._reading, self._bad = built, sample, reading, bad
-        self._lines = Lines()
+        self._builder, self._sample, self._reading, self._bad = builder, sample, reading, bad
+        self._lines = MessageTree()
         self._numbers: dict[bytes, int] = {}
         self._chats: list[dict[str, Any]] = []
         self._pooled: list[int] = []
@@ -80,42 +78,41 @@ class Events:
         self._offered: dict[str, bytes] = {}
         self._spans: dict[str, tuple[str | None, str, str]] = {}
         self._legacy: list[str] = []
-        self._recent: list[ToolSeen] = []
+        self._recent: list[ToolEvent] = []
         self._facts = 0
 
     def read(self) -> None:
-        """Reads all of them."""
         for at, event in enumerate(self._sample.events()):
             if not isinstance(event, dict) or not isinstance(event.get("event"), str):
                 self._bad(f"events[{at}]", "expected an event, an object whose `event` says which")
                 continue
-            time = seconds(event.get("timestamp"))
+            time = parse_time(event.get("timestamp"))
             self.first = time if self.first is None else self.first
             kind = event["event"]
             if kind == "model":
                 self._model(at, event)
             elif kind in ("tool", "sandbox"):
-                self._fact(at, event, time)
-            elif not self._restored(at, event):
-                self._remember(event)
-                self._built.add(Noted(NOTE + kind, {"at": at, "event": event}, time))
+                self._add_evidence(at, event, time)
+            elif not self._restore_own(at, event):
+                self._track_span(event)
+                self._builder.add(Noted(NOTE + kind, {"at": at, "event": event}, time))
 
-    def _restored(self, at: int, event: dict[str, Any]) -> bool:
-        """Whether an event is how a record of ours was written, which is then added."""
+    def _restore_own(self, at: int, event: dict[str, Any]) -> bool:
+        """Adds the record in an event that Assay wrote; returns False for other events."""
         if event["event"] != "info" or not str(event.get("source")).startswith(f"{ASSAY}."):
             return False
         try:
-            found = record_of(event, self._reading)
+            found = read_record(event, self._reading)
         except ValueError as exc:
             self._bad(f"events[{at}].data", f"{exc}; it is kept as an event")
             return False
         if isinstance(found, VerdictGiven) and is_reverification(found.verdict.check):
-            self._built.later.append(found)
+            self._builder.later.append(found)
         else:
-            self._built.add(found)
+            self._builder.add(found)
         return True
 
-    def _remember(self, event: dict[str, Any]) -> None:
+    def _track_span(self, event: dict[str, Any]) -> None:
         if event["event"] == "span_begin" and isinstance(event.get("id"), str):
             named = (text_or_none(event.get("parent_id")), str(event.get("type")), str(event.get("name")))
             self._spans[event["id"]] = named
@@ -124,8 +121,8 @@ class Events:
         elif event["event"] == "step" and self._legacy:
             self._legacy.pop()
 
-    def _around(self, event: dict[str, Any]) -> list[tuple[str, str]]:
-        """Type and name of the spans that an event lies in, the innermost first."""
+    def _enclosing_spans(self, event: dict[str, Any]) -> list[tuple[str, str]]:
+        """Returns type and name of the spans around an event, the innermost first."""
         found, at, seen = [], event.get("span_id"), set[str]()
         while isinstance(at, str) and at in self._spans and at not in seen:
             seen.add(at)
@@ -137,19 +134,19 @@ class Events:
     # Model events
 
     def _model(self, at: int, event: dict[str, Any]) -> None:
-        own = call_of(event, {seen.call.id for seen in self.calls}) if event.get("metadata") else None
+        own = read_own_call(event, {seen.call.id for seen in self.calls}) if event.get("metadata") else None
         if own is not None:
-            self._built.call(own)
-            self.calls.append(Seen(own, None, scoring=False, agent=None))
+            self._builder.add_call(own)
+            self.calls.append(ModelEvent(own, None, scoring=False, agent=None))
             return
         item = {key: value for key, value in event.items() if key not in ("input", "input_refs")}
         keys = self._conversation(at, event)
         output = item.get("output")
-        answer = _answer(output)
+        answer = first_message(output)
         number = None if answer is None else self._number(answer)
         id_ = f"m{at}"
         shared = self._lines.add(id_, keys, number)
-        wire = self._wire(item)
+        wire = self._strip_wire_messages(item)
         tools = [to_chat_tool(tool) for tool in item["tools"]] if isinstance(item.get("tools"), list) else []
         request = {
             "model": str(item.get("model", "")),
@@ -166,18 +163,18 @@ class Events:
             request=request,
             response=_response(output, None if number is None else self._chats[number]),
             shared_fields=("tools",) if tools and as_before else (),
-            **_counted(output, item),
+            **_call_fields(output, item),
             **shared.fields(),
         )
-        held = {"at": at, "rest": rest_of(item, fresh_model(call, tools)), **({"wire": wire} if wire else {})}
+        held = {"at": at, "rest": diff_json(item, render_model_event(call, tools)), **({"wire": wire} if wire else {})}
         request[REST] = {key: value for key, value in held.items() if value is not None}
-        self._built.call(call)
-        around = self._around(event)
+        self._builder.add_call(call)
+        around = self._enclosing_spans(event)
         scoring = event.get("role") == "grader" or "scorer" in self._legacy
         scoring = scoring or any(kind in ("scorer", "scorers") for kind, _ in around)
         agents = [name for kind, name in around if kind == "agent"]
         nested = len(agents) > 1 or (agents and any(kind == "tool" for kind, _ in around))
-        self.calls.append(Seen(call, answer, scoring, agents[0] if nested else None))
+        self.calls.append(ModelEvent(call, answer, scoring, agents[0] if nested else None))
 
     def _conversation(self, at: int, event: dict[str, Any]) -> list[int]:
         found, given, refs = list[int](), event.get("input"), event.get("input_refs")
@@ -196,15 +193,15 @@ class Events:
         return found
 
     def _number(self, message: dict[str, Any]) -> int:
-        """The same number for the same message."""
+        """Returns the message's number; equal messages share it."""
         key = _key(message)
         if key not in self._numbers:
             self._numbers[key] = len(self._chats)
             self._chats.append(to_chat(message))
         return self._numbers[key]
 
-    def _wire(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        """Takes the messages out of the raw request, and says which they are: ranges over all met, and the new ones."""
+    def _strip_wire_messages(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        """Removes the messages from the raw request; returns their ranges over all known ones, and the new ones."""
         call = item.get("call")
         request = call.get("request") if isinstance(call, dict) else None
         if not isinstance(call, dict) or not isinstance(request, dict):
@@ -226,40 +223,40 @@ class Events:
             numbers.append(self._wires[known])
         left = {name: value for name, value in call.items() if name not in ("call_refs", "call_key")}
         item["call"] = {**left, "request": {name: value for name, value in request.items() if name != key}}
-        return {"key": key, "refs": packed(numbers), **({"new": new} if new else {})}
+        return {"key": key, "refs": pack_ranges(numbers), **({"new": new} if new else {})}
 
     # Tools and sandboxes
 
-    def _fact(self, at: int, event: dict[str, Any], time: float | None) -> None:
+    def _add_evidence(self, at: int, event: dict[str, Any], time: float | None) -> None:
         data = _tool_data(event) if event["event"] == "tool" else _sandbox_data(event)
-        ended = seconds(event.get("completed"))
+        ended = parse_time(event.get("completed"))
         if time is not None and ended is not None and ended >= time:
             data["duration_s"] = round(ended - time, 6)
         kind = "file" if event["event"] == "sandbox" and event.get("action") != "exec" else "execution"
         id_ = f"e{self._facts}"
         self._facts += 1
-        rest = rest_of(event, fresh_evidence(Evidence(id_, "audit", kind, data)))
-        self._time(event, data, time, ended)
-        cut = self._cut(data)
+        rest = diff_json(event, render_evidence_event(Evidence(id_, "audit", kind, data)))
+        self._track_tool(event, data, time, ended)
+        cut = self._truncate(data)
         data[REST] = {"at": at, **({"rest": rest} if rest is not None else {})}
-        self._built.add(EvidenceAdded(Evidence(id_, "audit", kind, data, (cut.digest,) if cut else (), time)))
+        self._builder.add(EvidenceAdded(Evidence(id_, "audit", kind, data, (cut.digest,) if cut else (), time)))
 
-    def _cut(self, data: dict[str, Any]) -> Truncation | None:
+    def _truncate(self, data: dict[str, Any]) -> Truncation | None:
         name = "stdout" if "stdout" in data else "text"
         text = data.get(name)
         if not isinstance(text, str):
             return None
-        data[name], cut = shown(text, self._reading)
+        data[name], cut = truncate_text(text, self._reading)
         if cut is not None:
             data["truncated"] = {"length": cut.length, "digest": cut.digest}
         return cut
 
-    def _time(self, event: dict[str, Any], data: dict[str, Any], time: float | None, ended: float | None) -> None:
-        """Remembers a tool, or gives a command's exit code to the one tool that was running."""
+    def _track_tool(self, event: dict[str, Any], data: dict[str, Any], time: float | None, ended: float | None) -> None:
+        """Records a tool, or gives a command's exit code to the one running tool."""
         if event["event"] == "tool":
             error = event.get("error")
             timed_out = isinstance(error, dict) and error.get("type") == "timeout"
-            seen = ToolSeen(str(data.get("stdout", "")), bool(error), timed_out, time, ended, [])
+            seen = ToolEvent(str(data.get("stdout", "")), bool(error), timed_out, time, ended, [])
             self.tools[str(event.get("id"))] = seen
             self._recent = [*self._recent[1 - _RECENT :], seen]
             return
@@ -274,8 +271,8 @@ def _key(value: Any) -> bytes:
     return blake2b(canonical_bytes(value), digest_size=16).digest()
 
 
-def packed(numbers: Sequence[int]) -> list[list[int]]:
-    """Numbers as `[start, end)` ranges."""
+def pack_ranges(numbers: Sequence[int]) -> list[list[int]]:
+    """Packs numbers into `[start, end)` ranges."""
     found: list[list[int]] = []
     for number in numbers:
         if found and found[-1][1] == number:
@@ -285,54 +282,47 @@ def packed(numbers: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def _answer(output: Any) -> dict[str, Any] | None:
-    choices = output.get("choices") if isinstance(output, dict) else None
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    return message if isinstance(message, dict) else None
-
-
 def _response(output: Any, answer: dict[str, Any] | None) -> dict[str, Any] | None:
     if not isinstance(output, dict):
         return None
     choices = output.get("choices")
-    made = []
+    entries = []
     for index, choice in enumerate(choices if isinstance(choices, list) else ()):
         if not isinstance(choice, dict):
             return None
         message = answer if index == 0 and answer is not None else choice.get("message")
         message = to_chat(message) if index and isinstance(message, dict) else message
         others = {k: v for k, v in choice.items() if k not in ("message", "stop_reason")}
-        made.append({"index": index, "message": message, "finish_reason": choice.get("stop_reason"), **others})
-    response: dict[str, Any] = {"model": output.get("model"), "choices": made}
+        entries.append({"index": index, "message": message, "finish_reason": choice.get("stop_reason"), **others})
+    response: dict[str, Any] = {"model": output.get("model"), "choices": entries}
     return response | ({"usage": output["usage"]} if output.get("usage") is not None else {})
 
 
-def _counted(output: Any, event: dict[str, Any]) -> dict[str, Any]:
-    """Usage, cost, times and trouble of a call, as fields of its record."""
+def _call_fields(output: Any, event: dict[str, Any]) -> dict[str, Any]:
+    """Returns usage, cost, times and error of a call, as fields of `ModelCall`."""
     given = output.get("usage") if isinstance(output, dict) else None
     usage = given if isinstance(given, dict) else {}
-    asked, said = whole_number(usage.get("input_tokens")), whole_number(usage.get("output_tokens"))
-    cached = [whole_number(usage.get(f"input_tokens_cache_{which}")) or 0 for which in ("read", "write")]
+    asked, said = count_or_none(usage.get("input_tokens")), count_or_none(usage.get("output_tokens"))
+    cached = [count_or_none(usage.get(f"input_tokens_cache_{which}")) or 0 for which in ("read", "write")]
     if asked is not None and usage.get("total_tokens") == asked + sum(cached) + (said or 0):
         asked += sum(cached)  # newer logs count what came from the cache apart
-    retries = whole_number(event.get("retries"))
+    retries = count_or_none(event.get("retries"))
     cost = usage.get("total_cost")
     config = event.get("config")
     return {
         "usage": Usage(
             asked,
             said,
-            whole_number(usage.get("input_tokens_cache_read")),
-            whole_number(usage.get("reasoning_tokens")),
+            count_or_none(usage.get("input_tokens_cache_read")),
+            count_or_none(usage.get("reasoning_tokens")),
         ),
         "cost_usd": float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
         "logprobs": _logprobs(output),
         "sampling": config if isinstance(config, dict) else {},
         "error": text_or_none(event.get("error")),
         "tries": 1 + (retries or 0),
-        "started": seconds(event.get("timestamp")),
-        "ended": seconds(event.get("completed")),
+        "started": parse_time(event.get("timestamp")),
+        "ended": parse_time(event.get("completed")),
     }
 
 
@@ -351,7 +341,7 @@ def _tool_data(event: dict[str, Any]) -> dict[str, Any]:
     result = event.get("result")
     text = result if isinstance(result, str) else None
     if text is None and isinstance(result, list):
-        text, _ = text_and_rest(result)
+        text, _ = split_text_parts(result)
     elif text is None and result is not None:
         text = canonical_bytes(result).decode()
     data = {"tool": event.get("function"), "call_id": event.get("id"), "arguments": event.get("arguments")}
@@ -374,14 +364,14 @@ def _sandbox_data(event: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def fresh_model(call: ModelCall, tools: Sequence[Any]) -> dict[str, Any]:
-    """A model event with the tools that it was offered, but for its input and the messages of its raw request."""
+def render_model_event(call: ModelCall, tools: Sequence[Any]) -> dict[str, Any]:
+    """Renders a model event without its input and the messages of its raw request."""
     own = call.dialect == "inspect"
-    made = [from_chat_tool(tool, own=own) for tool in tools]
+    entries = [from_chat_tool(tool, own=own) for tool in tools]
     fresh: dict[str, Any] = {
         "event": "model",
         "model": call.model,
-        "tools": made,
+        "tools": entries,
         "config": call.sampling if own else {},
     }
     choice = call.request.get("tool_choice")
@@ -393,7 +383,7 @@ def fresh_model(call: ModelCall, tools: Sequence[Any]) -> dict[str, Any]:
 def _fresh_output(call: ModelCall, *, own: bool) -> dict[str, Any]:
     response = call.response or {}
     choices = response.get("choices")
-    made = []
+    entries = []
     for choice in choices if isinstance(choices, list) else ():
         held = choice if isinstance(choice, dict) else {}
         message = held.get("message")
@@ -405,10 +395,10 @@ def _fresh_output(call: ModelCall, *, own: bool) -> dict[str, Any]:
         else:
             entry["message"] = {"content": "", **(entry["message"] or {}), "role": "assistant"}
             entry["stop_reason"] = _REASONS.get(str(reason), "unknown")
-        made.append(entry)
-    fresh: dict[str, Any] = {"model": response.get("model") or call.model, "choices": made}
-    text, _ = text_and_rest(
-        made[0]["message"].get("content") if made and isinstance(made[0]["message"], dict) else None
+        entries.append(entry)
+    fresh: dict[str, Any] = {"model": response.get("model") or call.model, "choices": entries}
+    text, _ = split_text_parts(
+        entries[0]["message"].get("content") if entries and isinstance(entries[0]["message"], dict) else None
     )
     fresh["completion"] = text
     return fresh | ({"usage": response["usage"]} if own and "usage" in response else _fresh_usage(call))
@@ -425,8 +415,8 @@ def _fresh_usage(call: ModelCall) -> dict[str, Any]:
     return {"usage": usage | ({"total_cost": call.cost_usd} if call.cost_usd is not None else {})}
 
 
-def fresh_evidence(fact: Evidence) -> dict[str, Any]:
-    """The tool or sandbox event that a fact is, from what the record alone says."""
+def render_evidence_event(fact: Evidence) -> dict[str, Any]:
+    """Renders the tool or sandbox event of a piece of evidence."""
     data = fact.data
     if "call_id" in data:
         fresh = {"event": "tool", "type": "function", "id": data["call_id"], "function": data.get("tool")}

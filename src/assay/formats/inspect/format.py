@@ -17,24 +17,20 @@ from typing import Any, BinaryIO, ClassVar
 import msgspec
 
 from assay.errors import AssayError
-from assay.formats.inspect.reader import LogFacts, imported
-from assay.formats.inspect.samples import is_inspect_log, opened
-from assay.formats.inspect.writer import FORMAT, iso, sample_of, summary_of
-from assay.formats.interface import Imported, Loss, Provenance, Reading, Writing
-from assay.formats.shared.building import Origin
-from assay.formats.shared.mirrored import fields_of, own
-from assay.formats.shared.reading import at_place, digest_file, loads
-from assay.formats.shared.writing import new_file
+from assay.formats.inspect.reader import LogFacts, read_sample
+from assay.formats.inspect.samples import is_inspect_log, open_log
+from assay.formats.inspect.writer import FORMAT, iso, render_sample, render_summary
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss, Provenance
+from assay.formats.shared.builder import Origin
+from assay.formats.shared.json_stream import digest_file, loads, warn_in
+from assay.formats.shared.output_files import new_file
+from assay.formats.shared.round_trip_builder import is_imported_from, source_fields
 from assay.records import Trajectory, canonical_bytes
-
-__all__ = ["InspectFormat"]
 
 _VERSION = 2
 
 
 class InspectFormat:
-    """See the module."""
-
     name: ClassVar[str] = FORMAT
     title: ClassVar[str] = "Inspect AI logs (.eval, JSON)"
     provenance: ClassVar[Provenance] = "recorded"
@@ -43,21 +39,21 @@ class InspectFormat:
     def recognises(self, path: Path) -> bool:
         return is_inspect_log(path)
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`: one trajectory a sample and epoch."""
-        with opened(path, reading) as log:
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        """Yields one trajectory for each sample and epoch."""
+        with open_log(path, reading) as log:
             header = canonical_bytes(log.header)
             origin = Origin(FORMAT, path.name, digest_file(path), str(log.header.get("version", "")))
-            facts = LogFacts(log.header, reading.keep(header), origin)
+            facts = LogFacts(log.header, reading.store_blob(header), origin)
             archived = zipfile.is_zipfile(path)
             for sample in log.samples:
                 file = f"{path.name}!{sample.place}" if archived else path.name
-                told = at_place(reading, file)
-                bad = told if archived else _within(sample.place, told)
-                yield imported(sample, facts, reading, bad)
+                evaluation = warn_in(reading, file)
+                bad = evaluation if archived else _prefix_place(sample.place, evaluation)
+                yield read_sample(sample, facts, reading, bad)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: an archive, or a JSON log where the target's name ends in `.json`."""
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
+        """Writes an archive, or a JSON log where the target's name ends in `.json`."""
         log = _Log(writing)
         with new_file(target) as out:
             if target.suffix == ".json":
@@ -66,67 +62,67 @@ class InspectFormat:
                 _write_archive(log, trajectories, out)
 
 
-def _within(place: str, told: Callable[[str, str], None]) -> Callable[[str, str], None]:
-    return lambda field, problem: told(f"{place}.{field}" if field else place, problem)
+def _prefix_place(place: str, evaluation: Callable[[str, str], None]) -> Callable[[str, str], None]:
+    return lambda field, problem: evaluation(f"{place}.{field}" if field else place, problem)
 
 
 class _Log:
-    """What is known of a log while its samples are written."""
+    """The state of a log while its samples are written."""
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: ExportContext) -> None:
         self.header: dict[str, Any] | None = None
         self._digest: str | None = None
         self._ids: dict[str, Any] = {}
-        self._taken: set[tuple[str, int]] = set()
+        self._used: set[tuple[str, int]] = set()
         self._invalidated = False
         self._writing = writing
 
     def samples(self, trajectories: Iterable[Trajectory]) -> Iterator[dict[str, Any]]:
-        """The samples, each with an id and epoch of its own."""
+        """Yields the samples, each with a unique id and epoch."""
         for trajectory in trajectories:
             self._head(trajectory)
-            sample = sample_of(trajectory, self._writing)
-            self._place(sample, trajectory)
+            sample = render_sample(trajectory, self._writing)
+            self._assign_epoch(sample, trajectory)
             self._invalidated = self._invalidated or bool(sample.get("invalidation"))
             yield sample
 
     def _head(self, trajectory: Trajectory) -> None:
-        """A log has one header: the first trajectory's."""
-        digest = fields_of(trajectory).get("header") if own(trajectory, FORMAT) else None
+        """Sets the log's one header: the first trajectory's."""
+        digest = source_fields(trajectory).get("header") if is_imported_from(trajectory, FORMAT) else None
         if self.header is None:
             self._digest = digest if isinstance(digest, str) else None
-            self.header = self._kept(self._digest, trajectory) or _fresh_header(trajectory)
+            self.header = self._load_header(self._digest, trajectory) or _fresh_header(trajectory)
         elif digest != self._digest:
             why = "a log describes one evaluation, and this attempt is of another"
-            self._writing.lost(Loss(trajectory.attempt, "config.imported.fields.header", why))
+            self._writing.report_loss(Loss(trajectory.attempt, "config.imported.fields.header", why))
 
-    def _kept(self, digest: str | None, trajectory: Trajectory) -> dict[str, Any] | None:
+    def _load_header(self, digest: str | None, trajectory: Trajectory) -> dict[str, Any] | None:
         if digest is None:
             return None
         try:
-            header = loads(self._writing.content(digest))
+            header = loads(self._writing.read_blob(digest))
         except (AssayError, KeyError, OSError, ValueError):
             why = "the header of its log is no longer stored"
-            self._writing.lost(Loss(trajectory.attempt, "config.imported.fields.header", why))
+            self._writing.report_loss(Loss(trajectory.attempt, "config.imported.fields.header", why))
             return None
         return header if isinstance(header, dict) and isinstance(header.get("eval"), dict) else None
 
-    def _place(self, sample: dict[str, Any], trajectory: Trajectory) -> None:
+    def _assign_epoch(self, sample: dict[str, Any], trajectory: Trajectory) -> None:
         if not isinstance(sample.get("id"), str | int):
             sample["id"] = str(sample.get("id"))
         if not isinstance(sample.get("epoch"), int):
             sample["epoch"] = 1
-        wanted = sample["epoch"]
-        while (str(sample["id"]), sample["epoch"]) in self._taken:
+        requested = sample["epoch"]
+        while (str(sample["id"]), sample["epoch"]) in self._used:
             sample["epoch"] += 1
-        if sample["epoch"] != wanted:
-            why = f"epoch {wanted} of sample {sample['id']} is there already: written as {sample['epoch']}"
-            self._writing.lost(Loss(trajectory.attempt, "number", why))
-        self._taken.add((str(sample["id"]), sample["epoch"]))
+        if sample["epoch"] != requested:
+            why = f"epoch {requested} of sample {sample['id']} is there already: written as {sample['epoch']}"
+            self._writing.report_loss(Loss(trajectory.attempt, "number", why))
+        self._used.add((str(sample["id"]), sample["epoch"]))
         self._ids.setdefault(str(sample["id"]), sample["id"])
 
-    def finished(self) -> dict[str, Any]:
-        """The header once all samples are known."""
+    def finish_header(self) -> dict[str, Any]:
+        """Returns the header once all samples are known."""
         header = dict(self.header or _fresh_header(None))
         header["version"] = _VERSION
         if self._digest is None:
@@ -136,9 +132,9 @@ class _Log:
 
 
 def _fresh_header(trajectory: Trajectory | None) -> dict[str, Any]:
-    """The header of attempts that did not come from Inspect."""
+    """Returns the header of attempts that did not come from Inspect."""
     started = trajectory.started if trajectory else None
-    told = {
+    evaluation = {
         "eval_id": trajectory.run if trajectory else "",
         "run_id": trajectory.run if trajectory else "",
         "created": iso(started.at if started else None),
@@ -153,7 +149,7 @@ def _fresh_header(trajectory: Trajectory | None) -> dict[str, Any]:
         "config": {},
     }
     stats = {"started_at": "", "completed_at": "", "model_usage": {}}
-    return {"version": _VERSION, "status": "success", "eval": told, "plan": {"steps": []}, "stats": stats}
+    return {"version": _VERSION, "status": "success", "eval": evaluation, "plan": {"steps": []}, "stats": stats}
 
 
 def _write_archive(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO) -> None:
@@ -165,8 +161,8 @@ def _write_archive(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO)
             names.add(name)
             with archive.open(name, "w", force_zip64=True) as member:
                 member.write(msgspec.json.encode(sample))
-            summaries.append(summary_of(sample))
-        header = log.finished()
+            summaries.append(render_summary(sample))
+        header = log.finish_header()
         reductions = header.pop("reductions", None)
         start = {"version": _VERSION, "eval": header["eval"], "plan": header.get("plan") or {"steps": []}}
         archive.writestr("_journal/start.json", msgspec.json.encode(start))
@@ -176,24 +172,24 @@ def _write_archive(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO)
         archive.writestr("header.json", msgspec.json.encode(header))
 
 
-def _member_name(sample: dict[str, Any], taken: set[str]) -> str:
-    """`samples/ID_epoch_N.json`, with an id that leads nowhere else."""
+def _member_name(sample: dict[str, Any], used: set[str]) -> str:
+    """Returns `samples/ID_epoch_N.json`, with a safe, unused id."""
     parts = "".join(c if c.isprintable() and c not in "\\:" else "_" for c in str(sample["id"])).split("/")
     safe = "/".join("_" if part in ("", ".", "..") else part for part in parts)[:400].encode().decode("utf-8", "ignore")
     name, number = f"samples/{safe}_epoch_{sample['epoch']}.json", 1
-    while name in taken:
+    while name in used:
         number += 1
         name = f"samples/{safe}_{number}_epoch_{sample['epoch']}.json"
     return name
 
 
 def _write_json(log: _Log, trajectories: Iterable[Trajectory], out: BinaryIO) -> None:
-    """The header is known only after the samples, which are longer: they wait in a file of their own."""
+    """Writes a JSON log. The header comes first but is known last, so the samples wait in a temporary file."""
     with tempfile.TemporaryFile() as waiting:
         for number, sample in enumerate(log.samples(trajectories)):
             waiting.write(b",\n" if number else b"")
             waiting.write(msgspec.json.encode(sample))
-        header = log.finished()
+        header = log.finish_header()
         reductions = header.pop("reductions", None)
         out.write(msgspec.json.encode(header)[:-1] + b',"samples":[')
         waiting.seek(0)

@@ -1,7 +1,7 @@
-"""A sample of Inspect's as a trajectory.
+"""Reads an Inspect sample as a trajectory.
 
-The conversation at the end gives the turns. What a model said in calls that the conversation does not show (sub-agents,
-what a compaction dropped) becomes turns too, where it happened, marked `beside`; what judged the agent does not.
+The final conversation gives the turns. Answers that it does not show (of sub-agents, or dropped by a compaction) become
+turns too, where they happened, marked `beside`; those of graders do not.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.formats.inspect.chat import folded, fresh_part, observation_of, reasoning_of, tool_calls_of
-from assay.formats.inspect.events import Events, Seen
-from assay.formats.inspect.own_log import ASSAY, step_of, turn_fields
+from assay.formats.inspect.chat import index_tool_calls, observation_of, reasoning_of, render_message, tool_calls_of
+from assay.formats.inspect.embedded_records import ASSAY, restore_step, turn_fields
+from assay.formats.inspect.events import ModelEvent, SampleEvents
 from assay.formats.inspect.samples import Sample
 from assay.formats.inspect.scores import judge_invalidation, judge_scores
-from assay.formats.interface import Imported, Reading
-from assay.formats.shared.building import Origin, text_and_rest
-from assay.formats.shared.mirrored import Mirrored, text_or_none
-from assay.formats.shared.reading import Bad, seconds
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.builder import Origin, split_text_parts
+from assay.formats.shared.json_stream import WarnFunction, parse_time
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_none
 from assay.records import AttemptEnded, AttemptStarted, Body, Observation, ToolCall, canonical_bytes
 from assay.verdicts import IMPORTED
-
-__all__ = ["LogFacts", "imported"]
 
 _LIMITS = {
     "time": "wall_s",
@@ -41,39 +39,40 @@ _BOUNDARIES = (
 
 
 class LogFacts(NamedTuple):
-    """What all samples of a log share."""
+    """Data that all samples of a log share."""
 
     header: dict[str, Any]
     digest: str
-    """Of the header, which is kept whole."""
+    """Of the header, which is stored whole."""
     origin: Origin
 
 
-def imported(sample: Sample, log: LogFacts, reading: Reading, bad: Bad) -> Imported:
-    """The trajectory of a sample."""
-    built = Mirrored(log.origin, reading, fresh_part)
-    events = Events(built, sample, reading, bad)
+def read_sample(sample: Sample, log: LogFacts, reading: ImportContext, bad: WarnFunction) -> ImportedTrajectory:
+    builder = RoundTripBuilder(log.origin, reading, render_message)
+    events = SampleEvents(builder, sample, reading, bad)
     events.read()
     own = _own_facts(sample)
-    _Turns(built, events, reading, bad, own=own is not None).read(sample)
+    _Turns(builder, events, reading, bad, own=own is not None).read(sample)
     scores = sample.fields.pop("scores", None)
     if scores is None and "score" in sample.fields:
         scores = {_first_scorer(log.header): sample.fields.pop("score")}
     if own is None:
-        judge_scores(built, scores)
-        judge_invalidation(built, sample.fields.get("invalidation"))
-    elif later := _later(scores):
-        judge_scores(built, later)
-    built.fields = {"sample": sample.fields, "header": log.digest, "eval": _eval_facts(log.header)}
+        judge_scores(builder, scores)
+        judge_invalidation(builder, sample.fields.get("invalidation"))
+    elif later := _later_scores(scores):
+        judge_scores(builder, later)
+    builder.fields = {"sample": sample.fields, "header": log.digest, "eval": _eval_facts(log.header)}
     identity, epoch = sample.fields.get("id"), sample.fields.get("epoch")
     key = f"sample {identity} epoch {epoch}"
-    if own is not None and (found := _as_it_was(built.done(key), own, bad)) is not None:
+    if own is not None and (found := _restore_start_and_end(builder.finish(key), own, bad)) is not None:
         return found
-    return built.done(key, ended=_ended(sample.fields), **_started(sample.fields, log.header, events.first))
+    return builder.finish(
+        key, ended=_build_end(sample.fields), **_start_fields(sample.fields, log.header, events.first)
+    )
 
 
-def _later(scores: Any) -> dict[str, Any]:
-    """Scores of a log that Assay wrote which others gave, or edited, since."""
+def _later_scores(scores: Any) -> dict[str, Any]:
+    """Returns the scores that others added to, or edited in, a log that Assay wrote."""
     given = scores.items() if isinstance(scores, dict) else ()
     return {
         name: score
@@ -94,12 +93,12 @@ def _eval_facts(header: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value is not None} | {"status": header.get("status")}
 
 
-def _started(fields: dict[str, Any], header: dict[str, Any], first: float | None) -> dict[str, Any]:
+def _start_fields(fields: dict[str, Any], header: dict[str, Any], first: float | None) -> dict[str, Any]:
     told, plan = header["eval"], header.get("plan")
     steps = plan.get("steps") if isinstance(plan, dict) else None
     solvers = [str(s.get("solver")) for s in (steps if isinstance(steps, list) else ()) if isinstance(s, dict)]
     epoch = fields.get("epoch")
-    at = seconds(fields.get("started_at"))
+    at = parse_time(fields.get("started_at"))
     return {
         "task": f"{told.get('task', 'task')}/{fields.get('id')}",
         "agent": text_or_none(told.get("solver")) or "+".join(solvers) or "inspect",
@@ -109,7 +108,7 @@ def _started(fields: dict[str, Any], header: dict[str, Any], first: float | None
     }
 
 
-def _ended(fields: dict[str, Any]) -> AttemptEnded:
+def _build_end(fields: dict[str, Any]) -> AttemptEnded:
     error, limit, output = fields.get("error"), fields.get("limit"), fields.get("output")
     broke = _boundary(error) if isinstance(error, dict) else None
     kind = limit.get("type") if isinstance(limit, dict) else None
@@ -128,12 +127,12 @@ def _ended(fields: dict[str, Any]) -> AttemptEnded:
         broke=broke,
         error=str(error.get("message"))[:4000] if isinstance(error, dict) else None,
         metrics=metrics,
-        at=seconds(fields.get("completed_at")),
+        at=parse_time(fields.get("completed_at")),
     )
 
 
 def _boundary(error: dict[str, Any]) -> str:
-    """Whose code raised, from the innermost frame that names one; the task's own where none does."""
+    """Returns the boundary whose code raised, from the innermost frame that names one; else `task`."""
     lines = (str(error.get("traceback") or "") + "\n" + str(error.get("message") or "")).splitlines()
     for line in reversed([text for text in lines if 'File "' in text] or lines):
         for name, words in _BOUNDARIES:
@@ -143,14 +142,16 @@ def _boundary(error: dict[str, Any]) -> str:
 
 
 class _Turns:
-    """The turns of a sample, from its messages and from the calls that they do not show."""
+    """Builds the turns of a sample from its messages and from calls that they do not show."""
 
-    def __init__(self, built: Mirrored, events: Events, reading: Reading, bad: Bad, *, own: bool) -> None:
-        self._built, self._events, self._reading, self._bad, self._own = built, events, reading, bad, own
+    def __init__(
+        self, builder: RoundTripBuilder, events: SampleEvents, reading: ImportContext, bad: WarnFunction, *, own: bool
+    ) -> None:
+        self._builder, self._events, self._reading, self._bad, self._own = builder, events, reading, bad, own
         self._free = {index: seen for index, seen in enumerate(events.calls) if seen.answer and not seen.scoring}
         self._by_key: dict[tuple[str, Any], list[int]] = {}
         for index, seen in self._free.items():
-            for key in _keys(seen.answer or {}):
+            for key in _match_keys(seen.answer or {}):
                 self._by_key.setdefault(key, []).append(index)
 
     def read(self, sample: Sample) -> None:
@@ -168,17 +169,17 @@ class _Turns:
                 continue
             index = matches.get(position)
             while index is not None and beside and beside[0] < index:
-                self._beside(self._events.calls[beside.pop(0)])
+                self._add_unshown(self._events.calls[beside.pop(0)])
             self._message(message, None if index is None else self._events.calls[index])
         for index in beside:
-            self._beside(self._events.calls[index])
+            self._add_unshown(self._events.calls[index])
 
     def _matches(self, messages: list[Any]) -> dict[int, int]:
-        """Position of each assistant's message to the call that it came from."""
+        """Returns position of each assistant's message to the index of its call."""
         found, taken = dict[int, int](), set[int]()
         said = [(p, m) for p, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
         for position, message in said:
-            for key in _keys(message):
+            for key in _match_keys(message):
                 index = next((i for i in self._by_key.get(key, ()) if i not in taken), None)
                 if index is not None:
                     found[position] = index
@@ -191,22 +192,22 @@ class _Turns:
         return found
 
     def _own_turn(self, messages: list[Any], position: int) -> int:
-        """Takes a turn of a log that Assay wrote; the position after its messages, or this one where there is none."""
+        """Reads a turn that Assay wrote; returns the position after its messages, or `position` where there is none."""
         metadata = messages[position].get("metadata")
         held = metadata.get(ASSAY) if self._own and isinstance(metadata, dict) else None
         count = held.get("parts") if isinstance(held, dict) else None
         parts = messages[position : position + count] if isinstance(count, int) and 0 < count < 1 << 20 else []
         if not parts or len(parts) != count or not all(isinstance(part, dict) for part in parts):
             return position
-        step = step_of(parts, len(self._built.steps), self._reading, self._bad)
+        step = restore_step(parts, len(self._builder.steps), self._reading, self._bad)
         if step is None:
             return position
-        self._built.steps.append(step)
+        self._builder.steps.append(step)
         return position + len(parts)
 
-    def _message(self, message: dict[str, Any], seen: Seen | None) -> None:
+    def _message(self, message: dict[str, Any], seen: ModelEvent | None) -> None:
         if message.get("role") == "tool":
-            self._built.answer(self._timed(observation_of(message)), message)
+            self._builder.add_answer(self._add_timing(observation_of(message)), message)
             return
         fields = turn_fields(message)
         stripped = () if seen is None or fields["tool_calls"] else tool_calls_of(seen.answer or {})
@@ -214,18 +215,18 @@ class _Turns:
             fields |= {"call": seen.call.id, "started": seen.call.started, "ended": seen.call.ended}
         if stripped:  # solvers take the call that hands in an answer out of the conversation; it was made all the same
             fields["tool_calls"] = stripped
-        step = self._built.step(**fields)
-        self._built.item(folded(message), "message", step)
+        step = self._builder.add_step(**fields)
+        self._builder.keep_item(index_tool_calls(message), "message", step)
         self._results(stripped)
 
     def _results(self, calls: tuple[ToolCall, ...]) -> None:
-        """What the tools brought back that the conversation does not show."""
+        """Adds tool results that the conversation does not show."""
         for asked in calls:
             tool = self._events.tools.get(asked.id)
             if tool is not None:
-                self._built.result(self._timed(Observation(tool.text, asked.id, error=tool.error)))
+                self._builder.add_result(self._add_timing(Observation(tool.text, asked.id, error=tool.error)))
 
-    def _timed(self, seen: Observation) -> Observation:
+    def _add_timing(self, seen: Observation) -> Observation:
         tool = self._events.tools.get(seen.call_id or "")
         if tool is None:
             return seen
@@ -237,11 +238,11 @@ class _Turns:
             duration_s=None if took is None or took < 0 else round(took, 6),
         )
 
-    def _beside(self, seen: Seen) -> None:
+    def _add_unshown(self, seen: ModelEvent) -> None:
         answer = seen.answer or {}
-        step = self._built.step(
+        step = self._builder.add_step(
             "agent" if seen.agent is None else "other_agent",
-            text_and_rest(answer.get("content"))[0],
+            split_text_parts(answer.get("content"))[0],
             reasoning=reasoning_of(answer),
             tool_calls=tool_calls_of(answer),
             call=seen.call.id,
@@ -252,8 +253,8 @@ class _Turns:
         self._results(step.tool_calls)
 
 
-def _keys(message: dict[str, Any]) -> list[tuple[str, Any]]:
-    """What an answer can be found again by, the surest first."""
+def _match_keys(message: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Returns the keys to match an answer by, the most reliable first."""
     found: list[tuple[str, Any]] = []
     if message.get("id"):
         found.append(("id", str(message["id"])))
@@ -266,14 +267,16 @@ def _keys(message: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _own_facts(sample: Sample) -> dict[str, Any] | None:
-    """Who, what and how it ended, where Assay wrote the log."""
+    """Returns the attempt's start and end in a log that Assay wrote; else None."""
     metadata = sample.fields.get("metadata")
     own = metadata.get(ASSAY) if isinstance(metadata, dict) else None
     return own if isinstance(own, dict) and isinstance(own.get("started"), dict) else None
 
 
-def _as_it_was(made: Imported, own: dict[str, Any], bad: Bad) -> Imported | None:
-    """A trajectory that begins and ends as Assay wrote it; None where what is there does not fit."""
+def _restore_start_and_end(
+    made: ImportedTrajectory, own: dict[str, Any], bad: WarnFunction
+) -> ImportedTrajectory | None:
+    """Restores the start and end that Assay wrote; None where they are invalid."""
     try:
         started = msgspec.convert(own["started"], AttemptStarted)
         finished = msgspec.convert(own.get("finished"), AttemptEnded | None)
@@ -284,4 +287,4 @@ def _as_it_was(made: Imported, own: dict[str, Any], bad: Bad) -> Imported | None
     named = msgspec.structs.replace(started, run="", attempt="", config=config)
     ends: tuple[Body, ...] = () if finished is None else (finished,)
     at = next(n for n, body in enumerate(made.bodies) if isinstance(body, AttemptEnded))
-    return Imported(made.key, named, (*made.bodies[:at], *ends, *made.bodies[at + 1 :]))
+    return ImportedTrajectory(made.key, named, (*made.bodies[:at], *ends, *made.bodies[at + 1 :]))

@@ -2,8 +2,8 @@
 
 A sample is read whole where it is small; of a large one each array is streamed. Three shapes are known: one member
 (or array item) a sample; pools of messages and raw requests that events refer to; samples in chunks, one folder each.
-Invariant: content of a sample stands once in memory, however often its events name it (`attachment://`, ranges of a
-pool), and no more than `MOST_EXPANDED` characters are put in place of references.
+Invariant: content is in memory once, however often its events reference it (`attachment://`, ranges of a pool), and no
+more than `MOST_EXPANDED` characters replace references.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Reading, Unreadable
-from assay.formats.shared.archives import Member, archive, archive_kind
-from assay.formats.shared.reading import Bad, document, head, json_fields, json_items, loads
+from assay.formats.interface import ImportContext, ReadProblem
+from assay.formats.shared.archives import Member, archive_kind, open_archive
+from assay.formats.shared.json_stream import WarnFunction, json_fields, json_items, load_document, loads, read_head
 from assay.formats.shared.sniffing import sniff
 
-__all__ = ["SEQUENCES", "Attachments", "Log", "Sample", "is_inspect_log", "opened", "pairs", "ranges"]
-
 WHOLE = 96 << 20
-"""Bytes of a sample that are decoded at once."""
+"""Samples up to this many bytes are decoded at once."""
 LARGEST_ITEM = 512 << 20
-"""Bytes of one sample of a JSON log, which knows no members to stream."""
+"""Largest sample of a JSON log, in bytes; it cannot be streamed."""
 MOST_EXPANDED = 1 << 30
 SEQUENCES = ("messages", "events", "attachments", "events_data", "message_pool", "call_pool", "transcript")
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
@@ -37,45 +35,45 @@ _REFERENCE = "attachment://"
 
 
 class Log(NamedTuple):
-    """A log: what it says of the evaluation, and its samples."""
+    """A log's header and samples."""
 
     header: dict[str, Any]
     samples: Iterator[Sample]
 
 
 class Sample(NamedTuple):
-    """A sample in parts. What is called may be called again and starts anew."""
+    """A sample in parts. Each call of `messages` and `events` starts anew."""
 
     place: str
-    """Where it stands: a member's name, or `samples[3]`."""
+    """A member's name, or `samples[3]`."""
     fields: dict[str, Any]
     """All but the sequences."""
     attachments: Attachments
     messages: Callable[[], Iterable[Any]]
-    """The conversation at the end, references put in place."""
+    """The final conversation, references resolved."""
     events: Callable[[], Iterable[Any]]
-    """The events as they stand, references put in place but for those to pools."""
+    """The events, references resolved but for those to pools."""
     pool: Sequence[Any]
-    """Messages that events name by range (`input_refs`)."""
+    """Messages that events reference by range (`input_refs`)."""
     requests: Sequence[Any]
-    """Messages of raw requests that events name by range (`call_refs`)."""
+    """Messages of raw requests that events reference by range (`call_refs`)."""
 
 
 class Attachments:
-    """Content that stands once in a sample and is named where it belongs."""
+    """Shared content of a sample, which replaces references to it."""
 
-    def __init__(self, texts: dict[str, str], bad: Bad) -> None:
+    def __init__(self, texts: dict[str, str], bad: WarnFunction) -> None:
         self._texts = texts
         self._bad = bad
         self._left = MOST_EXPANDED
 
-    def placed(self, value: Any) -> Any:
-        """JSON with the content in place of each reference; what is not there stays a reference."""
+    def resolve(self, value: Any) -> Any:
+        """Returns JSON with references replaced by content; unknown references stay."""
         if isinstance(value, str):
             return self._text(value) if value.startswith(_REFERENCE) else value
         if isinstance(value, dict):
-            return {key: self.placed(item) for key, item in value.items()}
-        return [self.placed(item) for item in value] if isinstance(value, list) else value
+            return {key: self.resolve(item) for key, item in value.items()}
+        return [self.resolve(item) for item in value] if isinstance(value, list) else value
 
     def _text(self, reference: str) -> str:
         text = self._texts.get(reference.removeprefix(_REFERENCE))
@@ -89,17 +87,17 @@ class Attachments:
         self._left -= len(text)
         return text
 
-    def decoded(self, item: Any) -> Any:
-        """An item of a sequence, decoded where it is still bytes, with references put in place."""
+    def decode(self, item: Any) -> Any:
+        """Returns an item, decoded if needed, with references resolved."""
         if isinstance(item, msgspec.Raw):
             raw = bytes(item)
             value = loads(raw)
-            return self.placed(value) if b"attachment:" in raw else value
-        return self.placed(item)
+            return self.resolve(value) if b"attachment:" in raw else value
+        return self.resolve(item)
 
 
 class _Pool(Sequence[Any]):
-    """A sequence whose items are decoded when they are first named."""
+    """A sequence that decodes its items on first access."""
 
     def __init__(self, items: list[Any], attachments: Attachments) -> None:
         self._items, self._attachments, self._done = items, attachments, set[int]()
@@ -109,14 +107,14 @@ class _Pool(Sequence[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         if index not in self._done:
-            self._items[index] = self._attachments.decoded(self._items[index])
+            self._items[index] = self._attachments.decode(self._items[index])
             self._done.add(index)
         return self._items[index]
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Whether a file is a log of Inspect's, or a list of its events, by its content."""
-    start = head(path, 4096)
+    """Returns whether a file's content is an Inspect log, or a list of its events."""
+    start = read_head(path, 4096)
     if archive_kind(start) == "zip":
         return any(name in start or name in _tail(path) for name in _NAMES)
     seen = sniff(path)
@@ -137,25 +135,25 @@ def _tail(path: Path) -> bytes:
 
 
 @contextmanager
-def opened(path: Path, reading: Reading) -> Iterator[Log]:
-    """A log while the block lasts. Raises `UserError` where it is none, or its archive is refused."""
-    if archive_kind(head(path, 4096)) == "zip":
-        with archive(path) as members:
-            yield _archived(path, members, reading)
+def open_log(path: Path, reading: ImportContext) -> Iterator[Log]:
+    """Opens a log. Raises `UserError` where it is invalid, or its archive is refused."""
+    if archive_kind(read_head(path, 4096)) == "zip":
+        with open_archive(path) as members:
+            yield _open_archive_log(path, members, reading)
         return
 
     def bad(place: str, problem: str) -> None:
-        reading.unreadable(Unreadable(path.name, place, problem))
+        reading.report_problem(ReadProblem(path.name, place, problem))
 
     header = json_fields(path, ("samples",), bad, largest=LARGEST_ITEM)
     if not isinstance(header.get("eval"), dict):
         what = "events and nothing else: no evaluation, sample, message or score" if "events" in header else "no log"
         raise UserError(f"{path.name} holds {what}")
     items = json_items(path, ("samples",), bad, largest=LARGEST_ITEM)
-    yield Log(header, _listed(items, bad))
+    yield Log(header, _iter_samples(items, bad))
 
 
-def _listed(items: Iterable[tuple[int | str, Any]], bad: Bad) -> Iterator[Sample]:
+def _iter_samples(items: Iterable[tuple[int | str, Any]], bad: WarnFunction) -> Iterator[Sample]:
     for position, value in items:
         place = f"samples[{position}]"
         if isinstance(value, dict):
@@ -164,21 +162,21 @@ def _listed(items: Iterable[tuple[int | str, Any]], bad: Bad) -> Iterator[Sample
             bad(place, f"expected a sample, found {type(value).__name__}")
 
 
-def _archived(path: Path, members: Sequence[Member], reading: Reading) -> Log:
+def _open_archive_log(path: Path, members: Sequence[Member], reading: ImportContext) -> Log:
     by_name = {member.name: member for member in members}
 
-    def bad_in(name: str) -> Bad:
-        return lambda place, problem: reading.unreadable(Unreadable(f"{path.name}!{name}", place, problem))
+    def bad_in(name: str) -> WarnFunction:
+        return lambda place, problem: reading.report_problem(ReadProblem(f"{path.name}!{name}", place, problem))
 
     return Log(_header(path, by_name), _members(by_name, bad_in))
 
 
 def _document(member: Member) -> Any:
-    return document(member, largest=min(LARGEST_ITEM, member.size))  # as much memory is set aside as may be read
+    return load_document(member, largest=min(LARGEST_ITEM, member.size))  # as much memory is set aside as may be read
 
 
 def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
-    """`header.json`; of a run that never ended, what its journal says."""
+    """Returns `header.json`; of an unfinished run, the start of its journal."""
     if "header.json" in members:
         header = _document(members["header.json"])
         if "reductions.json" in members and isinstance(header, dict):
@@ -187,26 +185,26 @@ def _header(path: Path, members: dict[str, Member]) -> dict[str, Any]:
         header = _document(members["_journal/start.json"])
         header = {**header, "status": "started"} if isinstance(header, dict) else header
     else:
-        raise UserError(f"{path.name} is no log: it has neither header.json nor _journal/start.json")
+        raise UserError(f"{path.name} is not an Inspect log: it has neither header.json nor _journal/start.json")
     if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
-        raise UserError(f"{path.name}: its header says nothing of an evaluation")
+        raise UserError(f"{path.name}: its header has no `eval`")
     return header
 
 
-def _members(members: dict[str, Member], bad_in: Callable[[str], Bad]) -> Iterator[Sample]:
+def _members(members: dict[str, Member], bad_in: Callable[[str], WarnFunction]) -> Iterator[Sample]:
     for name, member in members.items():
         folder = name.removesuffix("/sample.json")
         try:
             if _SAMPLE.fullmatch(name):
                 bad = bad_in(name)
-                yield _streamed(member, bad) if member.size > WHOLE else _decoded(member, bad)
+                yield _stream_member(member, bad) if member.size > WHOLE else _decode_member(member, bad)
             elif folder != name and folder.startswith("samples/"):
-                yield _chunked(folder, members, bad_in(name))
+                yield _read_chunks(folder, members, bad_in(name))
         except (UserError, msgspec.MsgspecError, ValueError) as exc:
             bad_in(name)("", str(exc))
 
 
-def _decoded(member: Member, bad: Bad) -> Sample:
+def _decode_member(member: Member, bad: WarnFunction) -> Sample:
     with member.open() as stream:
         raw = stream.read()
     try:
@@ -219,8 +217,8 @@ def _decoded(member: Member, bad: Bad) -> Sample:
     return _in_memory(member.name, parts, bad)
 
 
-def _in_memory(place: str, parts: dict[str, Any], bad: Bad) -> Sample:
-    """A sample whose parts are values, or bytes of values."""
+def _in_memory(place: str, parts: dict[str, Any], bad: WarnFunction) -> Sample:
+    """Returns a sample whose parts are values, or bytes of values."""
     older = _plain(parts.get("transcript"))
     older = older if isinstance(older, dict) else {}
     given = _plain(parts.get("attachments", older.get("content")))
@@ -232,10 +230,10 @@ def _in_memory(place: str, parts: dict[str, Any], bad: Bad) -> Sample:
     fields = {key: _plain(value) for key, value in parts.items() if key not in SEQUENCES}
     return Sample(
         place,
-        attachments.placed(fields),
+        attachments.resolve(fields),
         attachments,
-        lambda: map(attachments.decoded, messages),
-        lambda: map(attachments.decoded, events),
+        lambda: map(attachments.decode, messages),
+        lambda: map(attachments.decode, events),
         _Pool(pool, attachments),
         _Pool(requests, attachments),
     )
@@ -246,7 +244,7 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_dict(value: Any) -> dict[str, Any]:
-    """The entries of an object, each still in bytes where the object is."""
+    """Returns the entries of an object, undecoded where the object is."""
     if isinstance(value, msgspec.Raw):
         try:
             return dict(msgspec.json.decode(value, type=dict[str, msgspec.Raw]))
@@ -256,7 +254,7 @@ def _plain_dict(value: Any) -> dict[str, Any]:
 
 
 def _items(value: Any) -> list[Any]:
-    """The items of an array, each still in bytes where the array is; none where it is no array."""
+    """Returns the items of an array, undecoded where the array is; empty for other values."""
     if isinstance(value, msgspec.Raw):
         try:
             return list(msgspec.json.decode(value, type=list[msgspec.Raw]))
@@ -269,8 +267,8 @@ def _texts(items: Iterable[tuple[Any, Any]]) -> dict[str, str]:
     return {str(name): text for name, text in items if isinstance(text, str)}
 
 
-def _streamed(member: Member, bad: Bad) -> Sample:
-    """A sample of any size: its arrays are gone through one item at a time."""
+def _stream_member(member: Member, bad: WarnFunction) -> Sample:
+    """Returns a sample of any size, whose arrays are streamed."""
     fields = json_fields(member, SEQUENCES, bad)
     attachments = Attachments(_texts(json_items(member, ("attachments",), bad)), bad)
     pool = [v for _, v in json_items(member, ("events_data", "messages"), bad)]
@@ -278,17 +276,17 @@ def _streamed(member: Member, bad: Bad) -> Sample:
     requests = [v for _, v in json_items(member, ("events_data", "calls"), bad)]
     return Sample(
         member.name,
-        attachments.placed(fields),
+        attachments.resolve(fields),
         attachments,
-        lambda: (attachments.placed(v) for _, v in json_items(member, ("messages",), bad)),
-        lambda: (attachments.placed(v) for _, v in json_items(member, ("events",), bad)),
+        lambda: (attachments.resolve(v) for _, v in json_items(member, ("messages",), bad)),
+        lambda: (attachments.resolve(v) for _, v in json_items(member, ("events",), bad)),
         _Pool(pool, attachments),
         _Pool(requests, attachments),
     )
 
 
-def _chunked(folder: str, members: dict[str, Member], bad: Bad) -> Sample:
-    """A sample in chunks: a shell, and sequences whose members are named by the index of their first item."""
+def _read_chunks(folder: str, members: dict[str, Member], bad: WarnFunction) -> Sample:
+    """Returns a sample in chunks: a shell, and sequences whose members are named by their first index."""
     shell = _document(members[f"{folder}/sample.json"])
     if not isinstance(shell, dict):
         raise UserError("expected a sample in sample.json")
@@ -308,22 +306,22 @@ def _chunked(folder: str, members: dict[str, Member], bad: Bad) -> Sample:
     said = ranges(shell.pop("message_refs", None), len(pool))
     return Sample(
         folder,
-        attachments.placed(shell),
+        attachments.resolve(shell),
         attachments,
         lambda: (pool[i] for i in said),
-        lambda: (attachments.placed(v) for v in sequence("events")),
+        lambda: (attachments.resolve(v) for v in sequence("events")),
         pool,
         _Pool(list(sequence("calls")), attachments),
     )
 
 
 def pairs(refs: Any, length: int) -> Iterator[tuple[int, int]]:
-    """The `[start, end)` pairs of a list, none beyond `length`."""
+    """Yields the valid `[start, end)` pairs of a list, limited to `length`."""
     for pair in refs if isinstance(refs, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and all(isinstance(n, int) and n >= 0 for n in pair):
             yield min(pair[0], length), min(pair[1], length)
 
 
 def ranges(refs: Any, length: int) -> list[int]:
-    """The positions that a list of `[start, end)` pairs names, those beyond `length` left out."""
+    """Returns the positions that `[start, end)` pairs cover, limited to `length`."""
     return [n for start, end in pairs(refs, length) for n in range(start, end)]

@@ -1,6 +1,6 @@
-"""A trajectory as a sample of Inspect's: as it was where it came from there, else as the sample that shows it best.
+"""Renders a trajectory as an Inspect sample: restored if it came from Inspect, else newly made.
 
-What Inspect repeats with every call stands once, in the pools that its events name by range (`events_data`).
+Messages that Inspect repeats with every call are stored once, in pools that events reference by range (`events_data`).
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from typing import Any
 import msgspec
 
 from assay.errors import AssayError
-from assay.formats.inspect.chat import REST, fresh_part, from_chat, unfolded
-from assay.formats.inspect.events import NOTE, fresh_evidence, fresh_model, packed
-from assay.formats.inspect.own_log import ASSAY, info, own_call, parts_of
+from assay.formats.inspect.chat import REST, from_chat, render_message, unindex_tool_calls
+from assay.formats.inspect.embedded_records import ASSAY, call_metadata, info_event, step_messages
+from assay.formats.inspect.events import NOTE, pack_ranges, render_evidence_event, render_model_event
 from assay.formats.inspect.samples import ranges
-from assay.formats.inspect.scores import own_verdict, visible_value
-from assay.formats.interface import Loss, Writing
-from assay.formats.shared.conversations import conversations
-from assay.formats.shared.mirror import ITEMS, laid_over, whole
-from assay.formats.shared.mirrored import fields_of, own
+from assay.formats.inspect.scores import is_own_verdict, visible_value
+from assay.formats.interface import ExportContext, Loss
+from assay.formats.shared.conversations import message_numbers
+from assay.formats.shared.round_trip import ITEMS, patch_json, restore_observations
+from assay.formats.shared.round_trip_builder import is_imported_from, source_fields
 from assay.records import Evidence, ModelCall, Step, Trajectory, Verdict, canonical_bytes
-
-__all__ = ["FORMAT", "iso", "sample_of", "summary_of"]
 
 FORMAT = "inspect"
 _NAN = msgspec.Raw(b"NaN")
@@ -40,18 +38,18 @@ _LIMITS = {
 
 
 def iso(at: float | None) -> str:
-    """A time as Inspect writes it; the beginning of the Unix epoch where none is known."""
+    """Formats a time as Inspect does; the Unix epoch where it is unknown."""
     try:
         return datetime.fromtimestamp(at or 0.0, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(0, UTC).isoformat()
 
 
-def sample_of(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
-    """The sample, ready to be encoded, its `id` and `epoch` included."""
-    ours = own(trajectory, FORMAT)
-    held = fields_of(trajectory).get("sample") if ours else None
-    fields = dict(held) if isinstance(held, dict) else _fields(trajectory)
+def render_sample(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
+    """Returns the sample, ready to be encoded, with its `id` and `epoch`."""
+    ours = is_imported_from(trajectory, FORMAT)
+    held = source_fields(trajectory).get("sample") if ours else None
+    fields = dict(held) if isinstance(held, dict) else _new_sample_fields(trajectory)
     pool = _Pool()
     messages = _messages(trajectory, writing)
     events, requests = _events(trajectory, pool, writing)
@@ -66,11 +64,11 @@ def sample_of(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
 
 
 def _denies(trajectory: Trajectory, verdict: Verdict) -> bool:
-    return verdict.kind == "integrity" and verdict.status == "fail" and not own_verdict(trajectory, verdict)
+    return verdict.kind == "integrity" and verdict.status == "fail" and not is_own_verdict(trajectory, verdict)
 
 
 class _Pool:
-    """Messages, each once."""
+    """Unique messages."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -84,8 +82,8 @@ class _Pool:
         return self._known[key]
 
 
-def _fields(trajectory: Trajectory) -> dict[str, Any]:
-    """The fields of a sample that did not come from Inspect."""
+def _new_sample_fields(trajectory: Trajectory) -> dict[str, Any]:
+    """Returns the fields of a sample that did not come from Inspect."""
     started, finished = trajectory.started, trajectory.finished
     asked = next((s.message for s in trajectory.steps if s.actor == "user" and s.message), "")
     last = next((s for s in reversed(trajectory.steps) if s.actor == "agent"), None)
@@ -132,83 +130,87 @@ def _usage(trajectory: Trajectory) -> dict[str, Any]:
 # Messages
 
 
-def _messages(trajectory: Trajectory, writing: Writing) -> list[Any]:
-    kept: list[tuple[int, Any]] = []
+def _messages(trajectory: Trajectory, writing: ExportContext) -> list[Any]:
+    placed: list[tuple[int, Any]] = []
     added: list[Any] = []
     for index, step in enumerate(trajectory.steps):
         items = step.extra.get(ITEMS)
         if isinstance(items, list):
-            full = _filled(step, writing, trajectory.attempt)
-            kept += [(int(i["at"]), unfolded(_item(full, i))) for i in items if i.get("in", "") == ""]
+            full = _restore_step(step, writing, trajectory.attempt)
+            placed += [
+                (int(i["at"]), unindex_tool_calls(_render_item(full, i))) for i in items if i.get("in", "") == ""
+            ]
         elif not step.extra.get("beside"):
-            added += parts_of(step, index, writing, trajectory.attempt)
-    return [message for _, message in sorted(kept, key=lambda one: one[0])] + added
+            added += step_messages(step, index, writing, trajectory.attempt)
+    return [message for _, message in sorted(placed, key=lambda one: one[0])] + added
 
 
-def _item(step: Step, item: dict[str, Any]) -> Any:
-    return laid_over(fresh_part(step, str(item["as"])), item.get("rest"))
+def _render_item(step: Step, item: dict[str, Any]) -> Any:
+    return patch_json(render_message(step, str(item["as"])), item.get("rest"))
 
 
-def _filled(step: Step, writing: Writing, attempt: str) -> Step:
+def _restore_step(step: Step, writing: ExportContext, attempt: str) -> Step:
     try:
-        return whole(step, writing)
+        return restore_observations(step, writing)
     except (AssayError, KeyError, OSError):
-        writing.lost(Loss(attempt, "steps[].observations[].content", "the whole text is no longer stored"))
+        writing.report_loss(Loss(attempt, "steps[].observations[].content", "the whole text is no longer stored"))
         return step
 
 
 # Events
 
 
-def _events(trajectory: Trajectory, pool: _Pool, writing: Writing) -> tuple[list[Any], list[Any]]:
-    """The events, and what raw requests name by range."""
-    kept: list[tuple[int, Any]] = []
+def _events(trajectory: Trajectory, pool: _Pool, writing: ExportContext) -> tuple[list[Any], list[Any]]:
+    """Returns the events, and the messages that raw requests reference by range."""
+    placed: list[tuple[int, Any]] = []
     requests: list[Any] = []
-    made = _ModelEvents(trajectory, pool, writing)
-    ours = [call for call in trajectory.calls if _place(call) is not None]
-    for call in sorted(ours, key=lambda c: _place(c) or 0):
-        kept.append((_place(call) or 0, made.again(call, requests)))
+    renderer = _ModelEvents(trajectory, pool, writing)
+    ours = [call for call in trajectory.calls if _event_position(call) is not None]
+    for call in sorted(ours, key=lambda c: _event_position(c) or 0):
+        placed.append((_event_position(call) or 0, renderer.restore_event(call, requests)))
     for fact in trajectory.evidence:
         held = fact.data.get(REST)
         if isinstance(held, dict) and "at" in held and "scorer" not in fact.data:
-            event = laid_over(fresh_evidence(_filled_fact(fact, writing, trajectory.attempt)), held.get("rest"))
-            kept.append((int(held["at"]), event))
+            event = patch_json(
+                render_evidence_event(_restore_evidence(fact, writing, trajectory.attempt)), held.get("rest")
+            )
+            placed.append((int(held["at"]), event))
     for note in trajectory.notes:
         if note.name.startswith(NOTE) and "event" in note.data:
-            kept.append((int(note.data.get("at", 0)), note.data["event"]))
-    added = [made.fresh(call) for call in trajectory.calls if _place(call) is None]
-    added += list(_records(trajectory, writing))
-    return [event for _, event in sorted(kept, key=lambda one: one[0])] + added, requests
+            placed.append((int(note.data.get("at", 0)), note.data["event"]))
+    added = [renderer.render_event(call) for call in trajectory.calls if _event_position(call) is None]
+    added += list(_info_events(trajectory, writing))
+    return [event for _, event in sorted(placed, key=lambda one: one[0])] + added, requests
 
 
-def _place(call: ModelCall) -> int | None:
+def _event_position(call: ModelCall) -> int | None:
     held = call.request.get(REST) if call.dialect == FORMAT else None
     return int(held["at"]) if isinstance(held, dict) and "at" in held else None
 
 
-def _records(trajectory: Trajectory, writing: Writing) -> Iterator[dict[str, Any]]:
-    """What no event of the source is: facts, notes and verdicts of ours."""
+def _info_events(trajectory: Trajectory, writing: ExportContext) -> Iterator[dict[str, Any]]:
+    """Yields events for Assay's evidence, notes and verdicts."""
     at, attempt = iso(trajectory.started.at), trajectory.attempt
     for fact in trajectory.evidence:
         if REST not in fact.data:
-            yield info("evidence", fact, at, writing, attempt)
+            yield info_event("evidence", fact, at, writing, attempt)
     for note in trajectory.notes:
         if not note.name.startswith(NOTE):
-            yield info("note", note, at, writing, attempt)
+            yield info_event("note", note, at, writing, attempt)
     for verdict in trajectory.verdicts:
-        if not own_verdict(trajectory, verdict):
-            yield info("verdict", verdict, at, writing, attempt)
+        if not is_own_verdict(trajectory, verdict):
+            yield info_event("verdict", verdict, at, writing, attempt)
 
 
-def _filled_fact(fact: Evidence, writing: Writing, attempt: str) -> Evidence:
+def _restore_evidence(fact: Evidence, writing: ExportContext, attempt: str) -> Evidence:
     cut = fact.data.get("truncated")
     if not isinstance(cut, dict):
         return fact
     name = "stdout" if "stdout" in fact.data else "text"
     try:
-        text = writing.content(str(cut.get("digest"))).decode("utf-8", "replace")
+        text = writing.read_blob(str(cut.get("digest"))).decode("utf-8", "replace")
     except (AssayError, KeyError, OSError):
-        writing.lost(Loss(attempt, f"evidence[].{name}", "the whole text is no longer stored"))
+        writing.report_loss(Loss(attempt, f"evidence[].{name}", "the whole text is no longer stored"))
         return fact
     return msgspec.structs.replace(fact, data={**fact.data, name: text})
 
@@ -216,17 +218,17 @@ def _filled_fact(fact: Evidence, writing: Writing, attempt: str) -> Evidence:
 class _ModelEvents:
     """Writes the calls of one trajectory."""
 
-    def __init__(self, trajectory: Trajectory, pool: _Pool, writing: Writing) -> None:
+    def __init__(self, trajectory: Trajectory, pool: _Pool, writing: ExportContext) -> None:
         self._by_id = {call.id: call for call in trajectory.calls}
-        self._keys = conversations(trajectory.calls, pool.number)
+        self._keys = message_numbers(trajectory.calls, pool.number)
         self._attempt, self._writing = trajectory.attempt, writing
         self._started = trajectory.started.at
 
-    def again(self, call: ModelCall, requests: list[Any]) -> dict[str, Any]:
-        """The event that a call came from."""
+    def restore_event(self, call: ModelCall, requests: list[Any]) -> dict[str, Any]:
+        """Restores the event of a call that came from Inspect."""
         held = call.request[REST]
-        event: dict[str, Any] = laid_over(fresh_model(call, self._tools(call)), held.get("rest"))
-        event["input"], event["input_refs"] = [], packed(self._keys[call.id])
+        event: dict[str, Any] = patch_json(render_model_event(call, self._tools(call)), held.get("rest"))
+        event["input"], event["input_refs"] = [], pack_ranges(self._keys[call.id])
         wire = held.get("wire")
         if isinstance(wire, dict) and isinstance(event.get("call"), dict):
             requests += wire.get("new", [])
@@ -234,18 +236,18 @@ class _ModelEvents:
                 event["call"] = {**event["call"], "call_refs": wire["refs"], "call_key": wire["key"]}
         return event
 
-    def fresh(self, call: ModelCall) -> dict[str, Any]:
-        """The event that shows a call best, with the call in its metadata."""
-        event = fresh_model(call, self._tools(call))
-        event["input"], event["input_refs"] = [], packed(self._keys[call.id])
+    def render_event(self, call: ModelCall) -> dict[str, Any]:
+        """Renders an event for another call, with the call in its metadata."""
+        event = render_model_event(call, self._tools(call))
+        event["input"], event["input_refs"] = [], pack_ranges(self._keys[call.id])
         event["timestamp"] = iso(call.started if call.started is not None else self._started)
         event["working_start"] = 0.0
         event |= {"completed": iso(call.ended)} if call.ended is not None else {}
-        event["metadata"] = {ASSAY: own_call(call, self._attempt, self._writing)}
+        event["metadata"] = {ASSAY: call_metadata(call, self._attempt, self._writing)}
         return event
 
     def _tools(self, call: ModelCall) -> list[Any]:
-        """What a call was offered, where need be by the call that it shares its tools with."""
+        """Returns the tools that a call was offered, inherited from its parents if shared."""
         seen: set[str] = set()
         found: ModelCall | None = call
         while found is not None and "tools" in found.shared_fields and found.id not in seen:
@@ -264,7 +266,7 @@ def _scores(trajectory: Trajectory) -> dict[str, Any]:
         if REST in fact.data and "scorer" in fact.data:
             found[str(fact.data["scorer"])] = _with_nan(fact.data[REST])
     for verdict in trajectory.verdicts:
-        if verdict.kind == "outcome" and not own_verdict(trajectory, verdict):
+        if verdict.kind == "outcome" and not is_own_verdict(trajectory, verdict):
             value = visible_value(verdict)
             name = _free_name(verdict.check, found)
             metadata = {ASSAY: {"status": verdict.status}}
@@ -277,39 +279,39 @@ def _scores(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _with_nan(score: Any) -> Any:
-    """A score whose value was no number again (JSON has no word for it, and Inspect writes one)."""
+    """Restores NaN, which JSON lacks and Inspect writes, as a score's value."""
     if isinstance(score, dict) and score.get("value") == "NaN":
         return {**score, "value": _NAN}
     return score
 
 
-def _free_name(name: str, taken: dict[str, Any]) -> str:
+def _free_name(name: str, used: dict[str, Any]) -> str:
     number, found = 2, name
-    while found in taken:
+    while found in used:
         number, found = number + 1, f"{name} {number}"
     return found
 
 
-def summary_of(sample: dict[str, Any]) -> dict[str, Any]:
-    """What a list of samples shows of one."""
+def render_summary(sample: dict[str, Any]) -> dict[str, Any]:
+    """Returns a sample's entry in the list of samples."""
     copied = ("id", "epoch", "target", "choices", "model_usage", "role_usage", "started_at", "completed_at", "uuid")
     found = {key: sample[key] for key in (*copied, "total_time", "working_time") if sample.get(key) is not None}
-    found["input"] = _short(sample["input"]) if isinstance(sample.get("input"), str) else ""
+    found["input"] = _shorten(sample["input"]) if isinstance(sample.get("input"), str) else ""
     found["metadata"] = {
-        k: _short(v) for k, v in (sample.get("metadata") or {}).items() if isinstance(v, str | int | float)
+        k: _shorten(v) for k, v in (sample.get("metadata") or {}).items() if isinstance(v, str | int | float)
     }
-    found["scores"] = {name: _short_score(score) for name, score in (sample.get("scores") or {}).items()}
+    found["scores"] = {name: _shorten_score(score) for name, score in (sample.get("scores") or {}).items()}
     error, limit = sample.get("error"), sample.get("limit")
-    found |= {"error": _short(str(error.get("message")))} if isinstance(error, dict) else {}
+    found |= {"error": _shorten(str(error.get("message")))} if isinstance(error, dict) else {}
     found |= {"limit": str(limit.get("type"))} if isinstance(limit, dict) else {}
     return found | {"completed": True, "message_count": len(sample["messages"])}
 
 
-def _short_score(score: Any) -> Any:
+def _shorten_score(score: Any) -> Any:
     if not isinstance(score, dict):
         return score
-    return {key: _short(score[key]) for key in ("value", "answer", "explanation") if score.get(key) is not None}
+    return {key: _shorten(score[key]) for key in ("value", "answer", "explanation") if score.get(key) is not None}
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     return value[:1000] if isinstance(value, str) else value

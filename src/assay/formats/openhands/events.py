@@ -1,17 +1,15 @@
-"""How OpenHands' events become steps, and steps events. `old` are the events of the program before the SDK."""
+"""Converts OpenHands' events to steps, and steps to events. `old` are the events of the program before the SDK."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from assay.formats.shared.building import tool_call
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.messages import actor_of, content_text, iso_time
-from assay.formats.shared.mirrored import Mirrored, text_or_none, word
-from assay.formats.shared.reading import Bad, seconds
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, exit_code, get_path, text_or_empty, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall, Usage
-
-__all__ = ["Events", "fresh", "plan"]
 
 _NOT_ARGUMENTS = frozenset(
     {"thought", "confirmation_state", "security_risk", "blocking", "hidden", "is_static", "impl_source", "kind"}
@@ -20,21 +18,21 @@ _RESULTS = {"ObservationEvent", "UserRejectObservation", "AgentErrorEvent"}
 _SILENT = {"change_agent_state", "recall", "agent_state_changed", "condensation", "condensation_request", "null"}
 
 
-class Events:
+class EventReader:
     """Reads events into a trajectory."""
 
-    def __init__(self, built: Mirrored, bad: Bad, usages: dict[str, Usage], model: str) -> None:
-        self._built, self._bad, self._usages, self._model = built, bad, usages, model
+    def __init__(self, builder: RoundTripBuilder, bad: WarnFunction, usages: dict[str, Usage], model: str) -> None:
+        self._builder, self._bad, self._usages, self._model = builder, bad, usages, model
         self._answer: tuple[str, int] | None = None
-        """The id of the model's answer whose calls are still read, and its step."""
+        """The id of the model's answer whose calls are being read, and its step."""
         self._calls: dict[Any, str] = {}
-        """Of each old action's id, its call."""
+        """Call of each old action, by the action's id."""
         self.finished = False
         self.first: float | None = None
         self.last: float | None = None
 
     def read(self, events: list[Any]) -> None:
-        """Reads them all. Of old, an action stood with its observation in a pair."""
+        """Reads all events. Old files pair an action with its observation."""
         for position, event in enumerate(events):
             for one in event if isinstance(event, list) else [event]:
                 if isinstance(one, dict):
@@ -43,10 +41,10 @@ class Events:
                     self._bad(f"history[{position}]", f"expected an event, found {type(one).__name__}")
 
     def _event(self, event: dict[str, Any]) -> None:
-        at = seconds(event.get("timestamp"))
+        at = parse_time(event.get("timestamp"))
         self.first = at if self.first is None else self.first
         self.last = at if at is not None else self.last
-        kind = word(event.get("kind"))
+        kind = text_or_empty(event.get("kind"))
         if kind == "ActionEvent":
             self._action(event, at)
         elif kind == "MessageEvent":
@@ -54,39 +52,39 @@ class Events:
         elif kind in _RESULTS:
             self._result(event)
         elif kind == "SystemPromptEvent":
-            self._spoken("environment", event, "system", content_text([event.get("system_prompt")]), at)
+            self._add_message("environment", event, "system", content_text([event.get("system_prompt")]), at)
         elif not kind and isinstance(event.get("action"), str):
             self._old_action(event, str(event["action"]), at)
         elif not kind and isinstance(event.get("observation"), str):
             self._old_result(event, at)
         else:
-            self._built.item(event)
+            self._builder.keep_item(event)
 
-    def _spoken(self, actor: Actor, event: dict[str, Any], part: str, text: str | None, at: float | None) -> None:
+    def _add_message(self, actor: Actor, event: dict[str, Any], part: str, text: str | None, at: float | None) -> None:
         self._answer = None
         extra = {"role": "system"} if part in {"system", "old system"} else {}
-        step = self._built.step(actor, text, started=at, extra=extra)
-        self._built.item(event, part, step)
+        step = self._builder.add_step(actor, text, started=at, extra=extra)
+        self._builder.keep_item(event, part, step)
 
     def _message(self, event: dict[str, Any], at: float | None) -> None:
         said = event.get("llm_message")
         said = said if isinstance(said, dict) else {}
         role = {"agent": "assistant"}.get(str(event.get("source")), text_or_none(said.get("role")) or "user")
         self._answer = None
-        step = self._built.step(
+        step = self._builder.add_step(
             actor_of(role),
             content_text(said.get("content")),
             reasoning=text_or_none(said.get("reasoning_content")),
             call=self._call(event.get("llm_response_id")) if role == "assistant" else None,
             started=at,
         )
-        self._built.item(event, "message", step)
+        self._builder.keep_item(event, "message", step)
 
     def _call(self, name: Any) -> str | None:
         usage = self._usages.pop(name, None) if isinstance(name, str) else None
         if usage is None:
             return None
-        return self._built.call(ModelCall(name, "openai-chat", self._model, {}, {}, usage=usage))
+        return self._builder.add_call(ModelCall(name, "openai-chat", self._model, {}, {}, usage=usage))
 
     def _action(self, event: dict[str, Any], at: float | None) -> None:
         asked = event.get("tool_call")
@@ -98,16 +96,16 @@ class Events:
         answer = event.get("llm_response_id")
         thought = content_text(event.get("thought")) or None
         step = self._step(answer, thought, text_or_none(event.get("reasoning_content")), at)
-        step = self._built.grow(step, tool_calls=(*step.tool_calls, made))
-        self._built.item(event, f"action {len(step.tool_calls) - 1}", step)
+        step = self._builder.extend_step(step, tool_calls=(*step.tool_calls, made))
+        self._builder.keep_item(event, f"action {len(step.tool_calls) - 1}", step)
 
     def _step(self, answer: Any, thought: str | None, reasoning: str | None, at: float | None) -> Step:
-        """The step of an answer of the model: the one that is read, or a new one."""
+        """Returns the step of an answer of the model: the open one, or a new one."""
         if self._answer is not None and self._answer[0] == answer and thought is None and reasoning is None:
-            step = self._built.steps[self._answer[1]]
-            if not self._built.full(step):
+            step = self._builder.steps[self._answer[1]]
+            if not self._builder.is_full(step):
                 return step
-        step = self._built.step("agent", thought, reasoning=reasoning, call=self._call(answer), started=at)
+        step = self._builder.add_step("agent", thought, reasoning=reasoning, call=self._call(answer), started=at)
         self._answer = (answer, step.index) if isinstance(answer, str) else None
         return step
 
@@ -117,15 +115,15 @@ class Events:
         text = content_text(seen.get("content"))
         if text is None:
             text = text_or_none(event.get("error")) or text_or_none(event.get("rejection_reason")) or ""
-        code = seen.get("exit_code", _at(seen, "metadata", "exit_code"))
+        code = seen.get("exit_code", get_path(seen, "metadata", "exit_code"))
         found = Observation(
             text,
             text_or_none(event.get("tool_call_id")),
-            exit_code=_code(code),
+            exit_code=exit_code(code),
             error=seen.get("is_error") is True or event.get("kind") != "ObservationEvent",
             timed_out=seen.get("timeout") is True,
         )
-        self._built.answer(found, event)
+        self._builder.add_answer(found, event)
 
     def _old_action(self, event: dict[str, Any], action: str, at: float | None) -> None:
         arguments = event.get("args")
@@ -134,67 +132,57 @@ class Events:
             source = str(event.get("source"))
             text = text_or_none(arguments.get("content")) or text_or_none(event.get("message"))
             actor: Actor = "environment" if action == "system" else ("user" if source == "user" else "agent")
-            self._spoken(actor, event, f"old {action}", text, at)
+            self._add_message(actor, event, f"old {action}", text, at)
             return
-        if action in _SILENT or word(event.get("source")) in {"user", "environment"}:
-            self._built.item(event)
+        if action in _SILENT or text_or_empty(event.get("source")) in {"user", "environment"}:
+            self._builder.keep_item(event)
             return
-        told = event.get("tool_call_metadata")
-        told = told if isinstance(told, dict) else {}
-        call_id = text_or_none(told.get("tool_call_id")) or f"event-{event.get('id')}"
+        metadata = event.get("tool_call_metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        call_id = text_or_none(metadata.get("tool_call_id")) or f"event-{event.get('id')}"
         if isinstance(event.get("id"), int | str):
             self._calls[event["id"]] = call_id
-        answer = _at(told, "model_response", "id")
+        answer = get_path(metadata, "model_response", "id")
         thought = text_or_none(arguments.get("thought")) or None
         step = self._step(answer, thought, None, at)
-        name = text_or_none(told.get("function_name")) or action
-        made = tool_call(call_id, name, _asked(told, call_id, arguments))
+        name = text_or_none(metadata.get("function_name")) or action
+        made = tool_call(call_id, name, _original_arguments(metadata, call_id, arguments))
         self.finished = self.finished or action == "finish"
-        step = self._built.grow(step, tool_calls=(*step.tool_calls, made))
-        self._built.item(event, f"old-action {len(step.tool_calls) - 1}", step)
+        step = self._builder.extend_step(step, tool_calls=(*step.tool_calls, made))
+        self._builder.keep_item(event, f"old-action {len(step.tool_calls) - 1}", step)
 
     def _old_result(self, event: dict[str, Any], at: float | None) -> None:
         cause = event.get("cause")
         known = self._calls.get(cause) if isinstance(cause, int | str) else None
-        told = text_or_none(_at(event, "tool_call_metadata", "tool_call_id"))
-        if word(event.get("observation")) in _SILENT or (known is None and told is None and cause is None):
-            self._built.item(event)
+        metadata = text_or_none(get_path(event, "tool_call_metadata", "tool_call_id"))
+        if text_or_empty(event.get("observation")) in _SILENT or (known is None and metadata is None and cause is None):
+            self._builder.keep_item(event)
             return
-        code = _at(event, "extras", "metadata", "exit_code")
-        code = _at(event, "extras", "exit_code") if code is None else code
+        code = get_path(event, "extras", "metadata", "exit_code")
+        code = get_path(event, "extras", "exit_code") if code is None else code
         found = Observation(
             content_text(event.get("content")) or "",
-            told or known,
-            exit_code=_code(code),
+            metadata or known,
+            exit_code=exit_code(code),
             error=event.get("observation") == "error",
         )
-        step = self._built.result(found, started=at)
-        self._built.item(event, f"old-result {len(step.observations) - 1}", step)
+        step = self._builder.add_result(found, started=at)
+        self._builder.keep_item(event, f"old-result {len(step.observations) - 1}", step)
 
 
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _code(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
-
-
-def _asked(told: dict[str, Any], call_id: str, arguments: dict[str, Any]) -> Any:
-    """The arguments as the model wrote them, where its answer was kept; else as they were carried out."""
-    choices = _at(told, "model_response", "choices")
+def _original_arguments(metadata: dict[str, Any], call_id: str, arguments: dict[str, Any]) -> Any:
+    """Returns the arguments as the model wrote them, where recorded; else as they were executed."""
+    choices = get_path(metadata, "model_response", "choices")
     for choice in choices if isinstance(choices, list) else ():
-        calls = _at(choice, "message", "tool_calls")
+        calls = get_path(choice, "message", "tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict) and call.get("id") == call_id:
-                return _at(call, "function", "arguments")
+                return get_path(call, "function", "arguments")
     return {key: value for key, value in arguments.items() if key not in _NOT_ARGUMENTS}
 
 
-def plan(step: Step) -> Iterator[str]:
-    """The events that a step of ours is written as."""
+def plan_events(step: Step) -> Iterator[str]:
+    """Yields the parts that a step is written as."""
     if step.actor == "environment" and step.message is not None:
         yield "system"
     elif step.actor != "environment" and not step.tool_calls:
@@ -203,8 +191,7 @@ def plan(step: Step) -> Iterator[str]:
     yield from (f"result {i}" for i in range(len(step.observations)))
 
 
-def fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    """An event of a step."""
+def render_event(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
     kind, _, position = part.partition(" ")
     if kind.startswith("old"):
         return _old(step, kind, position)
@@ -242,10 +229,10 @@ def _action(step: Step, asked: ToolCall, at: int, call: ModelCall | None) -> dic
 
 def _result(step: Step, seen: Observation) -> dict[str, Any]:
     name = next((c.name for c in step.tool_calls if c.id == seen.call_id), "")
-    told: dict[str, Any] = {"content": [_text(seen.content)], "is_error": seen.error}
-    told |= {"exit_code": seen.exit_code} if seen.exit_code is not None else {}
-    told |= {"timeout": True} if seen.timed_out else {}
-    made = {"kind": "ObservationEvent", "source": "environment", "tool_name": name, "observation": told}
+    metadata: dict[str, Any] = {"content": [_text(seen.content)], "is_error": seen.error}
+    metadata |= {"exit_code": seen.exit_code} if seen.exit_code is not None else {}
+    metadata |= {"timeout": True} if seen.timed_out else {}
+    made = {"kind": "ObservationEvent", "source": "environment", "tool_name": name, "observation": metadata}
     return {**made, "tool_call_id": seen.call_id}
 
 

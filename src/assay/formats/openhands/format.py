@@ -15,37 +15,34 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.openhands.events import Events, fresh, plan
-from assay.formats.shared.building import Origin
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
-    Mirrored,
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.openhands.events import EventReader, plan_events, render_event
+from assay.formats.shared.builder import Origin
+from assay.formats.shared.json_stream import WarnFunction, digest_file, json_items, json_lines, load_document, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.output_files import new_file
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
     attempt_name,
-    fields_of,
+    count_or_none,
+    file_origin,
+    find_file,
+    get_path,
+    is_imported_from,
+    named_rewards,
     number,
-    origin_of,
-    own,
-    rewards_of,
-    sibling,
+    source_fields,
     text_or_none,
-    whole_number,
 )
-from assay.formats.shared.reading import Bad, at_place, digest_file, document, json_items, json_lines
 from assay.formats.shared.sniffing import sniff
-from assay.formats.shared.writing import new_file
 from assay.records import AttemptEnded, Trajectory, Usage, VerdictStatus
-
-__all__ = ["OpenHandsFormat"]
 
 _STATE, _EVENTS = "base_state.json", "events"
 _STOPPED = {"stuck": "stuck", "paused": "cancelled"}
 
 
 class OpenHandsFormat:
-    """See the module."""
-
     name: ClassVar[str] = "openhands"
     title: ClassVar[str] = "OpenHands events (output.jsonl, event lists, conversation folders)"
     provenance: ClassVar[Provenance] = "peer"
@@ -63,12 +60,12 @@ class OpenHandsFormat:
         said = any(seen.has(start + key) for key in ("kind", "action", "observation"))
         return (said and seen.has(start + "source", start + "timestamp")) or seen.values.get("format") == "openhands"
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
         if path.is_dir():
             yield from self._conversation(path, reading, bad)
             return
-        origin = origin_of(self.name, path)
+        origin = file_origin(self.name, path)
         if sniff(path).shape == "array":
             events = [event for _, event in json_items(path, (), bad)]
             yield self._one(origin, reading, bad, {"history": events}, path.stem)
@@ -77,11 +74,11 @@ class OpenHandsFormat:
             where = f"line {number_}"
             if isinstance(line, dict) and isinstance(line.get("history"), list):
                 key = text_or_none(line.get("instance_id")) or where
-                yield self._one(origin, reading, _within(bad, where), line, key)
+                yield self._one(origin, reading, _prefix_place(bad, where), line, key)
             else:
                 bad(where, "expected an object with a list `history`")
 
-    def _conversation(self, path: Path, reading: Reading, bad: Bad) -> Iterator[Imported]:
+    def _conversation(self, path: Path, reading: ImportContext, bad: WarnFunction) -> Iterator[ImportedTrajectory]:
         state = path / _STATE
         found = _document(state, bad)
         line: dict[str, Any] = {"base_state": found} if isinstance(found, dict) else {}
@@ -92,16 +89,18 @@ class OpenHandsFormat:
         origin = Origin(self.name, path.name, digest_file(state) if state.is_file() else "")
         yield self._one(origin, reading, bad, line, path.name)
 
-    def _one(self, origin: Origin, reading: Reading, bad: Bad, line: dict[str, Any], key: str) -> Imported:
-        built = Mirrored(origin, reading, fresh)
-        events = Events(built, bad, _usages(line), _model(line) or "unknown")
+    def _one(
+        self, origin: Origin, reading: ImportContext, bad: WarnFunction, line: dict[str, Any], key: str
+    ) -> ImportedTrajectory:
+        builder = RoundTripBuilder(origin, reading, render_event)
+        events = EventReader(builder, bad, _usages(line), _model(line) or "unknown")
         events.read(line["history"])
-        built.fields = {name: value for name, value in line.items() if name != "history"}
-        _judge(built, line)
+        builder.fields = {name: value for name, value in line.items() if name != "history"}
+        _judge(builder, line)
         state = line.get("base_state")
         status = state.get("execution_status") if isinstance(state, dict) else None
         error = text_or_none(line.get("error"))
-        cost = number(_at(line.get("metrics"), "accumulated_cost"))
+        cost = number(get_path(line.get("metrics"), "accumulated_cost"))
         ended = AttemptEnded(
             ended="the agent finished" if events.finished or status == "finished" else None,
             stopped=_STOPPED.get(str(status)),
@@ -109,7 +108,7 @@ class OpenHandsFormat:
             metrics={} if cost is None else {"cost_usd": cost},
             at=events.last,
         )
-        return built.done(
+        return builder.finish(
             key,
             ended=ended,
             task=text_or_none(line.get("instance_id")),
@@ -118,23 +117,22 @@ class OpenHandsFormat:
             at=events.first,
         )
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: a line each."""
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         with new_file(target) as stream:
             for trajectory in trajectories:
                 stream.write(msgspec.json.encode(self._line(trajectory, writing)) + b"\n")
 
-    def _line(self, trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
-        mine = own(trajectory, self.name)
-        events = list(items_of(trajectory, fresh, plan, writing, own=mine))
-        fields = fields_of(trajectory) if mine else _fresh_fields(trajectory)
+    def _line(self, trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
+        mine = is_imported_from(trajectory, self.name)
+        events = list(restore_items(trajectory, render_event, plan_events, writing, own=mine))
+        fields = source_fields(trajectory) if mine else _fresh_fields(trajectory)
         line = {**fields, "history": events}
-        again = None if mine else self._one(Origin(self.name, "", ""), THROWAWAY, lambda *_: None, line, "")
-        tell_losses(trajectory, again, writing, self.name)
+        read_back = None if mine else self._one(Origin(self.name, "", ""), THROWAWAY, lambda *_: None, line, "")
+        report_losses(trajectory, read_back, writing, self.name)
         return line
 
 
-def _within(bad: Bad, where: str) -> Bad:
+def _prefix_place(bad: WarnFunction, where: str) -> WarnFunction:
     return lambda place, problem: bad(f"{where} {place}", problem)
 
 
@@ -145,54 +143,48 @@ def _is_conversation(path: Path) -> bool:
         return False
 
 
-def _document(path: Path, bad: Bad) -> Any:
-    """A file of a conversation; None, and told, where it is none."""
-    if sibling(path) is None:
+def _document(path: Path, bad: WarnFunction) -> Any:
+    """Returns a file of a conversation; None, with a warning, where it is invalid."""
+    if find_file(path) is None:
         if path.exists():
-            bad(path.name, "it is no file of its own, or too large to read")
+            bad(path.name, "it is not a regular file, or too large to read")
         return None
     try:
-        return document(path)
+        return load_document(path)
     except (UserError, OSError) as exc:
         bad(path.name, str(exc))
         return None
 
 
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _model(line: dict[str, Any]) -> str | None:
-    named = _at(line, "base_state", "agent", "llm", "model"), _at(line, "metadata", "llm_config", "model")
+    named = get_path(line, "base_state", "agent", "llm", "model"), get_path(line, "metadata", "llm_config", "model")
     return next((name for name in named if isinstance(name, str)), None)
 
 
 def _usages(line: dict[str, Any]) -> dict[str, Usage]:
-    """Tokens of each answer of the model, by its id."""
+    """Returns the tokens of each answer of the model, by its id."""
     found: dict[str, Usage] = {}
-    by_use = _at(line, "base_state", "stats", "usage_to_metrics")
-    told = [_at(line, "metrics"), *(by_use.values() if isinstance(by_use, dict) else ())]
+    by_use = get_path(line, "base_state", "stats", "usage_to_metrics")
+    told = [get_path(line, "metrics"), *(by_use.values() if isinstance(by_use, dict) else ())]
     for metrics in told:
-        usages = _at(metrics, "token_usages")
+        usages = get_path(metrics, "token_usages")
         for usage in usages if isinstance(usages, list) else ():
             if isinstance(usage, dict) and isinstance(name := usage.get("response_id"), str) and name:
                 keys = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "reasoning_tokens")
-                found[name] = Usage(*(whole_number(usage.get(key)) for key in keys))
+                found[name] = Usage(*(count_or_none(usage.get(key)) for key in keys))
     return found
 
 
-def _judge(built: Mirrored, line: dict[str, Any]) -> None:
+def _judge(builder: RoundTripBuilder, line: dict[str, Any]) -> None:
     result = line.get("test_result")
-    if isinstance(patch := _at(result, "git_patch"), str) and patch:
-        built.text_evidence("submission", patch)
-    report = _at(result, "report") if isinstance(_at(result, "report"), dict) else line.get("report")
-    resolved = _at(report, "resolved")
+    if isinstance(patch := get_path(result, "git_patch"), str) and patch:
+        builder.add_text_evidence("submission", patch)
+    report = get_path(result, "report") if isinstance(get_path(result, "report"), dict) else line.get("report")
+    resolved = get_path(report, "resolved")
     if isinstance(report, dict) and isinstance(resolved, bool):
         status: VerdictStatus = "pass" if resolved else "fail"
-        fact = built.evidence("report", report, channel="audit")
-        built.verdict(status, float(resolved), "as recorded by OpenHands' evaluation", (fact,))
+        fact = builder.add_evidence("report", report, channel="audit")
+        builder.add_verdict(status, float(resolved), "as recorded by OpenHands' evaluation", (fact,))
 
 
 def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
@@ -215,5 +207,5 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
         "metadata": {"agent_class": trajectory.agent, "llm_config": {"model": trajectory.model}},
         "metrics": {"accumulated_cost": sum(costs), "token_usages": usages},
     }
-    rewards = rewards_of(trajectory)
+    rewards = named_rewards(trajectory)
     return made | ({"test_result": {"rewards": rewards}} if rewards else {})

@@ -1,8 +1,8 @@
 """OpenTelemetry traces with the conventions for generative AI (`gen_ai.*`), read and written.
 
-A trace is a trajectory: spans of models are calls, what each adds to the conversation turns, spans of tools what was
-executed, `gen_ai.evaluation.result` events verdicts. Spans hold content only where their program was told to write it;
-without it the turns are there and what was said is not. Not covered: older conventions that put messages into events.
+A trace is a trajectory: model spans are calls, the messages that each adds are turns, tool spans are executions,
+`gen_ai.evaluation.result` events are verdicts. Spans hold content only where the program was configured to record it;
+else the turns have no text. Not covered: older conventions that put messages into events.
 """
 
 from __future__ import annotations
@@ -12,17 +12,24 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.otel.messages import REST, listed, text_of, to_chat
-from assay.formats.otel.spans import Form, Span, is_genai, lines_of, otlp_span, traces, with_attributes
-from assay.formats.otel.writer import INPUT, OUTPUT, again, fresh_spans
-from assay.formats.shared.building import Origin, tool_call
-from assay.formats.shared.conversations import Lines
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.messages import actor_of, chat_calls, chat_item, content_text
-from assay.formats.shared.mirrored import Mirrored, number, origin_of, own, text_or_none, whole_number
-from assay.formats.shared.reading import Bad, at_place
-from assay.formats.shared.writing import new_file
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.otel.messages import REST, parse_objects, text_of, to_chat
+from assay.formats.otel.spans import Form, Span, encode_lines, is_genai_trace, otlp_span, traces, with_attributes
+from assay.formats.otel.writer import INPUT, OUTPUT, render_spans, restore_spans
+from assay.formats.shared.builder import Origin, tool_call
+from assay.formats.shared.conversations import MessageTree
+from assay.formats.shared.json_stream import WarnFunction, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.messages import actor_of, chat_calls, content_text, render_chat_message
+from assay.formats.shared.output_files import new_file
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    count_or_none,
+    file_origin,
+    is_imported_from,
+    number,
+    text_or_none,
+)
 from assay.records import (
     AttemptEnded,
     Evidence,
@@ -37,8 +44,6 @@ from assay.records import (
     canonical_bytes,
 )
 
-__all__ = ["OtelGenAiFormat"]
-
 _ASKED, _MODEL = "gen_ai.request.", "gen_ai.request.model"
 _MODELS = ("chat", "generate_content", "text_completion")
 _SYSTEM, _TOOLS = "gen_ai.system_instructions", "gen_ai.tool.definitions"
@@ -46,37 +51,35 @@ _PASS, _FAIL = ("pass", "passed", "correct", "true", "yes"), ("fail", "failed", 
 
 
 class OtelGenAiFormat:
-    """See the module."""
-
     name: ClassVar[str] = "otel-genai"
     title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON, flat JSON)"
     provenance: ClassVar[Provenance] = "peer"
     writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
-        return is_genai(path)
+        return is_genai_trace(path)
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`: one trajectory a trace."""
-        origin, bad = origin_of(self.name, path), at_place(reading, path.name)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        """Yields one trajectory for each trace."""
+        origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for spans in traces(path, bad):
             if any(str(key).startswith("gen_ai.") for span in spans for key in span.attributes):
                 yield _Trace(spans, origin, reading, bad).read()
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: a line of OTLP JSON for each batch, or flat spans where they were read so."""
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
+        """Writes a line of OTLP JSON for each batch; spans that were read flat are written flat."""
         with new_file(target) as out:
             for trajectory in trajectories:
-                if own(trajectory, self.name):
-                    tell_losses(trajectory, None, writing, self.name)
-                    spans = list(again(trajectory))
+                if is_imported_from(trajectory, self.name):
+                    report_losses(trajectory, None, writing, self.name)
+                    spans = list(restore_spans(trajectory))
                 else:
-                    spans = list(fresh_spans(trajectory, writing))
-                    tell_losses(trajectory, _read_back(spans), writing, self.name)
-                out.writelines(lines_of(spans))
+                    spans = list(render_spans(trajectory, writing))
+                    report_losses(trajectory, _read_back(spans), writing, self.name)
+                out.writelines(encode_lines(spans))
 
 
-def _read_back(spans: list[tuple[dict[str, Any], dict[str, Any], Form]]) -> Imported:
+def _read_back(spans: list[tuple[dict[str, Any], dict[str, Any], Form]]) -> ImportedTrajectory:
 
     found = [span for raw, about, _ in spans if (span := otlp_span(raw, about)) is not None]
     return _Trace(found, Origin(OtelGenAiFormat.name, "", ""), THROWAWAY, lambda *_: None).read()
@@ -85,17 +88,16 @@ def _read_back(spans: list[tuple[dict[str, Any], dict[str, Any], Form]]) -> Impo
 class _Trace:
     """Reads one trace."""
 
-    def __init__(self, spans: list[Span], origin: Origin, reading: Reading, bad: Bad) -> None:
-        self._built = Mirrored(origin, reading, chat_item)
+    def __init__(self, spans: list[Span], origin: Origin, reading: ImportContext, bad: WarnFunction) -> None:
+        self._builder = RoundTripBuilder(origin, reading, render_chat_message)
         self._spans, self._bad = spans, bad
-        self._lines = Lines()
+        self._lines = MessageTree()
         self._numbers: dict[bytes, int] = {}
         self._about: list[dict[str, Any]] = []
         self._known: set[str] = set()
         self._broke = 0
 
-    def read(self) -> Imported:
-        """The trajectory."""
+    def read(self) -> ImportedTrajectory:
         order = sorted(range(len(self._spans)), key=lambda n: (self._spans[n].start or 0.0, n))
         for at in order:
             span = self._spans[at]
@@ -105,12 +107,12 @@ class _Trace:
             elif operation == "execute_tool":
                 self._tool(at, span)
             else:
-                self._built.add(Noted("otel.span", self._kept(at, span), span.start))
+                self._builder.add(Noted("otel.span", self._source_span(at, span), span.start))
             self._judge(span)
-        return self._done()
+        return self._finish()
 
-    def _kept(self, at: int, span: Span, *without: str) -> dict[str, Any]:
-        """A span's own words but for attributes that a record holds, with its place among the trace's spans."""
+    def _source_span(self, at: int, span: Span, *without: str) -> dict[str, Any]:
+        """Returns a span without attributes that a record holds, with its position in the trace."""
         if span.about not in self._about:
             self._about.append(span.about)
         raw = with_attributes(span.raw, span.form, dict.fromkeys(without)) if without else span.raw
@@ -121,22 +123,22 @@ class _Trace:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _model(self, at: int, span: Span) -> None:
-        told = span.attributes
-        asked = [chat for message in listed(told.get(INPUT)) for chat in to_chat(message)]
-        system = listed(told.get(_SYSTEM))
-        if system and not any(c.get("role") == "system" for c in asked):
+        attributes = span.attributes
+        prompt = [chat for message in parse_objects(attributes.get(INPUT)) for chat in to_chat(message)]
+        system = parse_objects(attributes.get(_SYSTEM))
+        if system and not any(c.get("role") == "system" for c in prompt):
             text = "\n".join(str(part.get("content") or "") for part in system)
-            asked.insert(0, {"role": "system", "content": text, REST: {"with_previous": True}})
-        outputs = listed(told.get(OUTPUT))
+            prompt.insert(0, {"role": "system", "content": text, REST: {"with_previous": True}})
+        outputs = parse_objects(attributes.get(OUTPUT))
         answer = _answer(outputs[0]) if outputs else None
-        call = self._call(at, span, asked, answer, outputs)
-        self._built.call(call)
-        fresh = [c for c in asked[call.shared_messages :] if c.get("role") != "assistant" or not call.parent]
+        call = self._call(at, span, prompt, answer, outputs)
+        self._builder.add_call(call)
+        fresh = [c for c in prompt[call.shared_messages :] if c.get("role") != "assistant" or not call.parent]
         for chat in fresh:
-            self._said(chat)
+            self._add_message(chat)
         made = chat_calls(answer) if answer is not None else ()
         self._known |= {c.id for c in made}
-        self._built.step(
+        self._builder.add_step(
             "agent",
             content_text(answer.get("content")) if answer is not None else None,
             reasoning=text_or_none(answer.get("reasoning_content")) if answer is not None else None,
@@ -144,55 +146,56 @@ class _Trace:
             call=call.id,
             started=span.start,
             ended=span.end,
-            extra={"name": told.get("gen_ai.agent.name")},
+            extra={"name": attributes.get("gen_ai.agent.name")},
         )
 
     def _call(
-        self, at: int, span: Span, asked: list[dict[str, Any]], answer: dict[str, Any] | None, outputs: list[Any]
+        self, at: int, span: Span, prompt: list[dict[str, Any]], answer: dict[str, Any] | None, outputs: list[Any]
     ) -> ModelCall:
-        told, id_ = span.attributes, f"s{at}"
+        attributes, id_ = span.attributes, f"s{at}"
         said = None if answer is None else self._number(answer)
-        shared = self._lines.add(id_, [self._number(c) for c in asked], said)
-        held = [name for name in (INPUT, OUTPUT) if isinstance(told.get(name), str)]
-        request: dict[str, Any] = {"messages": asked[shared.messages :], REST: self._kept(at, span, *held)}
+        shared = self._lines.add(id_, [self._number(c) for c in prompt], said)
+        held = [name for name in (INPUT, OUTPUT) if isinstance(attributes.get(name), str)]
+        request: dict[str, Any] = {"messages": prompt[shared.messages :], REST: self._source_span(at, span, *held)}
         request[REST]["text"] = held
-        tools = listed(told.get(_TOOLS))
+        tools = parse_objects(attributes.get(_TOOLS))
         request |= {"tools": tools} if tools else {}
-        choices = [
-            {
-                "index": n,
-                "message": _answer(m),
-                **({"finish_reason": m["finish_reason"]} if "finish_reason" in m else {}),
-            }
-            for n, m in enumerate(outputs)
-        ]
-        error = told.get("error.type") or _status(span)
+        choices: list[dict[str, Any]] = [{"index": n, "message": _answer(m)} for n, m in enumerate(outputs)]
+        for choice, message in zip(choices, outputs, strict=True):
+            choice |= {"finish_reason": message["finish_reason"]} if "finish_reason" in message else {}
+        error = attributes.get("error.type") or _status(span)
         return ModelCall(
             id=id_,
-            dialect=text_or_none(told.get("gen_ai.provider.name", told.get("gen_ai.system"))) or "unknown",
-            model=text_or_none(told.get("gen_ai.response.model", told.get("gen_ai.request.model"))) or "",
+            dialect=text_or_none(attributes.get("gen_ai.provider.name", attributes.get("gen_ai.system"))) or "unknown",
+            model=text_or_none(attributes.get("gen_ai.response.model", attributes.get("gen_ai.request.model"))) or "",
             request=request,
-            response={"model": told.get("gen_ai.response.model"), "choices": choices} if outputs or not error else None,
+            response={"model": attributes.get("gen_ai.response.model"), "choices": choices}
+            if outputs or not error
+            else None,
             usage=Usage(
-                whole_number(told.get("gen_ai.usage.input_tokens", told.get("gen_ai.usage.prompt_tokens"))),
-                whole_number(told.get("gen_ai.usage.output_tokens", told.get("gen_ai.usage.completion_tokens"))),
-                whole_number(told.get("gen_ai.usage.cache_read.input_tokens")),
-                whole_number(told.get("gen_ai.usage.reasoning.output_tokens")),
+                count_or_none(
+                    attributes.get("gen_ai.usage.input_tokens", attributes.get("gen_ai.usage.prompt_tokens"))
+                ),
+                count_or_none(
+                    attributes.get("gen_ai.usage.output_tokens", attributes.get("gen_ai.usage.completion_tokens"))
+                ),
+                count_or_none(attributes.get("gen_ai.usage.cache_read.input_tokens")),
+                count_or_none(attributes.get("gen_ai.usage.reasoning.output_tokens")),
             ),
-            sampling={k.removeprefix(_ASKED): v for k, v in told.items() if k.startswith(_ASKED) and k != _MODEL},
+            sampling={k.removeprefix(_ASKED): v for k, v in attributes.items() if k.startswith(_ASKED) and k != _MODEL},
             error=None if not error else str(error),
             started=span.start,
             ended=span.end,
             **shared.fields(),
         )
 
-    def _said(self, chat: dict[str, Any]) -> None:
+    def _add_message(self, chat: dict[str, Any]) -> None:
         role = str(chat.get("role"))
         if role == "tool":
             text = content_text(chat.get("content")) or ""
-            self._built.result(Observation(text, text_or_none(chat.get("tool_call_id"))))
+            self._builder.add_result(Observation(text, text_or_none(chat.get("tool_call_id"))))
             return
-        self._built.step(
+        self._builder.add_step(
             actor_of(role),
             content_text(chat.get("content")),
             tool_calls=chat_calls(chat),
@@ -200,34 +203,41 @@ class _Trace:
         )
 
     def _tool(self, at: int, span: Span) -> None:
-        told = span.attributes
-        id_ = text_or_none(told.get("gen_ai.tool.call.id"))
-        name = str(told.get("gen_ai.tool.name") or "")
-        made = tool_call(id_ or f"span-{span.id}", name, told.get("gen_ai.tool.call.arguments"))
-        error = told.get("error.type") or _status(span)
-        result = told.get("gen_ai.tool.call.result")
+        attributes = span.attributes
+        id_ = text_or_none(attributes.get("gen_ai.tool.call.id"))
+        name = str(attributes.get("gen_ai.tool.name") or "")
+        made = tool_call(id_ or f"span-{span.id}", name, attributes.get("gen_ai.tool.call.arguments"))
+        error = attributes.get("error.type") or _status(span)
+        result = attributes.get("gen_ai.tool.call.result")
         data: dict[str, Any] = {"tool": name, "call_id": made.id, "arguments": made.parsed or made.arguments}
         data |= {"stdout": text_of(result)} if result is not None else {}
         data |= {"error": str(error)} if error else {}
         took = span.end - span.start if span.start is not None and span.end is not None else None
-        data |= {"duration_s": took, REST: self._kept(at, span)} if took is not None else {REST: self._kept(at, span)}
-        self._built.add(EvidenceAdded(Evidence(f"t{at}", "audit", "execution", data, at=span.start)))
+        data |= (
+            {"duration_s": took, REST: self._source_span(at, span)}
+            if took is not None
+            else {REST: self._source_span(at, span)}
+        )
+        self._builder.add(EvidenceAdded(Evidence(f"t{at}", "audit", "execution", data, at=span.start)))
         if made.id not in self._known:  # the model's own words were not recorded: that it called is known from here
             seen = Observation(text_of(result), made.id, error=bool(error), duration_s=took)
-            self._unsaid(made, () if result is None and not error else (seen,))
+            self._attach_unrecorded(made, () if result is None and not error else (seen,))
 
-    def _unsaid(self, made: ToolCall, seen: tuple[Observation, ...]) -> None:
-        step = next((s for s in reversed(self._built.steps) if s.actor == "agent"), None)
+    def _attach_unrecorded(self, made: ToolCall, seen: tuple[Observation, ...]) -> None:
+        step = next((s for s in reversed(self._builder.steps) if s.actor == "agent"), None)
         if step is None:
-            self._built.step("agent", None, tool_calls=(made,), observations=seen)
+            self._builder.add_step("agent", None, tool_calls=(made,), observations=seen)
         else:
             calls, observations = (*step.tool_calls, made), (*step.observations, *seen)
-            self._built.change(step, tool_calls=calls, observations=observations)
+            self._builder.change_step(step, tool_calls=calls, observations=observations)
 
     def _judge(self, span: Span) -> None:
-        for told in _evaluations(span):
-            value, label = number(told.get("gen_ai.evaluation.score.value")), told.get("gen_ai.evaluation.score.label")
-            name = str(told.get("gen_ai.evaluation.name") or "score")
+        for attributes in _evaluations(span):
+            value, label = (
+                number(attributes.get("gen_ai.evaluation.score.value")),
+                attributes.get("gen_ai.evaluation.score.label"),
+            )
+            name = str(attributes.get("gen_ai.evaluation.name") or "score")
             word = str(label).lower()
             inside = value is not None and 0 <= value <= 1
             status: VerdictStatus = "unknown"
@@ -236,22 +246,22 @@ class _Trace:
             elif word in _FAIL or inside:
                 status = "fail"
             values = {name: value} if value is not None else {}
-            fact = self._built.evidence("reward", {"values": values, "evaluation": told})
-            why = text_or_none(told.get("gen_ai.evaluation.explanation"))
+            fact = self._builder.add_evidence("reward", {"values": values, "evaluation": attributes})
+            why = text_or_none(attributes.get("gen_ai.evaluation.explanation"))
             reason = why or f"`{name}` is {value if label is None else label} as recorded by OpenTelemetry"
-            self._built.verdict(status, value, reason, (fact,), values)
+            self._builder.add_verdict(status, value, reason, (fact,), values)
 
-    def _done(self) -> Imported:
+    def _finish(self) -> ImportedTrajectory:
         spans = self._spans
         ids = {span.id for span in spans}
         root = next((s for s in spans if s.parent not in ids), spans[0])
         agent = next((a for s in spans if (a := s.attributes.get("gen_ai.agent.name"))), None)
         models = [m for s in spans if (m := s.attributes.get("gen_ai.request.model"))]
         error = root.attributes.get("error.type") or _status(root)
-        self._built.fields = {"about": self._about, "trace": root.trace}
+        self._builder.fields = {"about": self._about, "trace": root.trace}
         task = text_or_none(root.attributes.get("assay.task"))
         times = [s.end for s in spans if s.end is not None]
-        return self._built.done(
+        return self._builder.finish(
             f"trace {root.trace}",
             ended=AttemptEnded(broke="environment" if error else None, error=str(error) if error else None,
                                at=max(times) if times else None),
@@ -263,17 +273,12 @@ class _Trace:
 
 
 def _answer(message: dict[str, Any]) -> dict[str, Any]:
-    """An output as it is said again in the next input: without the reason why it ended."""
+    """Converts an output to the form that the next input repeats, without its finish reason."""
     return to_chat({key: value for key, value in message.items() if key != "finish_reason"})[0]
 
 
-def _choice(index: int, message: dict[str, Any]) -> dict[str, Any]:
-    choice = {"index": index, "message": _answer(message)}
-    return choice | ({"finish_reason": message["finish_reason"]} if "finish_reason" in message else {})
-
-
 def _status(span: Span) -> str | None:
-    """What went wrong, where a span says that something did."""
+    """Returns a span's error message; None where it has no error."""
     status = span.raw.get("status")
     held = status if isinstance(status, dict) else {}
     code = held.get("code", held.get("status_code"))

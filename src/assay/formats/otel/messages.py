@@ -1,4 +1,4 @@
-"""Messages of OpenTelemetry's conventions (`role` and `parts`) in the shape of Chat Completions, and back."""
+"""Converts messages of OpenTelemetry's conventions (`role` and `parts`) to Chat Completions, and back."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from typing import Any
 
 import msgspec
 
+from assay.formats.shared.json_stream import loads
 from assay.formats.shared.messages import chat_calls, content_text
-from assay.formats.shared.mirror import laid_over, rest_of
-from assay.formats.shared.mirrored import objects_of, text_or_none
-from assay.formats.shared.reading import loads
+from assay.formats.shared.round_trip import diff_json, patch_json
+from assay.formats.shared.round_trip_builder import objects_in, text_or_none
 from assay.records import canonical_bytes
 
-__all__ = ["REST", "listed", "messages_of", "text_of", "to_chat"]
-
 REST = "otel"
-"""The key under which a record of ours keeps what a span says beyond it."""
+"""Key of the span fields that a record keeps."""
 
 
 def to_chat(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """A message of the conventions in the shape of Chat Completions; several where it answers several calls."""
-    held = objects_of(message.get("parts"))
+    """Converts a message to Chat Completions; to several where it answers several calls."""
+    held = objects_in(message.get("parts"))
     texts = [str(p.get("content") or "") for p in held if p.get("type") == "text"]
     chat: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts) if texts else None}
     thought = [str(p.get("content") or "") for p in held if p.get("type") == "reasoning"]
@@ -30,7 +28,7 @@ def to_chat(message: dict[str, Any]) -> list[dict[str, Any]]:
     chat |= {"tool_calls": calls} if calls else {}
     answers = [p for p in held if p.get("type") == "tool_call_response"]
     if not answers:
-        rest = rest_of(message, _from_chat(chat))
+        rest = diff_json(message, _from_chat(chat))
         return [chat | ({REST: rest} if rest is not None else {})]
     made: list[dict[str, Any]] = []
     for part in answers:
@@ -43,7 +41,7 @@ def to_chat(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def text_of(value: Any) -> str:
-    """A value as text: JSON where it is none, nothing where there is none."""
+    """Returns a value as text: other values as JSON, None as an empty text."""
     return value if isinstance(value, str) else "" if value is None else canonical_bytes(value).decode()
 
 
@@ -70,21 +68,21 @@ def _from_chat(chat: dict[str, Any]) -> dict[str, Any]:
     return {"role": chat.get("role"), "parts": parts}
 
 
-def messages_of(chats: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages of the conventions, as they were where they were read."""
+def from_chat_messages(chats: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Converts Chat Completions messages back to those of the conventions."""
     found = []
     for chat in chats:
         rest = chat.get(REST)
         if not (isinstance(rest, dict) and rest.get("with_previous")):
-            found.append(laid_over(_from_chat(chat), rest))
+            found.append(patch_json(_from_chat(chat), rest))
     return found
 
 
-def listed(value: Any) -> list[dict[str, Any]]:
-    """An attribute that holds a list of objects, as such or as JSON text."""
+def parse_objects(value: Any) -> list[dict[str, Any]]:
+    """Returns the objects of a list attribute, which may be JSON text."""
     if isinstance(value, str):
         try:
             value = loads(value)
         except ValueError:
             return []
-    return objects_of(value)
+    return objects_in(value)

@@ -1,8 +1,8 @@
 """Spans of OpenTelemetry out of files and into them: OTLP JSON (a document, or a batch a line) and flat JSON as the SDK
 prints it, one span a line or in an array.
 
-A trace's spans may lie anywhere in a file, so its lines are listed first and each trace is then read by place. A span
-keeps its own words (`raw`), with its attributes as plain values beside.
+A trace's spans may be anywhere in a file, so its lines are indexed first and each trace is then read by position. A
+span keeps its source (`raw`) beside its attributes as plain values.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.shared.mirrored import list_of, objects_of, text_or_none
-from assay.formats.shared.reading import Bad, document, json_items, loads, seconds
+from assay.formats.shared.json_stream import WarnFunction, json_items, load_document, loads, parse_time
+from assay.formats.shared.round_trip_builder import list_or_empty, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
-
-__all__ = ["Form", "Span", "encoded", "is_genai", "lines_of", "otlp_span", "plain_value", "traces", "with_attributes"]
 
 Form = Literal["otlp", "flat"]
 LARGEST = 512 << 20
@@ -27,8 +25,6 @@ _ABOUT = ("resource", "scope")
 
 
 class Span(NamedTuple):
-    """A span."""
-
     trace: str
     id: str
     parent: str | None
@@ -41,8 +37,8 @@ class Span(NamedTuple):
     form: Form
 
 
-def is_genai(path: Path) -> bool:
-    """Whether a file begins with spans in which a generative model has a part."""
+def is_genai_trace(path: Path) -> bool:
+    """Returns whether a file begins with spans of a generative model."""
     seen = sniff(path)
     otlp = "resourceSpans" in seen.paths
     flat = bool({"context.trace_id", "[].context.trace_id"} & seen.paths)
@@ -52,27 +48,27 @@ def is_genai(path: Path) -> bool:
         return b"gen_ai." in stream.read(8 << 20)
 
 
-def traces(path: Path, bad: Bad) -> Iterator[list[Span]]:
-    """The spans of one trace after the other, traces in the order in which they first occur, spans in the file's."""
+def traces(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
+    """Yields the spans of each trace, traces in the order of first occurrence, spans in the file's order."""
     seen = sniff(path)
     if seen.shape == "array":
-        yield from _grouped(_flat(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
-    elif seen.shape == "object" and not _one_line(path) and (held := _document(path)) is not None:
-        yield from _grouped([_spans(held, "", bad)])
+        yield from _group_by_trace(_read_flat_span(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
+    elif seen.shape == "object" and not _one_line(path) and (inner := _document(path)) is not None:
+        yield from _group_by_trace([_spans(inner, "", bad)])
     else:
-        yield from _by_place(path, bad)
+        yield from _read_by_place(path, bad)
 
 
 def _document(path: Path) -> Any:
-    """A document of several lines; None where the file is none."""
+    """Returns a document of several lines; None where the file is invalid."""
     try:
-        return document(path, largest=min(LARGEST, path.stat().st_size))
+        return load_document(path, largest=min(LARGEST, path.stat().st_size))
     except UserError:
         return None
 
 
 def _one_line(path: Path) -> bool:
-    """Whether the first line is a whole document, so that the file is one of lines."""
+    """Returns whether the first line is a whole document, so that the file is one of lines."""
     with path.open("rb") as stream:
         line = stream.readline(LARGEST)
     try:
@@ -81,7 +77,7 @@ def _one_line(path: Path) -> bool:
         return False
 
 
-def _grouped(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
+def _group_by_trace(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
     found: dict[str, list[Span]] = {}
     for spans in some:
         for span in spans:
@@ -89,7 +85,7 @@ def _grouped(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
     yield from found.values()
 
 
-def _by_place(path: Path, bad: Bad) -> Iterator[list[Span]]:
+def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
     places: dict[str, list[tuple[int, int, int]]] = {}
     with path.open("rb") as stream:
         number, start = 0, 0
@@ -99,32 +95,32 @@ def _by_place(path: Path, bad: Bad) -> Iterator[list[Span]]:
                 raise UserError(f"line {number} has more than {LARGEST:,} bytes")
             for trace in dict.fromkeys(s.trace for s in _line(line, number, bad)):
                 places.setdefault(trace, []).append((number, at, len(line)))
-        held: tuple[int, list[Span]] = (0, [])
+        inner: tuple[int, list[Span]] = (0, [])
         for trace, lines in places.items():
             found: list[Span] = []
             for number, at, size in lines:
-                if held[0] != number:
+                if inner[0] != number:
                     stream.seek(at)
-                    held = (number, _line(stream.read(size), number, lambda *_: None))
-                found += [span for span in held[1] if span.trace == trace]
+                    inner = (number, _line(stream.read(size), number, lambda *_: None))
+                found += [span for span in inner[1] if span.trace == trace]
             yield found
 
 
-def _line(line: bytes, number: int, bad: Bad) -> list[Span]:
+def _line(line: bytes, number: int, bad: WarnFunction) -> list[Span]:
     if not line.strip():
         return []
     try:
         value = loads(line)
     except ValueError as exc:
-        bad(f"line {number}", f"no JSON: {exc}")
+        bad(f"line {number}", f"invalid JSON: {exc}")
         return []
     return _spans(value, f"line {number}", bad)
 
 
-def _spans(value: Any, where: str, bad: Bad) -> list[Span]:
+def _spans(value: Any, where: str, bad: WarnFunction) -> list[Span]:
     batches = value.get("resourceSpans") if isinstance(value, dict) else None
     if not isinstance(batches, list):
-        return _flat(value, where, bad)
+        return _read_flat_span(value, where, bad)
     found: list[Span] = []
     for b, batch in enumerate(batches):
         scopes = batch.get("scopeSpans") if isinstance(batch, dict) else None
@@ -144,26 +140,26 @@ def _spans(value: Any, where: str, bad: Bad) -> list[Span]:
 
 
 def otlp_span(raw: Any, about: dict[str, Any]) -> Span | None:
-    """A span of OTLP; None where it is none."""
+    """Parses a span of OTLP; None where it is invalid."""
     if not isinstance(raw, dict) or not isinstance(raw.get("traceId"), str) or not isinstance(raw.get("spanId"), str):
         return None
-    attributes = {a["key"]: plain_value(a.get("value")) for a in list_of(raw.get("attributes")) if _is_pair(a)}
+    attributes = {a["key"]: plain_value(a.get("value")) for a in list_or_empty(raw.get("attributes")) if _is_pair(a)}
     parent = text_or_none(raw.get("parentSpanId")) or None
     times = [_nanoseconds(raw.get(key)) for key in ("startTimeUnixNano", "endTimeUnixNano")]
     return Span(raw["traceId"], raw["spanId"], parent, times[0], times[1], attributes, raw, about, "otlp")
 
 
-def _flat(raw: Any, where: str, bad: Bad) -> list[Span]:
+def _read_flat_span(raw: Any, where: str, bad: WarnFunction) -> list[Span]:
     context = raw.get("context") if isinstance(raw, dict) else None
     ids = [context.get(key) for key in ("trace_id", "span_id")] if isinstance(context, dict) else []
     if len(ids) != 2 or not all(isinstance(i, str) for i in ids):
         bad(where, "expected a span with ids, or a batch of them (`resourceSpans`)")
         return []
     attributes = raw.get("attributes")
-    held = attributes if isinstance(attributes, dict) else {}
-    times = [seconds(raw.get(key)) for key in ("start_time", "end_time")]
+    inner = attributes if isinstance(attributes, dict) else {}
+    times = [parse_time(raw.get(key)) for key in ("start_time", "end_time")]
     return [
-        Span(str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], held, raw, {}, "flat")
+        Span(str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], inner, raw, {}, "flat")
     ]
 
 
@@ -176,29 +172,29 @@ def _nanoseconds(value: Any) -> float | None:
 
 
 def plain_value(value: Any) -> Any:
-    """A value of OTLP (`{"stringValue": ...}`) as plain JSON."""
+    """Converts a value of OTLP (`{"stringValue": ...}`) to plain JSON."""
     if not isinstance(value, dict) or len(value) != 1:
         return None
-    kind, held = next(iter(value.items()))
+    kind, inner = next(iter(value.items()))
     if kind == "arrayValue":
-        return [plain_value(v) for v in list_of(held.get("values"))] if isinstance(held, dict) else []
+        return [plain_value(v) for v in list_or_empty(inner.get("values"))] if isinstance(inner, dict) else []
     if kind == "kvlistValue":
-        pairs = objects_of(held.get("values")) if isinstance(held, dict) else []
+        pairs = objects_in(inner.get("values")) if isinstance(inner, dict) else []
         return {str(p.get("key")): plain_value(p.get("value")) for p in pairs}
     if kind == "intValue":
         try:
-            return int(held)
+            return int(inner)
         except (TypeError, ValueError, OverflowError):
             return None
-    return held
+    return inner
 
 
 def _is_pair(attribute: Any) -> bool:
     return isinstance(attribute, dict) and isinstance(attribute.get("key"), str)
 
 
-def encoded(value: Any) -> dict[str, Any]:
-    """Plain JSON as a value of OTLP; what is no scalar becomes JSON text."""
+def encode_value(value: Any) -> dict[str, Any]:
+    """Converts plain JSON to a value of OTLP; objects become JSON text."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -206,26 +202,26 @@ def encoded(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"doubleValue": value}
     if isinstance(value, list) and all(isinstance(v, str | bool | int | float) for v in value):
-        return {"arrayValue": {"values": [encoded(v) for v in value]}}
+        return {"arrayValue": {"values": [encode_value(v) for v in value]}}
     return {"stringValue": value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))}
 
 
 def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> dict[str, Any]:
-    """A span with more attributes, in its own form. `None` as a value leaves the attribute out."""
+    """Returns a span with more attributes, in its own form. The value None removes an attribute."""
     if form == "flat":
-        held = raw.get("attributes")
-        kept = {k: v for k, v in (held if isinstance(held, dict) else {}).items() if k not in added}
+        inner = raw.get("attributes")
+        kept = {k: v for k, v in (inner if isinstance(inner, dict) else {}).items() if k not in added}
         return {**raw, "attributes": {**kept, **{k: v for k, v in added.items() if v is not None}}}
-    pairs = [a for a in list_of(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
-    pairs += [{"key": k, "value": encoded(v)} for k, v in added.items() if v is not None]
+    pairs = [a for a in list_or_empty(raw.get("attributes")) if not (_is_pair(a) and a["key"] in added)]
+    pairs += [{"key": k, "value": encode_value(v)} for k, v in added.items() if v is not None]
     return {**raw, "attributes": pairs}
 
 
-def lines_of(spans: Iterable[tuple[dict[str, Any], dict[str, Any], Form]]) -> Iterator[bytes]:
-    """Lines of a file: a flat span each, or a batch of OTLP spans that share resource and scope.
+def encode_lines(spans: Iterable[tuple[dict[str, Any], dict[str, Any], Form]]) -> Iterator[bytes]:
+    """Yields lines: one for each flat span, or for each batch of OTLP spans that share resource and scope.
 
     Args:
-        spans: Of each its own words, what it is about, and its form, in order.
+        spans: Source, resource and scope, and form of each, in order.
     """
     batch: list[dict[str, Any]] = []
     shared: dict[str, Any] | None = None

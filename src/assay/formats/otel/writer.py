@@ -1,4 +1,4 @@
-"""Trajectories as spans: as they were where they came from some, else as a trace that shows an attempt."""
+"""Renders trajectories as spans: restored if they came from a trace, else newly made."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
-from assay.formats.interface import Writing
-from assay.formats.otel.messages import REST, messages_of
+from assay.formats.interface import ExportContext
+from assay.formats.otel.messages import REST, from_chat_messages
 from assay.formats.otel.spans import Form, with_attributes
-from assay.formats.shared.conversations import conversations
-from assay.formats.shared.messages import chat_item, chat_plan
-from assay.formats.shared.mirror import whole
-from assay.formats.shared.mirrored import fields_of
+from assay.formats.shared.conversations import message_numbers
+from assay.formats.shared.messages import plan_chat_messages, render_chat_message
+from assay.formats.shared.round_trip import restore_observations
+from assay.formats.shared.round_trip_builder import source_fields
 from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canonical_bytes
 from assay.verdicts import outcome_verdicts, trust_of
-
-__all__ = ["INPUT", "OUTPUT", "again", "fresh_spans"]
 
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 
 
-def again(trajectory: Trajectory) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
-    """The spans of a trace, as they were."""
-    about = fields_of(trajectory).get("about") or [{}]
+def restore_spans(trajectory: Trajectory) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
+    """Restores the spans of a trace."""
+    about = source_fields(trajectory).get("about") or [{}]
     chats: list[dict[str, Any]] = []
     numbers: dict[bytes, int] = {}
 
@@ -35,62 +33,68 @@ def again(trajectory: Trajectory) -> Iterator[tuple[dict[str, Any], dict[str, An
             chats.append(chat)
         return numbers[key]
 
-    keys = conversations(trajectory.calls, number_of)
+    keys = message_numbers(trajectory.calls, number_of)
     found: list[tuple[int, dict[str, Any], dict[str, Any], Form]] = []
     for call in trajectory.calls:
-        kept = call.request.get(REST)
-        if isinstance(kept, dict):
+        source = call.request.get(REST)
+        if isinstance(source, dict):
             raw = with_attributes(
-                kept["span"], kept["form"], _said_again(call, [chats[k] for k in keys[call.id]], kept)
+                source["span"], source["form"], _restored_messages(call, [chats[k] for k in keys[call.id]], source)
             )
-            found.append((kept["at"], raw, about[kept["about"]], kept["form"]))
+            found.append((source["at"], raw, about[source["about"]], source["form"]))
     others = [e.data.get(REST) for e in trajectory.evidence]
     others += [n.data for n in trajectory.notes if n.name == "otel.span"]
     found += [(k["at"], k["span"], about[k["about"]], k["form"]) for k in others if isinstance(k, dict)]
     return ((raw, of, form) for _, raw, of, form in sorted(found, key=lambda one: one[0]))
 
 
-def _said_again(call: ModelCall, chats: list[dict[str, Any]], kept: dict[str, Any]) -> dict[str, Any]:
+def _restored_messages(call: ModelCall, chats: list[dict[str, Any]], source: dict[str, Any]) -> dict[str, Any]:
     choices = (call.response or {}).get("choices") or []
-    values = {INPUT: messages_of(chats)}
-    values[OUTPUT] = [message for choice in choices for message in _said(choice)]
-    return {n: json.dumps(values[n], separators=(",", ":"), ensure_ascii=False) for n in kept.get("text", ())}
+    values = {INPUT: from_chat_messages(chats)}
+    values[OUTPUT] = [message for choice in choices for message in _choice_messages(choice)]
+    return {n: json.dumps(values[n], separators=(",", ":"), ensure_ascii=False) for n in source.get("text", ())}
 
 
-def _said(choice: dict[str, Any]) -> list[dict[str, Any]]:
-    made = messages_of([choice["message"]]) if isinstance(choice.get("message"), dict) else []
+def _choice_messages(choice: dict[str, Any]) -> list[dict[str, Any]]:
+    made = from_chat_messages([choice["message"]]) if isinstance(choice.get("message"), dict) else []
     return [{**m, "finish_reason": choice["finish_reason"]} for m in made] if "finish_reason" in choice else made
 
 
-def fresh_spans(trajectory: Trajectory, writing: Writing) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
-    """A trace that shows an attempt: one span for it, one for each turn of the agent, one for each result of a tool."""
+def render_spans(
+    trajectory: Trajectory, writing: ExportContext
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
+    """Renders a trace: one span for the attempt, one for each turn of the agent, one for each tool result."""
 
     trace = blake2b((trajectory.chain + trajectory.attempt).encode(), digest_size=16).hexdigest()
     about = {"resource": {"resource": {"attributes": []}}, "scope": {"scope": {"name": "assay"}}}
     names = iter(range(1 << 62))
     root = _id(trace, next(names))
     calls = {call.id: call for call in trajectory.calls}
-    said: list[dict[str, Any]] = []
+    conversation: list[dict[str, Any]] = []
     start = trajectory.started.at or next((s.started for s in trajectory.steps if s.started), None)
     clock = start or 0.0
     yield _root(trajectory, trace, root, clock), about, "otlp"
     for step in trajectory.steps:
-        full = whole(step, writing)
-        parts = [(part, chat_item(full, part)) for part in chat_plan(full)]
+        full = restore_observations(step, writing)
+        parts = [(part, render_chat_message(full, part)) for part in plan_chat_messages(full)]
         clock = max(clock, step.started or clock) if step.started else clock + 1e-6
         if step.actor in ("agent", "other_agent"):
             call = calls.get(step.call or "")
             span = _span(trace, _id(trace, next(names)), root, "chat", clock, step.ended)
             answer = parts[0][1]
-            yield with_attributes(span, "otlp", _asked(step, call, said, answer, trajectory.model)), about, "otlp"
+            yield (
+                with_attributes(span, "otlp", _chat_attributes(step, call, conversation, answer, trajectory.model)),
+                about,
+                "otlp",
+            )
         for index, seen in enumerate(full.observations):
             call_ = next((c for c in full.tool_calls if c.id == seen.call_id), None)
             if call_ is not None:
                 span = _span(trace, _id(trace, next(names)), root, "execute_tool", clock + 5e-7, None)
                 if seen.error:
                     span["status"] = {"code": 2, "message": "error"}
-                yield with_attributes(span, "otlp", _executed(call_, full, index)), about, "otlp"
-        said += [chat for _, chat in parts]
+                yield with_attributes(span, "otlp", _tool_attributes(call_, full, index)), about, "otlp"
+        conversation += [chat for _, chat in parts]
 
 
 def _id(trace: str, index: int) -> str:
@@ -123,7 +127,7 @@ def _root(trajectory: Trajectory, trace: str, id_: str, start: float) -> dict[st
 
 
 def _evaluation(at: str, verdict: Verdict, why: str | None) -> dict[str, Any]:
-    """A verdict; `why` a pass is doubted, which is then no result."""
+    """Renders a verdict as an evaluation event; a doubted pass (`why`) is written as unknown."""
     event = {"timeUnixNano": at, "name": "gen_ai.evaluation.result", "attributes": []}
     given: dict[str, Any] = {"name": verdict.check, "score.label": verdict.status, "score.value": verdict.score}
     given["explanation"] = verdict.reason
@@ -132,28 +136,28 @@ def _evaluation(at: str, verdict: Verdict, why: str | None) -> dict[str, Any]:
     return with_attributes(event, "otlp", {f"gen_ai.evaluation.{k}": v for k, v in given.items()})
 
 
-def _asked(
-    step: Step, call: ModelCall | None, said: list[dict[str, Any]], answer: dict[str, Any], model: str | None
+def _chat_attributes(
+    step: Step, call: ModelCall | None, conversation: list[dict[str, Any]], answer: dict[str, Any], model: str | None
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": call.dialect if call is not None else "unknown",
         "gen_ai.request.model": call.model if call is not None else model,
-        INPUT: json.dumps(messages_of(said), separators=(",", ":")),
-        OUTPUT: json.dumps(messages_of([answer]), separators=(",", ":")),
+        INPUT: json.dumps(from_chat_messages(conversation), separators=(",", ":")),
+        OUTPUT: json.dumps(from_chat_messages([answer]), separators=(",", ":")),
         "gen_ai.agent.name": step.extra.get("name") if isinstance(step.extra.get("name"), str) else None,
     }
     if call is not None:
         usage = call.usage
-        told["gen_ai.usage.input_tokens"] = usage.prompt_tokens
-        told["gen_ai.usage.output_tokens"] = usage.completion_tokens
-        told["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
-        told["gen_ai.usage.reasoning.output_tokens"] = usage.reasoning_tokens
-        told |= {f"gen_ai.request.{k}": v for k, v in call.sampling.items() if isinstance(v, str | int | float)}
-    return told
+        attributes["gen_ai.usage.input_tokens"] = usage.prompt_tokens
+        attributes["gen_ai.usage.output_tokens"] = usage.completion_tokens
+        attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+        attributes["gen_ai.usage.reasoning.output_tokens"] = usage.reasoning_tokens
+        attributes |= {f"gen_ai.request.{k}": v for k, v in call.sampling.items() if isinstance(v, str | int | float)}
+    return attributes
 
 
-def _executed(call: ToolCall, step: Step, index: int) -> dict[str, Any]:
+def _tool_attributes(call: ToolCall, step: Step, index: int) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.name,

@@ -12,68 +12,54 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import tool_call
-from assay.formats.shared.losses import THROWAWAY, tell_losses
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import json_lines, json_objects, parse_time, warn_in
 from assay.formats.shared.messages import actor_of, content_text, iso_time
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
-    Mirrored,
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    count_or_none,
+    file_origin,
     number,
-    objects_of,
-    one_each,
-    origin_of,
-    own,
+    objects_in,
     text_or_none,
-    whole_number,
 )
-from assay.formats.shared.reading import at_place, json_lines, json_objects, seconds
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage
-
-__all__ = ["PiFormat"]
 
 _ENDED = {"stop": "the model ended its turn"}
 
 
-class PiFormat:
-    """See the module."""
-
+class PiFormat(SingleFileFormat):
     name: ClassVar[str] = "pi"
     title: ClassVar[str] = "pi session (.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first
         return isinstance(first, dict) and first.get("type") == "session" and {"version", "id", "cwd"} <= set(first)
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`. The file is gone through twice: a branch is known to be left only at its end."""
-        bad = at_place(reading, path.name)
-        kept = _kept(line for _, line in json_lines(path, lambda *_: None))
-        session = _Session(Mirrored(origin_of(self.name, path), reading, _fresh), kept)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        """Reads the file twice: abandoned branches are known only at its end."""
+        bad = warn_in(reading, path.name)
+        branch_ids = _main_branch_ids(line for _, line in json_lines(path, lambda *_: None))
+        session = _Session(RoundTripBuilder(file_origin(self.name, path), reading, _render_entry), branch_ids)
         for line in json_objects(path, bad):
             session.line(line)
-        yield session.finished(path.stem)
+        yield session.finish(path.stem)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
-        one_each(trajectories, target, ".jsonl", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
-        mine = own(trajectory, self.name)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
         with path.open("wb") as stream:
             before: str | None = None
-            if not mine:
+            if not own:
                 stream.write(msgspec.json.encode(_head(trajectory)) + b"\n")
-            for position, item in enumerate(items_of(trajectory, _fresh, _plan, writing, own=mine)):
-                if not mine:
+            for position, item in enumerate(restore_items(trajectory, _render_entry, _plan_entries, writing, own=own)):
+                if not own:
                     item = {**item, "id": f"{position:08x}", "parentId": before}
                     before = item["id"]
                 stream.write(msgspec.json.encode(item) + b"\n")
-        again = None if mine else next(self.read(path, THROWAWAY))
-        tell_losses(trajectory, again, writing, self.name)
 
 
 def _head(trajectory: Trajectory) -> dict[str, Any]:
@@ -81,34 +67,33 @@ def _head(trajectory: Trajectory) -> dict[str, Any]:
     return {"type": "session", "version": 3, "id": name, "timestamp": iso_time(trajectory.started.at), "cwd": ""}
 
 
-def _kept(lines: Iterable[Any]) -> frozenset[str]:
-    """Ids of the entries that lead to the last one."""
+def _main_branch_ids(lines: Iterable[Any]) -> frozenset[str]:
+    """Returns the ids of the entries that lead to the last one."""
     parents: dict[str, Any] = {}
     last: Any = None
     for line in lines:
         if isinstance(line, dict) and isinstance(name := line.get("id"), str) and line.get("type") != "session":
             parents[name] = line.get("parentId")
             last = name
-    kept: set[str] = set()
-    while isinstance(last, str) and last in parents and last not in kept:
-        kept.add(last)
+    branch_ids: set[str] = set()
+    while isinstance(last, str) and last in parents and last not in branch_ids:
+        branch_ids.add(last)
         last = parents[last]
-    return frozenset(kept)
+    return frozenset(branch_ids)
 
 
 class _Session:
-    """A session while its lines are read."""
+    """Reads the lines of a session."""
 
-    def __init__(self, built: Mirrored, kept: frozenset[str]) -> None:
-        self._built, self._kept = built, kept
+    def __init__(self, builder: RoundTripBuilder, branch_ids: frozenset[str]) -> None:
+        self._builder, self._main_branch_ids = builder, branch_ids
         self._head: dict[str, Any] = {}
         self._model: str | None = None
         self._stop: str | None = None
         self._last: float | None = None
 
     def line(self, line: dict[str, Any]) -> None:
-        """Reads one."""
-        at = seconds(line.get("timestamp"))
+        at = parse_time(line.get("timestamp"))
         self._last = at if at is not None else self._last
         message = line.get("message")
         if line.get("type") == "message" and isinstance(message, dict):
@@ -118,7 +103,7 @@ class _Session:
             self._head = line
         elif line.get("type") == "model_change":
             self._model = text_or_none(line.get("modelId")) or self._model
-        self._built.item(line)
+        self._builder.keep_item(line)
 
     def _message(self, line: dict[str, Any], message: dict[str, Any], at: float | None) -> None:
         role = text_or_none(message.get("role")) or ""
@@ -126,112 +111,110 @@ class _Session:
             call_id = text_or_none(message.get("toolCallId"))
             text = content_text(message.get("content")) or ""
             seen = Observation(text, call_id, error=message.get("isError") is True)
-            self._built.answer(seen, line, started=at)
+            self._builder.add_answer(seen, line, started=at)
             return
-        left = isinstance(line.get("id"), str) and line["id"] not in self._kept
+        left = isinstance(line.get("id"), str) and line["id"] not in self._main_branch_ids
         extra: dict[str, Any] = {"branch": "left"} if left else {}
         if role == "assistant":
             self._answer(line, message, at, extra)
             return
         extra |= {} if role == "user" else {"role": role}
-        step = self._built.step(actor_of(role), content_text(message.get("content")), started=at, extra=extra)
-        self._built.item(line, "message", step)
+        step = self._builder.add_step(actor_of(role), content_text(message.get("content")), started=at, extra=extra)
+        self._builder.keep_item(line, "message", step)
 
     def _answer(self, line: dict[str, Any], message: dict[str, Any], at: float | None, extra: dict[str, Any]) -> None:
         self._stop = text_or_none(message.get("stopReason"))
         content = message.get("content")
-        blocks = objects_of(content)
+        blocks = objects_in(content)
         calls = [
             tool_call(text_or_none(b.get("id")) or "", text_or_none(b.get("name")) or "", b.get("arguments"))
             for b in blocks
             if b.get("type") == "toolCall"
         ]
-        step = self._built.step(
+        step = self._builder.add_step(
             "agent",
-            _joined(blocks, "text"),
-            reasoning=_joined(blocks, "thinking"),
+            _join_blocks(blocks, "text"),
+            reasoning=_join_blocks(blocks, "thinking"),
             tool_calls=tuple(calls),
             call=self._usage(message),
             started=at,
             extra=extra,
         )
-        self._built.item(line, "message", step)
+        self._builder.keep_item(line, "message", step)
 
     def _usage(self, message: dict[str, Any]) -> str | None:
         self._model = text_or_none(message.get("model")) or self._model
         usage = message.get("usage")
         if not isinstance(usage, dict):
             return None
-        new, cached, written = (whole_number(usage.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
+        new, cached, written = (count_or_none(usage.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
         prompt = None if new is None else new + (cached or 0) + (written or 0)
         cost = usage.get("cost")
-        made = ModelCall(
-            f"call-{len(self._built.calls)}",
+        entry = ModelCall(
+            f"call-{len(self._builder.calls)}",
             text_or_none(message.get("api")) or "unknown",
             self._model or "unknown",
             {},
             {},
-            usage=Usage(prompt, whole_number(usage.get("output")), cached),
+            usage=Usage(prompt, count_or_none(usage.get("output")), cached),
             cost_usd=number(cost.get("total")) if isinstance(cost, dict) else None,
         )
-        return self._built.call(made)
+        return self._builder.add_call(entry)
 
-    def finished(self, name: str) -> Imported:
-        """The trajectory."""
-        self._built.fields = {"session": self._head} if self._head else {}
+    def finish(self, name: str) -> ImportedTrajectory:
+        self._builder.fields = {"session": self._head} if self._head else {}
         stopped = "cancelled" if self._stop == "aborted" else None
-        return self._built.done(
+        return self._builder.finish(
             f"session {text_or_none(self._head.get('id')) or name}",
             ended=AttemptEnded(ended=_ENDED.get(self._stop or ""), stopped=stopped, at=self._last),
             agent="pi",
             model=self._model,
-            at=seconds(self._head.get("timestamp")),
+            at=parse_time(self._head.get("timestamp")),
         )
 
 
-def _joined(blocks: list[dict[str, Any]], kind: str) -> str | None:
+def _join_blocks(blocks: list[dict[str, Any]], kind: str) -> str | None:
     texts = [block[kind] for block in blocks if block.get("type") == kind and isinstance(block.get(kind), str)]
     return "\n\n".join(texts) if texts else None
 
 
-def _plan(step: Step) -> Iterator[str]:
-    """The entries that a step of ours is written as."""
+def _plan_entries(step: Step) -> Iterator[str]:
+    """Yields the parts that a step is written as."""
     if step.actor != "environment" or step.message is not None or not step.observations:
         yield "message"
     yield from (f"result {i}" for i in range(len(step.observations)))
 
 
-def _fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    """An entry of a step."""
-    made = {"type": "message", "timestamp": iso_time(step.started)}
+def _render_entry(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
+    entry = {"type": "message", "timestamp": iso_time(step.started)}
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
         name = next((c.name for c in step.tool_calls if c.id == seen.call_id), "")
         told = {"role": "toolResult", "toolCallId": seen.call_id, "toolName": name, "isError": seen.error}
-        return {**made, "message": {**told, "content": _texts(seen.content)}}
+        return {**entry, "message": {**told, "content": _texts(seen.content)}}
     if step.actor in {"agent", "other_agent"}:
-        return {**made, "message": _said(step, call)}
+        return {**entry, "message": _assistant_message(step, call)}
     role = step.extra.get("role") if step.actor == "environment" else "user"
     content = _texts(step.message) if step.message is not None else None
-    return {**made, "message": {"role": role if isinstance(role, str) else "custom", "content": content}}
+    return {**entry, "message": {"role": role if isinstance(role, str) else "custom", "content": content}}
 
 
 def _texts(text: str) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}]
 
 
-def _said(step: Step, call: ModelCall | None) -> dict[str, Any]:
+def _assistant_message(step: Step, call: ModelCall | None) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     blocks += [{"type": "thinking", "thinking": step.reasoning}] if step.reasoning is not None else []
     blocks += _texts(step.message) if step.message is not None else []
     for asked in step.tool_calls:
         given = asked.parsed if asked.parsed is not None else asked.arguments
         blocks.append({"type": "toolCall", "id": asked.id, "name": asked.name, "arguments": given})
-    made: dict[str, Any] = {"role": "assistant", "content": blocks}
+    entry: dict[str, Any] = {"role": "assistant", "content": blocks}
     if call is None:
-        return made
+        return entry
     counts = call.usage
     new = None if counts.prompt_tokens is None else max(counts.prompt_tokens - (counts.cached_tokens or 0), 0)
     usage = {"input": new, "output": counts.completion_tokens, "cacheRead": counts.cached_tokens}
-    return {**made, "api": call.dialect, "model": call.model, "usage": {**usage, "cost": {"total": call.cost_usd}}}
+    return {**entry, "api": call.dialect, "model": call.model, "usage": {**usage, "cost": {"total": call.cost_usd}}}

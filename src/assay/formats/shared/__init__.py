@@ -1,1 +1,1 @@
-"""What readers and writers of several formats share: archives, messages, losses, and the mirror of a foreign file."""
+"""Parts that readers and writers of several formats share: archives, messages, losses, round trips."""

@@ -1,4 +1,4 @@
-"""Opens archives that somebody else made: nothing is unpacked before the whole list of members has been found harmless.
+"""Opens untrusted archives: nothing is unpacked before the whole list of members was checked.
 
 Covered: names that lead outside (absolute, `..`, drives, backslashes, control characters), names given twice, symbolic
 and hard links, devices, encryption, too many members, members or archives that unpack to too much or at an absurd
@@ -27,8 +27,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["ArchiveBounds", "Member", "archive", "archive_kind", "unpacked_into"]
-
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _ZSTANDARD = 93
 _DAMAGED = (
@@ -37,8 +35,8 @@ _DAMAGED = (
 )  # fmt: skip
 
 
-class ArchiveBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an archive may hold."""
+class ArchiveLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of an archive."""
 
     members: int = 400_000
     listing_mib: int = 128
@@ -48,7 +46,7 @@ class ArchiveBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ratio: float = 400.0
     """Unpacked to packed bytes, of a member and of the whole; logs that repeat themselves reach 100."""
     free_mib: float = 16.0
-    """Unpacked size up to which the ratio is not looked at."""
+    """The ratio is not checked up to this unpacked size."""
 
 
 class Member(NamedTuple):
@@ -56,16 +54,16 @@ class Member(NamedTuple):
 
     name: str
     size: int
-    """Unpacked, as the archive says; `open` gives no more than this."""
+    """Unpacked, as declared; `open` gives no more than this."""
     start: Callable[[], BinaryIO]
 
     def open(self, mode: Any = "rb") -> BinaryIO:
-        """Its bytes as a stream. Reading raises `UserError` where they are damaged."""
+        """Opens its bytes as a stream. Reading raises `UserError` where they are damaged."""
         return self.start()
 
 
 def archive_kind(start: bytes) -> str | None:
-    """`zip` or `tar` (packed or not) where bytes begin like one, else None."""
+    """Returns `zip` or `tar` (packed or not) by the first bytes, else None."""
     if start.startswith((b"PK\x03\x04", _END)):
         return "zip"
     packed = start.startswith((b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00"))
@@ -73,13 +71,13 @@ def archive_kind(start: bytes) -> str | None:
 
 
 @contextmanager
-def archive(path: Path, bounds: ArchiveBounds | None = None) -> Iterator[Sequence[Member]]:
-    """The files of a zip or tar archive, in its order, while the block lasts.
+def open_archive(path: Path, bounds: ArchiveLimits | None = None) -> Iterator[Sequence[Member]]:
+    """Opens a zip or tar archive; gives its files in order.
 
     Raises:
-        UserError: It is none, is damaged, or something in it is refused.
+        UserError: It is not an archive, is damaged, or has a member that is refused.
     """
-    bounds = bounds or ArchiveBounds()
+    bounds = bounds or ArchiveLimits()
     with path.open("rb") as stream:
         kind = archive_kind(stream.read(512))
     if kind is None:
@@ -92,9 +90,9 @@ def archive(path: Path, bounds: ArchiveBounds | None = None) -> Iterator[Sequenc
         raise UserError(f"{path.name} is damaged: {exc}") from exc
 
 
-def unpacked_into(path: Path, folder: Path, bounds: ArchiveBounds | None = None) -> None:
-    """Writes the files of an archive below `folder`, which is empty. Raises `UserError` as `archive` does."""
-    with archive(path, bounds) as members:
+def extract_archive(path: Path, folder: Path, bounds: ArchiveLimits | None = None) -> None:
+    """Writes the files of an archive below `folder`, which is empty. Raises `UserError` as `open_archive` does."""
+    with open_archive(path, bounds) as members:
         for member in members:
             target = folder.joinpath(*PurePosixPath(member.name).parts)
             try:
@@ -102,17 +100,17 @@ def unpacked_into(path: Path, folder: Path, bounds: ArchiveBounds | None = None)
                 with target.open("xb") as out, member.open() as stream:
                     shutil.copyfileobj(stream, out, 1 << 20)
             except (FileExistsError, NotADirectoryError, IsADirectoryError) as exc:
-                raise _refused(path, member.name, "is at the place of another member") from exc
+                raise _refusal(path, member.name, "has the path of another member") from exc
 
 
-def _refused(path: Path, member: str, why: str) -> UserError:
+def _refusal(path: Path, member: str, why: str) -> UserError:
     return UserError(f"{path.name} is refused: member {member!r} {why}")
 
 
-class _Ledger:
-    """What the members of one archive come to, and the first thing that is wrong with any of them."""
+class _MemberChecks:
+    """Checks the names and the total size of an archive's members."""
 
-    def __init__(self, path: Path, bounds: ArchiveBounds) -> None:
+    def __init__(self, path: Path, bounds: ArchiveLimits) -> None:
         self.path, self.bounds = path, bounds
         self.total = 0
         self.names: set[str] = set()
@@ -120,33 +118,33 @@ class _Ledger:
 
     def name(self, name: str) -> str:
         if name in self.names:
-            raise _refused(self.path, name, "is there twice")
+            raise _refusal(self.path, name, "occurs twice")
         parts = name.split("/")
         if not name or name.startswith("/") or "\\" in name or (len(name) > 1 and name[1] == ":"):
-            raise _refused(self.path, name, "has an absolute or foreign name")
+            raise _refusal(self.path, name, "has an absolute or foreign name")
         if ".." in parts or len(name) > 1024 or len(parts) > 64:
-            raise _refused(self.path, name, "leads outside" if ".." in parts else "has too long a name")
+            raise _refusal(self.path, name, "leads outside" if ".." in parts else "has too long a name")
         if any(unicodedata.category(c) in {"Cc", "Cs"} for c in name):
-            raise _refused(self.path, name, "has control characters in its name")
+            raise _refusal(self.path, name, "has control characters in its name")
         self.names.add(name)
         if len(self.names) > self.bounds.members:
-            raise _refused(self.path, name, f"is one of more than {self.bounds.members:,}")
+            raise _refusal(self.path, name, f"is one of more than {self.bounds.members:,}")
         return name
 
     def size(self, name: str, unpacked: int, packed: int | None) -> None:
         self.total += unpacked
         if self.total > self.bounds.total_gib * 2**30:
-            raise _refused(self.path, name, f"brings it to more than {self.bounds.total_gib:g} GiB unpacked")
+            raise _refusal(self.path, name, f"brings it to more than {self.bounds.total_gib:g} GiB unpacked")
         free = self.bounds.free_mib * 2**20
         for whole, of in ((unpacked, packed), (self.total, self._packed_whole)):
             if of is not None and whole > free and whole > self.bounds.ratio * max(1, of):
-                raise _refused(self.path, name, f"unpacks to {whole:,} bytes from {of:,}: more than any log does")
+                raise _refusal(self.path, name, f"unpacks to {whole:,} bytes from {of:,}: the ratio is too high")
 
 
 @contextmanager
-def _zip(path: Path, bounds: ArchiveBounds) -> Iterator[Sequence[Member]]:
+def _zip(path: Path, bounds: ArchiveLimits) -> Iterator[Sequence[Member]]:
     _require_short_listing(path, bounds)
-    ledger = _Ledger(path, bounds)
+    ledger = _MemberChecks(path, bounds)
     with zipfile.ZipFile(path) as opened:
         _require_apart(path, opened.infolist())
         members = []
@@ -162,35 +160,35 @@ def _zip(path: Path, bounds: ArchiveBounds) -> Iterator[Sequence[Member]]:
 def _require_plain(path: Path, info: zipfile.ZipInfo) -> None:
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise _refused(path, info.filename, "is a link" if kind == stat.S_IFLNK else "is a device or a pipe")
+        raise _refusal(path, info.filename, "is a link" if kind == stat.S_IFLNK else "is a device or a pipe")
     if info.flag_bits & 0x1:
-        raise _refused(path, info.filename, "is encrypted")
+        raise _refusal(path, info.filename, "is encrypted")
 
 
 def _require_apart(path: Path, infos: Sequence[zipfile.ZipInfo]) -> None:
-    """Members that share bytes are how a small archive comes to unpack to almost any size."""
+    """Refuses overlapping members, by which a small archive unpacks to almost any size."""
     end, before = -1, ""
     for info in sorted(infos, key=lambda i: i.header_offset):
         if info.header_offset < end:
-            raise _refused(path, info.filename, f"overlaps {before!r}")
+            raise _refusal(path, info.filename, f"overlaps {before!r}")
         end, before = info.header_offset + 30 + len(info.filename) + info.compress_size, info.filename
 
 
-def _require_short_listing(path: Path, bounds: ArchiveBounds) -> None:
-    """A zip archive's list is read whole by `zipfile`, so its size is looked at first."""
+def _require_short_listing(path: Path, bounds: ArchiveLimits) -> None:
+    """Checks the size of a zip archive's list, which `zipfile` reads whole."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         stream.seek(max(0, size - (1 << 16) - 128))
         tail = stream.read()
     at = tail.rfind(_END)
     if at < 0 or len(tail) - at < 22:
-        raise UserError(f"{path.name} is damaged: it has no list of members, as if cut")
+        raise UserError(f"{path.name} is damaged: it has no list of members; it may be truncated")
     count, listing = struct.unpack_from("<HI", tail, at + 10)
     at64 = tail.rfind(_END64, 0, at)
     if at64 >= 0 and len(tail) - at64 >= 48 and (count == 0xFFFF or listing == 0xFFFFFFFF):
         count, listing = struct.unpack_from("<QQ", tail, at64 + 32)
     if count > bounds.members or listing > bounds.listing_mib << 20:
-        raise UserError(f"{path.name} is refused: it lists {count:,} members in {listing:,} bytes, more than is read")
+        raise UserError(f"{path.name} is refused: it lists {count:,} members in {listing:,} bytes, which is too much")
 
 
 def _zip_opener(path: Path, opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], BinaryIO]:
@@ -201,14 +199,14 @@ def _zip_opener(path: Path, opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> C
             else:
                 stream = opened.open(info)
         except (*_DAMAGED, RuntimeError) as exc:
-            raise _refused(path, info.filename, f"cannot be opened: {exc}") from exc
-        return io.BufferedReader(_Checked(stream, path, info.filename, info.file_size), 1 << 16)
+            raise _refusal(path, info.filename, f"cannot be opened: {exc}") from exc
+        return io.BufferedReader(_BoundedStream(stream, path, info.filename, info.file_size), 1 << 16)
 
     return start
 
 
 def _zstandard(path: Path, info: zipfile.ZipInfo) -> Any:
-    """The standard library knows no zstandard before 3.14; PyArrow does."""
+    """Opens a zstandard stream with PyArrow; the standard library lacks it before 3.14."""
     import pyarrow
 
     with path.open("rb") as stream:
@@ -220,7 +218,7 @@ def _zstandard(path: Path, info: zipfile.ZipInfo) -> Any:
 
 
 class _Window(io.RawIOBase):
-    """A stretch of a file as a stream of its own."""
+    """A range of a file as a stream."""
 
     def __init__(self, path: Path, start: int, size: int) -> None:
         self._stream = path.open("rb")
@@ -240,8 +238,8 @@ class _Window(io.RawIOBase):
         super().close()
 
 
-class _Checked(io.RawIOBase):
-    """A member's bytes, no more than it said, and damage told by the member's name."""
+class _BoundedStream(io.RawIOBase):
+    """A member's bytes, limited to its declared size; errors name the member."""
 
     def __init__(self, stream: Any, path: Path, name: str, size: int) -> None:
         self._stream, self._path, self._name, self._left = stream, path, name, size
@@ -253,11 +251,11 @@ class _Checked(io.RawIOBase):
         try:
             piece = self._stream.read(min(len(buffer), self._left + 1))
         except (*_DAMAGED, ValueError) as exc:
-            raise _refused(self._path, self._name, f"is damaged: {exc}") from exc
+            raise _refusal(self._path, self._name, f"is damaged: {exc}") from exc
         if len(piece) > self._left:
-            raise _refused(self._path, self._name, "holds more than it says")
+            raise _refusal(self._path, self._name, "is larger than declared")
         if not piece and self._left and len(buffer):
-            raise _refused(self._path, self._name, "holds less than it says")
+            raise _refusal(self._path, self._name, "is smaller than declared")
         self._left -= len(piece)
         buffer[: len(piece)] = piece
         return len(piece)
@@ -268,8 +266,8 @@ class _Checked(io.RawIOBase):
 
 
 @contextmanager
-def _tar(path: Path, bounds: ArchiveBounds) -> Iterator[Sequence[Member]]:
-    ledger = _Ledger(path, bounds)
+def _tar(path: Path, bounds: ArchiveLimits) -> Iterator[Sequence[Member]]:
+    ledger = _MemberChecks(path, bounds)
     with tarfile.open(path, "r:*") as opened:
         members = []
         for info in opened:  # reads headers alone, in order, so a bomb is met before it is unpacked
@@ -277,7 +275,7 @@ def _tar(path: Path, bounds: ArchiveBounds) -> Iterator[Sequence[Member]]:
                 continue
             name = ledger.name(info.name.removeprefix("./"))
             if not (info.isreg() or info.isdir()):
-                raise _refused(path, name, "is a link" if info.issym() or info.islnk() else "is a device or a pipe")
+                raise _refusal(path, name, "is a link" if info.issym() or info.islnk() else "is a device or a pipe")
             ledger.size(name, info.size, None)
             if info.isreg():
                 members.append(Member(name, info.size, _tar_opener(path, opened, info)))
@@ -287,6 +285,6 @@ def _tar(path: Path, bounds: ArchiveBounds) -> Iterator[Sequence[Member]]:
 def _tar_opener(path: Path, opened: tarfile.TarFile, info: tarfile.TarInfo) -> Callable[[], BinaryIO]:
     def start() -> BinaryIO:
         stream = opened.extractfile(info)
-        return io.BufferedReader(_Checked(stream, path, info.name, info.size), 1 << 16)
+        return io.BufferedReader(_BoundedStream(stream, path, info.name, info.size), 1 << 16)
 
     return start

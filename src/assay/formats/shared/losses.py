@@ -1,6 +1,6 @@
-"""Finds out what a format could not hold by reading back what was written, and says so.
+"""Reports what a format could not hold, by reading back what was written.
 
-That way nothing goes in silence: a field that is not told is a field that came back the same.
+Every field that does not come back the same is reported.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from assay.formats.interface import Imported, Loss, Reading, Writing
-from assay.formats.shared.mirrored import own
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss
+from assay.formats.shared.round_trip_builder import is_imported_from
 from assay.records import (
-    Body,
     EvidenceAdded,
     ModelCall,
     ModelCalled,
@@ -27,60 +26,55 @@ from assay.records import (
 )
 from assay.verdicts import current_verdicts_of, is_imported
 
-__all__ = ["THROWAWAY", "tell_losses"]
-
-THROWAWAY = Reading(digest_bytes, lambda _: None)
-"""For reading back what was just written."""
+THROWAWAY = ImportContext(digest_bytes, lambda _: None)
+"""For reading back."""
 Facts = dict[str, Counter[bytes]]
 
 
-def tell_losses(trajectory: Trajectory, again: Imported | None, writing: Writing, name: str) -> None:
-    """Says what of a trajectory the format `name` did not hold.
+def report_losses(
+    trajectory: Trajectory, read_back: ImportedTrajectory | None, writing: ExportContext, name: str
+) -> None:
+    """Reports which fields of a trajectory the format `name` did not hold.
 
     Args:
         trajectory: What was written.
-        again: What was read back. None where the trajectory came from this format, which holds it all but for what was
-            learnt since.
-        writing: Told.
+        read_back: The written trajectory, read again. None where it came from this format,
+            which then lacks later verdicts only.
+        writing: Gets the losses.
         name: The format's.
     """
 
     def lost(field: str, why: str, count: int) -> None:
         if count:
-            writing.lost(Loss(trajectory.attempt, field, why, count))
+            writing.report_loss(Loss(trajectory.attempt, field, why, count))
 
-    looked = current_verdicts_of(trajectory).integrity
-    if trajectory.outcome == "pass" and looked in {"fail", "unknown", "error"}:
-        lost("integrity", f"the pass stands there alone, though its integrity is {looked}", 1)
-    if again is None or own(trajectory, name):
+    integrity = current_verdicts_of(trajectory).integrity
+    if trajectory.outcome == "pass" and integrity in {"fail", "unknown", "error"}:
+        lost("integrity", f"the pass is written without its integrity, which is {integrity}", 1)
+    if read_back is None or is_imported_from(trajectory, name):
         learnt = sum(not is_imported(verdict.marks) for verdict in trajectory.verdicts)
-        lost("verdicts", f"{name} has no place for what was judged later", learnt)
+        lost("verdicts", f"{name} cannot store later verdicts", learnt)
         return
     was = _facts(trajectory.steps, trajectory.calls)
-    now = _facts(_steps(again.bodies), _calls(again.bodies))
-    _more(was, trajectory.verdicts, trajectory.evidence, trajectory.finished)
-    verdicts = [body.verdict for body in again.bodies if isinstance(body, VerdictGiven)]
-    evidence = [body.evidence for body in again.bodies if isinstance(body, EvidenceAdded)]
-    _more(now, verdicts, evidence, again.bodies[-1] if again.bodies else None)
+    now = _facts(
+        [body.step for body in read_back.bodies if isinstance(body, StepTaken)],
+        [body.call for body in read_back.bodies if isinstance(body, ModelCalled)],
+    )
+    _add_results(was, trajectory.verdicts, trajectory.evidence, trajectory.finished)
+    verdicts = [body.verdict for body in read_back.bodies if isinstance(body, VerdictGiven)]
+    evidence = [body.evidence for body in read_back.bodies if isinstance(body, EvidenceAdded)]
+    _add_results(now, verdicts, evidence, read_back.bodies[-1] if read_back.bodies else None)
     for field in ("agent", "model", "task", "seed", "number"):
-        was[field], now[field] = _one(getattr(trajectory, field)), _one(getattr(again.started, field))
+        was[field], now[field] = _single(getattr(trajectory, field)), _single(getattr(read_back.started, field))
     for field, values in was.items():
-        gone = sum((values - now.get(field, Counter())).values())
-        lost(field, f"{name} holds it otherwise or not at all", gone)
+        missing = sum((values - now.get(field, Counter())).values())
+        lost(field, f"{name} changed or dropped it", missing)
     cut = sum(bool(seen.truncated or seen.stderr_truncated) for step in trajectory.steps for seen in step.observations)
-    lost("steps.observations", "texts that were cut are written whole where the whole is kept", cut)
-    lost("notes", f"{name} has no place for it", len(trajectory.notes))
+    lost("steps.observations", "truncated texts are written whole where the whole is stored", cut)
+    lost("notes", f"{name} cannot store it", len(trajectory.notes))
 
 
-def _steps(bodies: Iterable[Body]) -> list[Step]:
-    return [body.step for body in bodies if isinstance(body, StepTaken)]
-
-
-def _calls(bodies: Iterable[Body]) -> list[ModelCall]:
-    return [body.call for body in bodies if isinstance(body, ModelCalled)]
-
-
-def _one(value: Any) -> Counter[bytes]:
+def _single(value: Any) -> Counter[bytes]:
     return Counter() if value is None else Counter([canonical_bytes(value)])
 
 
@@ -116,8 +110,8 @@ def _call(call: ModelCall) -> Iterator[tuple[str, Any]]:
     yield "calls.request", call.request or call.response
 
 
-def _more(found: Facts, verdicts: Iterable[Any], evidence: Iterable[Any], ended: Any) -> None:
-    """What stands after the turns; a verdict comes back as a claim of another check."""
+def _add_results(found: Facts, verdicts: Iterable[Any], evidence: Iterable[Any], ended: Any) -> None:
+    """Adds the data after the turns; a verdict comes back as a claim of another check."""
     found["verdicts"] = Counter(canonical_bytes((v.check, v.kind, v.status)) for v in verdicts)
     found["evidence"] = Counter(canonical_bytes((e.id, e.kind)) for e in evidence)
     said = [(name, getattr(ended, name, None)) for name in ("ended", "stopped", "broke")]

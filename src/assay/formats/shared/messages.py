@@ -1,7 +1,7 @@
 """Chat messages as the OpenAI API has them (`role`, `content`, `tool_calls`, `tool_call_id`) and the steps they become.
 
-Shared by the formats whose trajectory is a list of such messages (tau-bench, mini-swe-agent, SWE-agent's history). The
-list of messages is written again as it was; see `_mirror`.
+Shared by the formats whose trajectory is a list of such messages (tau-bench, mini-swe-agent, SWE-agent's history),
+which `round_trip` restores exactly.
 """
 
 from __future__ import annotations
@@ -10,24 +10,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from assay.formats.shared.building import tool_call
-from assay.formats.shared.mirrored import Mirrored, text_or_none
-from assay.formats.shared.reading import Bad, seconds
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import WarnFunction, parse_time
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall
-
-__all__ = ["actor_of", "chat_calls", "chat_item", "chat_plan", "content_text", "iso_time", "read_message", "said_by"]
 
 _ACTORS: dict[str, Actor] = {"assistant": "agent", "user": "user", "tool": "environment", "function": "environment"}
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def actor_of(role: str) -> Actor:
-    """Who speaks in a role. A system prompt is part of the place where the agent is put."""
+    """Returns the actor of a role. A system prompt belongs to the environment."""
     return _ACTORS.get(role, "environment")
 
 
-def said_by(step: Step, place: str) -> str:
-    """The role that a step speaks in. `place`: that of the environment, where nothing says it."""
+def role_of(step: Step, place: str) -> str:
+    """Returns the role of a step. `place`: that of the environment, by default."""
     if step.actor in {"agent", "other_agent"}:
         return "assistant"
     role = step.extra.get("role")
@@ -35,12 +33,12 @@ def said_by(step: Step, place: str) -> str:
 
 
 def iso_time(at: float | None) -> str | None:
-    """Seconds since the Unix epoch as an ISO time; None for what is no time of this kind."""
+    """Formats Unix seconds as an ISO time; None for invalid ones."""
     return datetime.fromtimestamp(at, UTC).isoformat() if at is not None and 0 <= at < 1e11 else None
 
 
 def content_text(content: Any) -> str | None:
-    """The text of a message's content, of its parts joined by line ends; None where there is no content."""
+    """Returns the text of a message's content, parts joined by line ends; None where there is no content."""
     if content is None or isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [content]
@@ -49,7 +47,7 @@ def content_text(content: Any) -> str | None:
 
 
 def chat_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
-    """The tool calls of a message; what is no call is left out (the message itself is kept whole)."""
+    """Returns the tool calls of a message, without invalid ones."""
     found = []
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
@@ -62,42 +60,44 @@ def chat_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
     return tuple(found)
 
 
-def read_message(built: Mirrored, message: Any, bad: Bad, where: str, place: str = "", **named: Any) -> Step | None:
-    """Adds a message to a trajectory; None where it is none, which is said. `named` are fields of the step."""
+def read_message(
+    builder: RoundTripBuilder, message: Any, bad: WarnFunction, where: str, place: str = "", **named: Any
+) -> Step | None:
+    """Adds a message to a trajectory; None, with a warning, where it is invalid. `named` are fields of the step."""
     if not isinstance(message, dict):
         bad(where, f"expected a message, found {type(message).__name__}")
         return None
     role = text_or_none(message.get("role"))
     if role is None:
-        bad(f"{where}.role", "a message says whose it is with a text")
+        bad(f"{where}.role", "the role of a message must be text")
         return None
     text = content_text(message.get("content"))
     if role in {"tool", "function"}:
         call_id = text_or_none(message.get("tool_call_id"))
-        return built.answer(Observation(text or "", call_id, error=message.get("error") is True), message, place)
+        return builder.add_answer(Observation(text or "", call_id, error=message.get("error") is True), message, place)
     extra = {} if role in {"user", "assistant"} else {"role": role}
-    step = built.step(
+    step = builder.add_step(
         actor_of(role),
         text,
         reasoning=text_or_none(message.get("reasoning_content")),
         tool_calls=chat_calls(message) if role == "assistant" else (),
-        started=seconds(message.get("timestamp")),
+        started=parse_time(message.get("timestamp")),
         extra={**extra, **named.pop("extra", {})},
         **named,
     )
-    built.item(message, "message", step, place)
+    builder.keep_item(message, "message", step, place)
     return step
 
 
-def chat_plan(step: Step) -> Iterator[str]:
-    """The messages of a step: its own, where it has one, and one of each result."""
+def plan_chat_messages(step: Step) -> Iterator[str]:
+    """Yields the parts of a step: its own message, if any, and one for each result."""
     if step.actor != "environment" or step.message is not None or not step.observations:
         yield "message"
     yield from (f"result {i}" for i in range(len(step.observations)))
 
 
-def chat_item(step: Step, part: str, _call: ModelCall | None = None) -> dict[str, Any]:
-    """A message of a step."""
+def render_chat_message(step: Step, part: str, _call: ModelCall | None = None) -> dict[str, Any]:
+    """Renders a part of a step as a message."""
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
@@ -109,7 +109,7 @@ def chat_item(step: Step, part: str, _call: ModelCall | None = None) -> dict[str
         made = {"role": "assistant", "content": step.message}
         made |= {"reasoning_content": step.reasoning} if step.reasoning is not None else {}
         return made | ({"tool_calls": [_call_item(call) for call in step.tool_calls]} if step.tool_calls else {})
-    return {"role": said_by(step, "system"), "content": step.message}
+    return {"role": role_of(step, "system"), "content": step.message}
 
 
 def _call_item(call: ToolCall) -> dict[str, Any]:

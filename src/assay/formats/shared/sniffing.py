@@ -1,7 +1,6 @@
-"""What a file looks like from its first bytes, for telling one format from another. Never raises, whatever the bytes.
+"""Detects a file's shape and keys from its first bytes, to identify its format. Never raises.
 
-A big document is seen in part: the keys that stand in its first bytes, with where they stand. So a format looks for
-keys of its own that come early, and does not ask for the whole.
+Of a large document only the keys in its first bytes are seen, so a format checks for keys that come early.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from assay.formats.shared.archives import archive_kind
-from assay.formats.shared.reading import head, loads
-
-__all__ = ["Sniffed", "sniff", "sniff_bytes"]
+from assay.formats.shared.json_stream import loads, read_head
 
 Shape = Literal["object", "array", "lines", "zip", "tar", "folder", "other"]
 _HEAD = 256 << 10
@@ -25,58 +22,57 @@ _DEPTH = 6
 _LONG = 200
 
 
-class Sniffed(NamedTuple):
-    """What was seen."""
+class SniffResult(NamedTuple):
+    """The result of sniffing."""
 
     shape: Shape
-    """`lines` where the first line is a whole JSON object and another line follows it."""
+    """`lines`: the first line is a whole JSON object and another line follows it."""
     paths: frozenset[str]
-    """Where something stands: `schema_version`, `agent.name`, `steps[].step_id`; `[].id` in an array of objects."""
+    """Paths of values: `schema_version`, `agent.name`, `steps[].step_id`; `[].id` in an array of objects."""
     values: dict[str, Any]
-    """The first short scalar at each of them."""
+    """The first short scalar at each path."""
     first: Any = None
-    """The first line's value, of `lines`; else None."""
+    """Value of the first line, for `lines`; else None."""
 
     def has(self, *paths: str) -> bool:
-        """Whether all of them were seen."""
         return self.paths.issuperset(paths)
 
 
-_NOTHING = Sniffed("other", frozenset(), {})
+_NOTHING = SniffResult("other", frozenset(), {})
 
 
-def sniff(path: Path) -> Sniffed:
-    """Looks at a file's first bytes, or says that it is a folder."""
+def sniff(path: Path) -> SniffResult:
+    """Sniffs a file or folder."""
     try:
         found = path.stat()
-        return _sniffed(path, found.st_mtime_ns, found.st_size)
+        return _sniff_cached(path, found.st_mtime_ns, found.st_size)
     except (OSError, ValueError):
         return _NOTHING
 
 
 @lru_cache(maxsize=16)
-def _sniffed(path: Path, _changed: int, _size: int) -> Sniffed:
-    """Each of many formats asks about the same file."""
-    return Sniffed("folder", frozenset(), {}) if path.is_dir() else sniff_bytes(head(path, _HEAD))
+def _sniff_cached(path: Path, _changed: int, _size: int) -> SniffResult:
+    """Caches by time and size, because many formats ask about the same file."""
+    return SniffResult("folder", frozenset(), {}) if path.is_dir() else sniff_bytes(read_head(path, _HEAD))
 
 
-def sniff_bytes(start: bytes) -> Sniffed:
-    """As `sniff`, of bytes that a file begins with."""
+def sniff_bytes(start: bytes) -> SniffResult:
+    """Sniffs the first bytes of a file."""
     kind = archive_kind(start)
     if kind is not None:
-        return Sniffed("zip" if kind == "zip" else "tar", frozenset(), {})
+        return SniffResult("zip" if kind == "zip" else "tar", frozenset(), {})
     data = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not data.startswith((b"{", b"[")):
         return _NOTHING
     line, newline, after = data.partition(b"\n")
-    first = _first(line) if newline and data[:1] == b"{" else None
+    first = _parse_first_line(line) if newline and data[:1] == b"{" else None
     lines = first is not None and (not after.strip() or after.lstrip().startswith(b"{"))
     paths, values = _outline(line if lines else data)
     shape: Shape = "lines" if lines else ("object" if data[:1] == b"{" else "array")
-    return Sniffed(shape, frozenset(paths), values, first if lines else None)
+    return SniffResult(shape, frozenset(paths), values, first if lines else None)
 
 
-def _first(line: bytes) -> Any:
+def _parse_first_line(line: bytes) -> Any:
     try:
         found = loads(line)
     except ValueError:
@@ -85,7 +81,7 @@ def _first(line: bytes) -> Any:
 
 
 def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
-    """Paths and short scalars of JSON that may be cut anywhere."""
+    """Returns paths and short scalars of JSON that may be truncated anywhere."""
     paths: set[str] = set()
     values: dict[str, Any] = {}
     stack: list[tuple[str, bool]] = []  # the path of each open container, and whether it is an array
@@ -100,9 +96,9 @@ def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
             stack.pop()
             key = None
         elif mark in (b"{", b"["):
-            place = _place(stack, key)
-            paths.add(place)
-            stack.append((place, mark == b"["))
+            where = _join_path(stack, key)
+            paths.add(where)
+            stack.append((where, mark == b"["))
             key = None
         elif mark == b",":
             key = None
@@ -110,23 +106,23 @@ def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:
             if string is not None and not stack[-1][1] and key is None:
                 key = _scalar(string)
             else:
-                _note(_place(stack, key), string or scalar, paths, values)
+                _record_value(_join_path(stack, key), string or scalar, paths, values)
     paths.discard("")
     return paths, values
 
 
-def _place(stack: list[tuple[str, bool]], key: str | None) -> str:
+def _join_path(stack: list[tuple[str, bool]], key: str | None) -> str:
     if not stack or len(stack) > _DEPTH:
         return ""
     parent, array = stack[-1]
     return f"{parent}[]" if array else (f"{parent}.{key}" if parent else str(key))
 
 
-def _note(place: str, raw: bytes, paths: set[str], values: dict[str, Any]) -> None:
-    if place:
-        paths.add(place)
-        if len(raw) <= _LONG and place not in values:
-            values[place] = _scalar(raw)
+def _record_value(where: str, raw: bytes, paths: set[str], values: dict[str, Any]) -> None:
+    if where:
+        paths.add(where)
+        if len(raw) <= _LONG and where not in values:
+            values[where] = _scalar(raw)
 
 
 def _scalar(raw: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""SWE-agent's `.traj`: what the agent did (`trajectory`) and what was said (`history`), in one document.
+"""SWE-agent's `.traj`: actions (`trajectory`) and messages (`history`), in one document.
 
 Reads versions 0.x (commands in the text) and 1.x (tool calls), and demonstrations that are a history alone. An entry of
 `trajectory` is one step; the history's messages belong to the steps that they tell of. A report and a test output
@@ -10,46 +10,40 @@ that is one of SWE-agent's own, else `bash`, and the argument `command` is the w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
+from assay.formats.shared.json_stream import WarnFunction, load_document, loads, warn_in
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
     WHOLE,
-    Mirrored,
+    RoundTripBuilder,
     attempt_name,
-    fields_of,
+    file_origin,
     is_object,
     number,
-    one_each,
-    origin_of,
-    own,
+    source_fields,
     text_or_none,
 )
-from assay.formats.shared.reading import Bad, at_place, document, loads
 from assay.formats.shared.sniffing import sniff
 from assay.formats.swe_agent.report import OUTPUT, REPORT, judge, report_beside
-from assay.formats.swe_agent.steps import Fresh, Reader, history_plan, trajectory_plan
+from assay.formats.swe_agent.steps import EntryRenderer, TrajReader, history_plan, trajectory_plan
 from assay.records import AttemptEnded, Trajectory
-
-__all__ = ["SweAgentFormat"]
 
 _STOPPED = {"exit_cost": "cost_usd", "exit_context": "tokens", "exit_total_execution_time": "wall_s"}
 _GENERIC = {"main", "swe_main", "swe-bench", ""}
 
 
-class SweAgentFormat:
-    """See the module."""
-
+class SweAgentFormat(SingleFileFormat):
     name: ClassVar[str] = "swe-agent"
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     provenance: ClassVar[Provenance] = "recorded"
-    writes: ClassVar[bool] = True
+    suffix: ClassVar[str] = ".traj"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
@@ -58,44 +52,38 @@ class SweAgentFormat:
         both = seen.has("trajectory") and (seen.has("trajectory[].action") or seen.has("history"))
         return both or seen.has("history[].role", "history[].agent")
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
-        found = document(path, largest=WHOLE)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
+        found = load_document(path, largest=WHOLE)
         if not isinstance(found, dict):
             bad("", f"expected an object, found {type(found).__name__}")
             return
         info = found.get("info") if isinstance(found.get("info"), dict) else {}
         version = text_or_none(info.get("swe_agent_version")) if isinstance(info, dict) else None
-        built = Mirrored(origin_of(self.name, path, version or ""), reading, Fresh())
-        Reader(built, bad).read(_list(found, "trajectory", bad), _list(found, "history", bad))
-        built.fields = {k: v for k, v in found.items() if k not in {"trajectory", "history", "instance_id"}}
-        yield _finished(built, found, path, info or {})
+        builder = RoundTripBuilder(file_origin(self.name, path, version or ""), reading, EntryRenderer())
+        TrajReader(builder, bad).read(_list(found, "trajectory", bad), _list(found, "history", bad))
+        builder.fields = {k: v for k, v in found.items() if k not in {"trajectory", "history", "instance_id"}}
+        yield _finish(builder, found, path, info or {})
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: one file, or for several a folder of them, with reports beside."""
-        one_each(trajectories, target, ".traj", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
-        mine, fresh = own(trajectory, self.name), Fresh()
-        entries = items_of(trajectory, fresh, trajectory_plan, writing, own=mine, place="trajectory")
-        history = items_of(trajectory, fresh, history_plan, writing, own=mine, place="history")
-        fields = dict(fields_of(trajectory)) if mine else _fresh_fields(trajectory)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
+        fresh = EntryRenderer()
+        entries = restore_items(trajectory, fresh, trajectory_plan, writing, own=own, place="trajectory")
+        history = restore_items(trajectory, fresh, history_plan, writing, own=own, place="history")
+        fields = dict(source_fields(trajectory)) if own else _fresh_fields(trajectory)
         report = fields.pop("report", None)
         lists = fields.pop("lists", ["trajectory", "history"])
         made = {"trajectory": list(entries), "history": list(history)}
         found = {**{key: made[key] for key in ("trajectory", "history") if key in lists}, **fields}
         path.write_bytes(msgspec.json.encode({**found, "instance_id": trajectory.task}))
-        again = None if mine else next(self.read(path, THROWAWAY))
-        tell_losses(trajectory, again, writing, self.name)
         if report is not None:
             path.with_suffix(f".{REPORT}").write_bytes(msgspec.json.encode(report))
         output = next((e for e in trajectory.evidence if e.kind == "test_output"), None)
-        if mine and report is not None and output is not None:
-            whole = writing.content(output.blobs[0]) if output.blobs else str(output.data["text"]).encode()
+        if own and report is not None and output is not None:
+            whole = writing.read_blob(output.blobs[0]) if output.blobs else str(output.data["text"]).encode()
             path.with_suffix(f".{OUTPUT}").write_bytes(whole)
 
 
-def _list(found: dict[str, Any], key: str, bad: Bad) -> list[Any] | None:
+def _list(found: dict[str, Any], key: str, bad: WarnFunction) -> list[Any] | None:
     value = found.get(key)
     if value is not None and not isinstance(value, list):
         bad(key, f"expected a list, found {type(value).__name__}")
@@ -121,16 +109,16 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _finished(built: Mirrored, found: dict[str, Any], path: Path, info: dict[str, Any]) -> Imported:
+def _finish(builder: RoundTripBuilder, found: dict[str, Any], path: Path, info: dict[str, Any]) -> ImportedTrajectory:
     task = _task(found, path)
     present = [key for key in ("trajectory", "history") if isinstance(found.get(key), list)]
-    built.fields |= {"lists": present} if len(present) == 1 else {}
+    builder.fields |= {"lists": present} if len(present) == 1 else {}
     if submission := text_or_none(info.get("submission")):
-        built.text_evidence("submission", submission)
+        builder.add_text_evidence("submission", submission)
     report, output = report_beside(path, task)
     if report is not None:
-        built.fields["report"] = report
-        judge(built, report, output)
+        builder.fields["report"] = report
+        judge(builder, report, output)
     status = text_or_none(info.get("exit_status")) or ""
     stopped = next((limit for name, limit in _STOPPED.items() if name in status), None)
     ended = AttemptEnded(
@@ -139,7 +127,7 @@ def _finished(built: Mirrored, found: dict[str, Any], path: Path, info: dict[str
         error=status if status and not status.startswith("submitted") and stopped is None else None,
         metrics=_metrics(info.get("model_stats")),
     )
-    return built.done(task, ended=ended, task=task, agent="swe-agent", model=_model(found.get("replay_config")))
+    return builder.finish(task, ended=ended, task=task, agent="swe-agent", model=_model(found.get("replay_config")))
 
 
 def _task(found: dict[str, Any], path: Path) -> str:
@@ -153,7 +141,7 @@ def _metrics(stats: Any) -> dict[str, float]:
 
 
 def _model(config: Any) -> str | None:
-    """The model's name; a replay names none."""
+    """Returns the model's name; None for a replay."""
     if isinstance(config, str):
         try:
             config = loads(config)

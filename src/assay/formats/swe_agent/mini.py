@@ -1,90 +1,79 @@
 """mini-swe-agent's `.traj.json`, of all its versions: commands in the text (1.x), tool calls, and Responses (2.x).
 
-The messages are the trajectory. The raw answers that it keeps (`extra.response`) become model calls; a command's exit
-code is the one that it recorded, and a command that was never executed (the last one, which submits) has none. An
-answer that it threw away because it could not be parsed is a model call without a turn, and the turn that says so has
-the reason. Writes the form with tool calls, which was tested on what the program wrote itself; the two others on their
-description alone.
+The messages are the trajectory. Stored raw answers (`extra.response`) become model calls; a command's exit code is the
+recorded one, and a command that was never executed (the last one, which submits) has none. An unparsable answer that
+the program discarded is a model call without a turn, and the next turn gives the reason. Writes the form with tool
+calls, which was tested on the program's own files; the two others on their description alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.messages import chat_plan
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import SingleFileFormat
+from assay.formats.shared.json_stream import load_document, warn_in
+from assay.formats.shared.messages import plan_chat_messages
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
     WHOLE,
-    Mirrored,
+    RoundTripBuilder,
     attempt_name,
-    fields_of,
+    file_origin,
+    get_path,
     is_object,
     number,
-    one_each,
-    origin_of,
-    own,
+    source_fields,
     text_or_none,
 )
-from assay.formats.shared.reading import at_place, document
 from assay.formats.shared.sniffing import sniff
-from assay.formats.swe_agent.mini_steps import Messages, fresh
+from assay.formats.swe_agent.mini_steps import Messages, render_message
 from assay.records import AttemptEnded, Trajectory
-
-__all__ = ["MiniSweAgentFormat"]
 
 _FORMAT = "mini-swe-agent-1.1"
 _STOPPED = {"LimitsExceeded": "limits", "TimeExceeded": "wall_s", "UserInterruption": "cancelled"}
 
 
-class MiniSweAgentFormat:
-    """See the module."""
-
+class MiniSweAgentFormat(SingleFileFormat):
     name: ClassVar[str] = "mini-swe-agent"
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     provenance: ClassVar[Provenance] = "peer"
-    writes: ClassVar[bool] = True
+    suffix: ClassVar[str] = ".traj.json"
 
     def recognises(self, path: Path) -> bool:
-        """See `Format.recognises`. What names the format stands at the end of its files, so other words count too."""
+        """Checks several keys, because the format's name is at the end of its files."""
         seen = sniff(path)
         if not is_object(seen) or seen.has("trajectory"):
             return False
         named = str(seen.values.get("trajectory_format", "")).startswith("mini-swe-agent")
         return named or seen.has("info.mini_version") or seen.has("info.model_stats.api_calls", "messages")
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        bad = at_place(reading, path.name)
-        found = document(path, largest=WHOLE)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        bad = warn_in(reading, path.name)
+        found = load_document(path, largest=WHOLE)
         messages = found.get("messages") if isinstance(found, dict) else None
         if not isinstance(messages, list):
             bad("messages", "expected a list of messages")
             return
         info = found.get("info")
         info = info if isinstance(info, dict) else {}
-        built = Mirrored(origin_of(self.name, path, text_or_none(info.get("mini_version")) or ""), reading, fresh)
-        model = _model(info)
-        Messages(built, bad, model or "unknown").read(messages)
-        built.fields = {key: value for key, value in found.items() if key not in {"messages", "instance_id"}}
-        yield _finished(built, found, info, path, model)
+        builder = RoundTripBuilder(
+            file_origin(self.name, path, text_or_none(info.get("mini_version")) or ""), reading, render_message
+        )
+        model = text_or_none(get_path(info, "config", "model", "model_name"))
+        Messages(builder, bad, model or "unknown").read(messages)
+        builder.fields = {key: value for key, value in found.items() if key not in {"messages", "instance_id"}}
+        yield _finish(builder, found, info, path, model)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
-        """See `Format.write`: one file, or for several a folder of them."""
-        one_each(trajectories, target, ".traj.json", lambda one, path: self._write(one, path, writing))
-
-    def _write(self, trajectory: Trajectory, path: Path, writing: Writing) -> None:
-        mine = own(trajectory, self.name)
-        messages = items_of(trajectory, fresh, chat_plan, writing, own=mine)
-        fields = fields_of(trajectory) if mine else _fresh_fields(trajectory)
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
+        messages = restore_items(trajectory, render_message, plan_chat_messages, writing, own=own)
+        fields = source_fields(trajectory) if own else _fresh_fields(trajectory)
         found = {**fields, "messages": list(messages), "instance_id": trajectory.task}
         path.write_bytes(msgspec.json.encode(found))
-        again = None if mine else next(self.read(path, THROWAWAY))
-        tell_losses(trajectory, again, writing, self.name)
 
 
 def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
@@ -100,17 +89,12 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     return {"info": info, "trajectory_format": _FORMAT}
 
 
-def _model(info: dict[str, Any]) -> str | None:
-    found: Any = info
-    for key in ("config", "model", "model_name"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return text_or_none(found)
-
-
-def _finished(built: Mirrored, found: dict[str, Any], info: dict[str, Any], path: Path, model: str | None) -> Imported:
+def _finish(
+    builder: RoundTripBuilder, found: dict[str, Any], info: dict[str, Any], path: Path, model: str | None
+) -> ImportedTrajectory:
     status = text_or_none(info.get("exit_status")) or ""
     if submission := text_or_none(info.get("submission")):
-        built.text_evidence("submission", submission)
+        builder.add_text_evidence("submission", submission)
     stats = info.get("model_stats")
     told = {k: number(v) for k, v in stats.items()} if isinstance(stats, dict) else {}
     stopped = _STOPPED.get(status)
@@ -122,4 +106,4 @@ def _finished(built: Mirrored, found: dict[str, Any], info: dict[str, Any], path
     )
     stem = path.name.removesuffix(".json").removesuffix(".traj")
     named = text_or_none(found.get("instance_id")) or (stem if "__" in stem else None)
-    return built.done(named or stem, ended=ended, task=named, agent="mini-swe-agent", model=model)
+    return builder.finish(named or stem, ended=ended, task=named, agent="mini-swe-agent", model=model)

@@ -1,17 +1,15 @@
-"""How messages of mini-swe-agent become steps, and steps messages."""
+"""Converts messages of mini-swe-agent to steps, and steps to messages."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from assay.formats.shared.building import tool_call
-from assay.formats.shared.messages import chat_calls, chat_item, content_text, read_message
-from assay.formats.shared.mirrored import Mirrored, number, text_or_none, whole_number
-from assay.formats.shared.reading import Bad, seconds
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import WarnFunction, parse_time
+from assay.formats.shared.messages import chat_calls, content_text, read_message, render_chat_message
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, count_or_none, exit_code, number, text_or_none
 from assay.records import ModelCall, Observation, Step, ToolCall, Usage
-
-__all__ = ["Messages", "fresh"]
 
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)[ \t]*\n(.*?)\n```", re.DOTALL)
 _RETURNED = re.compile(r"<returncode>(-?[0-9]{1,9})</returncode>")
@@ -23,15 +21,14 @@ _TOKENS = (
 
 
 class Messages:
-    """Reads the messages of a document into a trajectory."""
+    """Reads the messages of a document."""
 
-    def __init__(self, built: Mirrored, bad: Bad, model: str) -> None:
-        self._built, self._bad, self._model = built, bad, model
-        self._open: list[str] = []
-        """Ids of commands in the text whose results are still to come, which name none."""
+    def __init__(self, builder: RoundTripBuilder, bad: WarnFunction, model: str) -> None:
+        self._builder, self._bad, self._model = builder, bad, model
+        self._unanswered: list[str] = []
+        """Ids of commands in the text that await their results, which name no id."""
 
     def read(self, messages: list[Any]) -> None:
-        """Reads them all."""
         for position, message in enumerate(messages):
             where = f"messages[{position}]"
             if not isinstance(message, dict):
@@ -46,60 +43,59 @@ class Messages:
             elif message.get("role") == "assistant":
                 self._answer(message)
             elif message.get("role") == "exit":
-                self._built.item(message)
-            elif self._open and _is_result(message):
-                self._result(message, self._open.pop(0), content_text(message.get("content")))
+                self._builder.keep_item(message)
+            elif self._unanswered and _is_result(message):
+                self._result(message, self._unanswered.pop(0), content_text(message.get("content")))
             else:
-                self._said(message, where)
+                self._add_message(message, where)
 
-    def _said(self, message: dict[str, Any], where: str) -> None:
+    def _add_message(self, message: dict[str, Any], where: str) -> None:
         extra = _extra(message)
         dropped = extra.get("interrupt_type")
         if isinstance(dropped, str) and isinstance(extra.get("response"), dict):
             self._exchange(extra, f"the turn was dropped: {dropped}")
-        self._open = []
+        self._unanswered = []
         if isinstance(dropped, str):
-            step = self._built.step("environment", content_text(message.get("content")), extra={"role": "user"})
-            self._built.item(message, "message", step)
+            step = self._builder.add_step("environment", content_text(message.get("content")), extra={"role": "user"})
+            self._builder.keep_item(message, "message", step)
             return
-        read_message(self._built, message, self._bad, where)
+        read_message(self._builder, message, self._bad, where)
 
     def _answer(self, message: dict[str, Any]) -> None:
         calls = chat_calls(message)
         if not calls:
             commands = _commands(message)
             calls = tuple(
-                tool_call(f"action-{len(self._built.steps)}-{i}", "bash", {"command": c})
+                tool_call(f"action-{len(self._builder.steps)}-{i}", "bash", {"command": c})
                 for i, c in enumerate(commands)
             )
-            self._open = [call.id for call in calls]
+            self._unanswered = [call.id for call in calls]
         extra = _extra(message)
-        step = self._built.step(
+        step = self._builder.add_step(
             "agent",
             content_text(message.get("content")),
             reasoning=text_or_none(message.get("reasoning_content")),
             tool_calls=calls,
             call=self._exchange(extra),
-            started=seconds(extra.get("timestamp", message.get("timestamp"))),
+            started=parse_time(extra.get("timestamp", message.get("timestamp"))),
         )
-        self._built.item(message, "message", step)
+        self._builder.keep_item(message, "message", step)
 
     def _response(self, message: dict[str, Any]) -> None:
-        """An answer of the Responses API."""
         items = [item for item in message["output"] if isinstance(item, dict)]
         texts = [content_text(item.get("content")) for item in items if item.get("type") == "message"]
         thoughts = [_summary(item) for item in items if item.get("type") == "reasoning"]
         calls = [_flat_call(item) for item in items if item.get("type") == "function_call"]
         extra = {**_extra(message), "response": {k: v for k, v in message.items() if k not in {"extra", "output"}}}
-        step = self._built.step(
+        step = self._builder.add_step(
             "agent",
             "\n".join(t for t in texts if t) or None,
             reasoning="\n".join(t for t in thoughts if t) or None,
             tool_calls=tuple(calls),
             call=self._exchange(extra),
-            started=seconds(extra.get("timestamp")),
+            started=parse_time(extra.get("timestamp")),
         )
-        self._built.item(message, "message", step)
+        self._builder.keep_item(message, "message", step)
 
     def _result(self, message: dict[str, Any], call_id: str | None, content: str | None) -> None:
         extra = _extra(message)
@@ -107,23 +103,22 @@ class Messages:
         if code is None and (found := _RETURNED.search((content or "")[:4096])):
             code = int(found[1])
         executed = problem != _NOT_EXECUTED
-        known = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 1 << 31
-        seen = Observation(content or "", call_id, exit_code=code if executed and known else None, error=bool(problem))
-        self._built.answer(seen, message)
+        seen = Observation(content or "", call_id, exit_code=exit_code(code) if executed else None, error=bool(problem))
+        self._builder.add_answer(seen, message)
 
     def _exchange(self, extra: dict[str, Any], problem: str | None = None) -> str | None:
-        """The model call of an answer, where it was kept or cost something."""
+        """Adds the model call of an answer, if its response or cost was recorded."""
         response, cost = extra.get("response"), number(extra.get("cost"))
         if not isinstance(response, dict) and cost is None:
             return None
         response = response if isinstance(response, dict) else {}
         usage = response.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        counts = [next((c for k in keys if (c := whole_number(usage.get(k))) is not None), None) for keys in _TOKENS]
+        counts = [next((c for k in keys if (c := count_or_none(usage.get(k))) is not None), None) for keys in _TOKENS]
         named = text_or_none(response.get("id"))
-        taken = {call.id for call in self._built.calls[-1:]}
+        taken = {call.id for call in self._builder.calls[-1:]}
         made = ModelCall(
-            named if named and named not in taken else f"call-{len(self._built.calls)}",
+            named if named and named not in taken else f"call-{len(self._builder.calls)}",
             "openai-chat" if "choices" in response else "openai-responses" if response else "unknown",
             text_or_none(response.get("model")) or self._model,
             {},
@@ -132,7 +127,7 @@ class Messages:
             cost_usd=cost,
             error=problem,
         )
-        return self._built.call(made)
+        return self._builder.add_call(made)
 
 
 def _extra(message: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +136,7 @@ def _extra(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_result(message: dict[str, Any]) -> bool:
-    """Whether a user's message tells what a command in the text brought back."""
+    """Returns whether a user's message is the result of a command in the text."""
     if message.get("role") != "user":
         return False
     extra = _extra(message)
@@ -151,7 +146,7 @@ def _is_result(message: dict[str, Any]) -> bool:
 
 
 def _commands(message: dict[str, Any]) -> list[str]:
-    """Commands in the text: those that were recorded as taken from it, else the one that stands in it."""
+    """Returns the commands in the text: the recorded ones, else the only one in a code block."""
     actions = _extra(message).get("actions")
     if isinstance(actions, list):
         return [a["command"] for a in actions if isinstance(a, dict) and isinstance(a.get("command"), str)]
@@ -169,9 +164,9 @@ def _flat_call(item: dict[str, Any]) -> ToolCall:
     return tool_call(call_id, text_or_none(item.get("name")) or "", item.get("arguments"))
 
 
-def fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
-    """A message of a step."""
-    made = chat_item(step, part)
+def render_message(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
+    """Renders a part of a step as a message."""
+    made = render_chat_message(step, part)
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
@@ -189,6 +184,6 @@ def fresh(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
 
 
 def _usage(call: ModelCall) -> dict[str, Any]:
-    """An answer of which only its tokens are known."""
+    """Returns an answer of which only the tokens are known."""
     counts = {"prompt_tokens": call.usage.prompt_tokens, "completion_tokens": call.usage.completion_tokens}
     return {"id": call.id, "model": call.model, "usage": counts}

@@ -1,7 +1,7 @@
-"""What an evaluation of the SWE-bench kind left of one attempt: `report.json` and the raw `test_output.txt`.
+"""Reads an evaluation of the SWE-bench kind: `report.json` and the raw `test_output.txt`.
 
-Both stand in one folder of an instance. The report is a claim: it is kept as it is, contradictions included (a patch
-that was not applied and tests that pass), and whoever judges it sees both.
+Both are in one folder of an instance. The report is a claim and is kept unchanged, contradictions included (a patch
+that was not applied and tests that pass).
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from assay.formats.shared.building import Building
-from assay.formats.shared.mirrored import sibling, sibling_document
+from assay.formats.shared.builder import TrajectoryBuilder
+from assay.formats.shared.round_trip_builder import find_file, load_optional_document
 from assay.records import VerdictStatus
-
-__all__ = ["OUTPUT", "REPORT", "is_report", "judge", "report_beside", "report_of"]
 
 REPORT, OUTPUT = "report.json", "test_output.txt"
 _LISTS = (("FAIL_TO_PASS", True), ("PASS_TO_PASS", True), ("FAIL_TO_FAIL", False), ("PASS_TO_FAIL", False))
@@ -23,12 +21,12 @@ _SMITH = "run_evaluation"
 
 
 def is_report(value: Any) -> bool:
-    """Whether a JSON value is the report of one instance."""
+    """Returns whether a JSON value is the report of one instance."""
     return isinstance(value, dict) and isinstance(value.get("resolved"), bool) and "patch_successfully_applied" in value
 
 
 def report_of(value: Any) -> tuple[str | None, dict[str, Any]] | None:
-    """The instance and the report in a `report.json`, which may be keyed by the instance; None where it is none."""
+    """Returns instance and report of a `report.json`, which may be keyed by the instance; None where it is invalid."""
     if is_report(value):
         return None, value
     if isinstance(value, dict) and len(value) == 1:
@@ -39,36 +37,36 @@ def report_of(value: Any) -> tuple[str | None, dict[str, Any]] | None:
 
 
 def report_beside(path: Path, instance: str) -> tuple[dict[str, Any] | None, Path | None]:
-    """Report and test output of a trajectory: beside it, or where SWE-smith puts them."""
+    """Returns report and test output of a trajectory, from beside it or from SWE-smith's folder."""
     smith = path.parent.parent.parent / _SMITH / instance
     plain = "/" not in instance and instance not in {"", ".", ".."}
     folders = (path.parent, smith) if plain else (path.parent,)
     reports = [path.with_suffix(f".{REPORT}"), *(folder / REPORT for folder in folders)]
-    found = report_of(sibling_document(*reports))
+    found = report_of(load_optional_document(*reports))
     if found is None or found[0] not in {None, instance}:
         return None, None
-    return found[1], sibling(path.with_suffix(f".{OUTPUT}"), *(folder / OUTPUT for folder in folders))
+    return found[1], find_file(path.with_suffix(f".{OUTPUT}"), *(folder / OUTPUT for folder in folders))
 
 
-def judge(built: Building, report: dict[str, Any], output: Path | None) -> None:
-    """Adds the report's facts and its verdict."""
+def judge(builder: TrajectoryBuilder, report: dict[str, Any], output: Path | None) -> None:
+    """Adds the report's evidence and its verdict."""
     said = {name: report[key] for name, key in _PATCH.items() if isinstance(report.get(key), bool)}
-    evidence = [built.evidence("patch", said, channel="audit")]
+    evidence = [builder.add_evidence("patch", said, channel="audit")]
     tests = list(_tests(report.get("tests_status")))
     if isinstance(report.get("tests_status"), dict):
         counts = {status: sum(t["status"] == status for t in tests) for status in ("passed", "failed")}
         data = {"source": "report", "counts": counts, "total": len(tests), "tests": tests}
-        evidence.append(built.evidence("test_report", data, channel="audit"))
+        evidence.append(builder.add_evidence("test_report", data, channel="audit"))
     if output is not None:
         text = output.read_bytes().decode("utf-8", "replace")
-        evidence.append(built.text_evidence("test_output", text, file=OUTPUT))
+        evidence.append(builder.add_text_evidence("test_output", text, file=OUTPUT))
     resolved = report["resolved"]
     status: VerdictStatus = "pass" if resolved else "fail"
-    built.verdict(status, float(resolved), "as recorded by the evaluation's report.json", tuple(evidence))
+    builder.add_verdict(status, float(resolved), "as recorded by the evaluation's report.json", tuple(evidence))
 
 
 def _tests(status: Any) -> Iterable[dict[str, Any]]:
-    """Each test of the report with its status. Those of FAIL_TO_FAIL that "succeed" failed as they were to."""
+    """Yields each test of the report with its status. Those of FAIL_TO_FAIL that "succeed" failed as intended."""
     if not isinstance(status, dict):
         return
     for name, passing in _LISTS:

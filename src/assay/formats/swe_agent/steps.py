@@ -1,5 +1,5 @@
-"""How entries and messages of SWE-agent become steps, and steps become them. The history's `message_type` is not
-relied on: older files have none.
+"""Converts entries and messages of SWE-agent to steps, and back. The history's `message_type` is not used: older files
+lack it.
 """
 
 from __future__ import annotations
@@ -7,13 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from assay.formats.shared.building import tool_call
+from assay.formats.shared.builder import tool_call
+from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.messages import chat_calls, content_text, read_message
-from assay.formats.shared.mirrored import Mirrored, number, text_or_none, word
-from assay.formats.shared.reading import Bad
+from assay.formats.shared.round_trip_builder import RoundTripBuilder, number, text_or_empty, text_or_none
 from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
-
-__all__ = ["Fresh", "Reader", "history_plan", "trajectory_plan"]
 
 _TOOLS = frozenset(
     {
@@ -25,14 +23,14 @@ _TOOLS = frozenset(
 _QUERIES = ("messages", "query")
 
 
-class Reader:
-    """Reads the two lists of a document into a trajectory."""
+class TrajReader:
+    """Reads the two lists of a document."""
 
-    def __init__(self, built: Mirrored, bad: Bad) -> None:
-        self._built, self._bad = built, bad
+    def __init__(self, builder: RoundTripBuilder, bad: WarnFunction) -> None:
+        self._builder, self._bad = builder, bad
         self._history: list[Any] = []
         self._next = 0
-        self._talked: list[Any] = []
+        self._conversation: list[Any] = []
         """The messages of the last model call and its answer."""
         self._last_call: str | None = None
 
@@ -60,51 +58,52 @@ class Reader:
             if _role(message) == "tool" and isinstance(ids := message.get("tool_call_ids"), list) and ids:
                 call_id = text_or_none(ids[0])
                 seen = Observation(content_text(message.get("content")) or "", call_id)
-                self._built.answer(seen, message, "history")
+                self._builder.add_answer(seen, message, "history")
             else:
-                read_message(self._built, message, self._bad, where, "history", extra=extra)
+                read_message(self._builder, message, self._bad, where, "history", extra=extra)
         self._next = until
 
     def _others(self, until: int) -> None:
-        """Messages that no entry tells of: a user's are turns; an answer that led to no action is kept beside them."""
+        """Reads messages without an entry: those of users are turns; an answer without an action is kept beside
+        them."""
         for position in range(self._next, until):
             message = self._history[position]
             if isinstance(message, dict) and _role(message) not in {"user", "system"}:
-                self._built.item(message, "other", None, "history")
+                self._builder.keep_item(message, "other", None, "history")
             else:
-                read_message(self._built, message, self._bad, f"history[{position}]", "history")
+                read_message(self._builder, message, self._bad, f"history[{position}]", "history")
         self._next = until
 
     def _entry(self, entry: dict[str, Any], position: int) -> None:
         said = self._answer_to(entry)
         self._others(said if said is not None else self._next)
         message = self._history[said] if said is not None else None
-        calls = _calls(entry, message, len(self._built.steps))
+        calls = _calls(entry, message, len(self._builder.steps))
         seen = Observation(
             text_or_none(entry.get("observation")) or "",
             calls[0].id if calls else None,
             duration_s=number(entry.get("execution_time")),
         )
-        step = self._built.step(
+        step = self._builder.add_step(
             "agent",
             text_or_none(entry.get("response", entry.get("thought"))),
             tool_calls=calls,
             observations=(seen,),
             call=self._exchange(entry, message, position),
         )
-        self._built.item(entry, "entry 0", step, "trajectory")
+        self._builder.keep_item(entry, "entry 0", step, "trajectory")
         if said is None:
             return
-        self._built.item(message, "said", step, "history")
+        self._builder.keep_item(message, "said", step, "history")
         self._next = said + 1
         after = self._history[self._next] if self._next < len(self._history) else None
         acted = bool(calls) and not chat_calls(message or {})
-        if isinstance(after, dict) and _tells_of(after, in_text=acted):
-            self._built.item(after, "seen 0", step, "history")
+        if isinstance(after, dict) and (_role(after) == "tool" or (_role(after) == "user" and acted)):
+            self._builder.keep_item(after, "seen 0", step, "history")
             self._next += 1
 
     def _answer_to(self, entry: dict[str, Any]) -> int | None:
-        """Where the history has what an entry says; else None. The next answer need not be word for word."""
+        """Returns the position of an entry's message in the history, which may differ in wording; else None."""
         first = True
         for position in range(self._next, len(self._history)):
             message = self._history[position]
@@ -118,14 +117,14 @@ class Reader:
         return None
 
     def _exchange(self, entry: dict[str, Any], answer: Any, position: int) -> str | None:
-        """The model call, where the entry has what was asked; what it shares with the one before is left out."""
+        """Adds the model call, if the entry has its request; messages shared with the call before are left out."""
         field = next((key for key in _QUERIES if isinstance(entry.get(key), list)), None)
         if field is None:
             return None
         messages = entry[field]
-        pairs = zip(messages, self._talked, strict=False)
-        shared = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(messages), len(self._talked)))
-        self._talked = [*messages, *([answer] if isinstance(answer, dict) else [])]
+        pairs = zip(messages, self._conversation, strict=False)
+        shared = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(messages), len(self._conversation)))
+        self._conversation = [*messages, *([answer] if isinstance(answer, dict) else [])]
         made = ModelCall(
             f"call-{position}",
             "openai-chat",
@@ -137,16 +136,11 @@ class Reader:
             lineage={"field": field},
         )
         self._last_call = made.id
-        return self._built.call(made)
-
-
-def _tells_of(message: dict[str, Any], *, in_text: bool) -> bool:
-    """Whether a message tells what the action before it brought back: where actions stand in the text, a user's."""
-    return _role(message) == "tool" or (_role(message) == "user" and in_text)
+        return self._builder.add_call(made)
 
 
 def _role(message: Any) -> str:
-    return word(message.get("role")) if isinstance(message, dict) else ""
+    return text_or_empty(message.get("role")) if isinstance(message, dict) else ""
 
 
 def _calls(entry: dict[str, Any], said: Any, position: int) -> tuple[ToolCall, ...]:
@@ -165,13 +159,13 @@ def _entries(step: Step) -> int:
 
 
 def trajectory_plan(step: Step) -> Iterator[str]:
-    """The entries that a step of ours is written as."""
+    """Yields the parts that a step is written as in `trajectory`."""
     if step.actor in {"agent", "other_agent"}:
         yield from (f"entry {i}" for i in range(_entries(step)))
 
 
 def history_plan(step: Step) -> Iterator[str]:
-    """The messages that a step of ours is written as."""
+    """Yields the parts that a step is written as in `history`."""
     if step.actor not in {"agent", "other_agent"}:
         yield "message"
         return
@@ -179,33 +173,33 @@ def history_plan(step: Step) -> Iterator[str]:
     yield from (f"seen {i}" for i in range(len(step.observations)))
 
 
-class Fresh:
-    """Makes entries and messages of steps, in the order of the steps."""
+class EntryRenderer:
+    """Renders steps as entries and messages, in order."""
 
     def __init__(self) -> None:
-        self._talked: dict[str, list[Any]] = {}
+        self._conversation: dict[str, list[Any]] = {}
 
     def __call__(self, step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
         kind, _, position = part.partition(" ")
         at = int(position or 0)
         if kind == "entry":
-            return {**_entry(step, at), **(self._asked(call) if call is not None and at == 0 else {})}
+            return {**_entry(step, at), **(self._query_fields(call) if call is not None and at == 0 else {})}
         if kind == "said":
-            return _said(step)
+            return _assistant_message(step)
         if kind == "seen" or kind == "result":
-            return _seen(step, at)
+            return _tool_message(step, at)
         role = step.extra.get("role") if step.actor == "environment" else step.actor
         seen = "\n".join(o.content for o in step.observations) if step.observations else None
         return {"role": role if isinstance(role, str) else "system", "content": step.message or seen, "agent": "main"}
 
-    def _asked(self, call: ModelCall) -> dict[str, Any]:
+    def _query_fields(self, call: ModelCall) -> dict[str, Any]:
         field = call.lineage.get("field")
         if field is None:
             return {}
-        before = self._talked.get(call.parent or "", [])[: call.shared_messages]
+        before = self._conversation.get(call.parent or "", [])[: call.shared_messages]
         messages = [*before, *call.request.get("messages", [])]
         choices = (call.response or {}).get("choices") or []
-        self._talked[call.id] = [*messages, *(choice["message"] for choice in choices)]
+        self._conversation[call.id] = [*messages, *(choice["message"] for choice in choices)]
         return {field: messages}
 
 
@@ -225,7 +219,7 @@ def _observation(step: Step, at: int, call: ToolCall | None) -> Observation | No
 
 
 def _action(call: ToolCall | None) -> str:
-    """A call as SWE-agent's shell has it."""
+    """Returns a call as a command of SWE-agent's shell."""
     if call is None:
         return ""
     if call.parsed is not None and isinstance(command := call.parsed.get("command"), str) and len(call.parsed) == 1:
@@ -238,7 +232,7 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else canonical_bytes(value).decode()
 
 
-def _said(step: Step) -> dict[str, Any]:
+def _assistant_message(step: Step) -> dict[str, Any]:
     made: dict[str, Any] = {"role": "assistant", "content": step.message, "thought": step.message}
     first = step.tool_calls[0] if step.tool_calls else None
     made |= {"action": _action(first), "agent": "main"}
@@ -249,7 +243,7 @@ def _said(step: Step) -> dict[str, Any]:
     return made | ({"tool_calls": calls} if calls and not step.tool_calls[0].id.startswith("action-") else {})
 
 
-def _seen(step: Step, at: int) -> dict[str, Any]:
+def _tool_message(step: Step, at: int) -> dict[str, Any]:
     seen = step.observations[at]
     made: dict[str, Any] = {"role": "tool", "content": seen.content, "agent": "main"}
     return made | ({"tool_call_ids": [seen.call_id]} if seen.call_id is not None else {})

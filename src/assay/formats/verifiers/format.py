@@ -1,8 +1,8 @@
 """Traces of verifiers: `traces.jsonl` (one episode a line, with a message graph for each agent) and the older
 `results.jsonl` (one rollout a line: `prompt`, `completion`, `reward`), read and written.
 
-Each node of a graph is a message and the tokens that it adds; a call shares with the call before it on its path. What
-is written for attempts from elsewhere is a graph without branches.
+Each node of a graph is a message and the tokens that it adds; a call shares with the call before it on its path. For
+attempts from elsewhere a graph without branches is written.
 """
 
 from __future__ import annotations
@@ -14,28 +14,34 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Origin
-from assay.formats.shared.losses import THROWAWAY, tell_losses
-from assay.formats.shared.messages import actor_of, chat_calls, chat_item, chat_plan, content_text, read_message
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
-    Mirrored,
-    fields_of,
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.builder import Origin
+from assay.formats.shared.json_stream import WarnFunction, json_lines, parse_time, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.messages import (
+    actor_of,
+    chat_calls,
+    content_text,
+    plan_chat_messages,
+    read_message,
+    render_chat_message,
+)
+from assay.formats.shared.output_files import new_file
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    file_origin,
+    get_path,
+    is_imported_from,
+    named_rewards,
     number,
-    objects_of,
-    origin_of,
-    own,
-    rewards_of,
+    objects_in,
+    source_fields,
     text_or_none,
 )
-from assay.formats.shared.reading import Bad, at_place, json_lines, seconds
 from assay.formats.shared.sniffing import sniff
-from assay.formats.shared.writing import new_file
-from assay.formats.verifiers.graph import MessageGraph, at_path, chat_of
+from assay.formats.verifiers.graph import MessageGraph, chat_of
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, VerdictStatus
-
-__all__ = ["VerifiersFormat"]
 
 LARGEST_LINE = 512 << 20
 _BOUNDARIES = {
@@ -58,8 +64,6 @@ _LIMITS = {
 
 
 class VerifiersFormat:
-    """See the module."""
-
     name: ClassVar[str] = "verifiers"
     title: ClassVar[str] = "verifiers traces.jsonl and results.jsonl"
     provenance: ClassVar[Provenance] = "peer"
@@ -72,9 +76,9 @@ class VerifiersFormat:
         episode = seen.has("task", "traces", "env") or seen.has("task.data", "agent", "nodes")
         return episode or (seen.has("prompt", "completion", "reward") and bool({"example_id", "task"} & seen.paths))
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`: one trajectory for each agent of an episode."""
-        origin, bad = origin_of(self.name, path), at_place(reading, path.name)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        """Yields one trajectory for each agent of an episode."""
+        origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         seen: dict[str, int] = {}
         rows = 0
         for line, row in json_lines(path, bad, largest=LARGEST_LINE):
@@ -82,16 +86,16 @@ class VerifiersFormat:
             for one in _row(row, origin, reading, bad, f"line {line}", rows):
                 task = one.started.task + " " + one.started.agent
                 seen[task] = seen.get(task, -1) + 1
-                yield _numbered(one, seen[task])
+                yield ImportedTrajectory(one.key, msgspec.structs.replace(one.started, number=seen[task]), one.bodies)
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         with new_file(target) as out:
             for _, together in groupby(trajectories, _episode_of):
                 traces = list(together)
                 out.write(msgspec.json.encode(self._line(traces, writing)) + b"\n")
 
-    def _line(self, traces: list[Trajectory], writing: Writing) -> dict[str, Any]:
-        first = fields_of(traces[0]) if own(traces[0], self.name) else {}
+    def _line(self, traces: list[Trajectory], writing: ExportContext) -> dict[str, Any]:
+        first = source_fields(traces[0]) if is_imported_from(traces[0], self.name) else {}
         rows = [self._trace(one, writing) for one in traces]
         if "episode" in first:
             return {**first["episode"], "traces": [row for row in rows if row is not None]}
@@ -99,42 +103,45 @@ class VerifiersFormat:
         if first:
             return trace
         line = {"id": trace["id"], "env": {"id": ""}, "task": trace["task"], "ok": trace["ok"], "is_timeout": False}
-        tell_losses(traces[0], _again({**line, "errors": [], "traces": [trace]}), writing, self.name)
+        report_losses(traces[0], _read_back({**line, "errors": [], "traces": [trace]}), writing, self.name)
         return {**line, "errors": [], "traces": [trace]}
 
-    def _trace(self, trajectory: Trajectory, writing: Writing) -> Any:
-        if not own(trajectory, self.name):
-            nodes = list(items_of(trajectory, _fresh_node, chat_plan, writing, own=False))
+    def _trace(self, trajectory: Trajectory, writing: ExportContext) -> Any:
+        if not is_imported_from(trajectory, self.name):
+            nodes = list(restore_items(trajectory, _fresh_node, plan_chat_messages, writing, own=False))
             return _fresh_trace(trajectory, nodes)
-        fields = fields_of(trajectory)
-        tell_losses(trajectory, None, writing, self.name)
+        fields = source_fields(trajectory)
+        report_losses(trajectory, None, writing, self.name)
         if "row" in fields:
             lists = {
-                place: list(items_of(trajectory, chat_item, chat_plan, writing, own=True, place=place))
+                place: list(
+                    restore_items(trajectory, render_chat_message, plan_chat_messages, writing, own=True, place=place)
+                )
                 for place in fields["lists"]
             }
             return {**fields["row"], **lists}
         if fields.get("trace") is None:
             return None
-        return {**fields["trace"], "nodes": list(items_of(trajectory, _fresh_node, chat_plan, writing, own=True))}
-
-
-def _numbered(one: Imported, attempt: int) -> Imported:
-    return Imported(one.key, msgspec.structs.replace(one.started, number=attempt), one.bodies)
+        return {
+            **fields["trace"],
+            "nodes": list(restore_items(trajectory, _fresh_node, plan_chat_messages, writing, own=True)),
+        }
 
 
 def _episode_of(trajectory: Trajectory) -> Any:
-    """What keeps the traces of one episode in one line; every other trajectory is a line of its own."""
-    fields = fields_of(trajectory) if own(trajectory, VerifiersFormat.name) else {}
+    """Returns a key that groups the traces of one episode; every other trajectory is a group of its own."""
+    fields = source_fields(trajectory) if is_imported_from(trajectory, VerifiersFormat.name) else {}
     episode = fields.get("episode")
     return (episode.get("id"), fields.get("row_number")) if isinstance(episode, dict) else trajectory.chain
 
 
-def _again(line: dict[str, Any]) -> Imported | None:
+def _read_back(line: dict[str, Any]) -> ImportedTrajectory | None:
     return next(iter(_row(line, Origin(VerifiersFormat.name, "", ""), THROWAWAY, lambda *_: None, "", 0)), None)
 
 
-def _row(row: Any, origin: Origin, reading: Reading, bad: Bad, where: str, count: int) -> Iterator[Imported]:
+def _row(
+    row: Any, origin: Origin, reading: ImportContext, bad: WarnFunction, where: str, count: int
+) -> Iterator[ImportedTrajectory]:
     if isinstance(row, dict) and isinstance(row.get("traces"), list):
         episode = {key: value for key, value in row.items() if key != "traces"}
         traces = [t for t in row["traces"] if isinstance(t, dict) and isinstance(t.get("nodes"), list)]
@@ -145,11 +152,11 @@ def _row(row: Any, origin: Origin, reading: Reading, bad: Bad, where: str, count
             shared = {"episode": episode, "row_number": count}
             yield _trace(trace, shared, origin, reading, bad, f"{where}.traces[{position}]")
         if not traces:
-            yield _no_trace(episode, count, origin, reading)
+            yield _read_empty_episode(episode, count, origin, reading)
     elif isinstance(row, dict) and isinstance(row.get("nodes"), list):
         yield _trace(row, {}, origin, reading, bad, where)
     elif isinstance(row, dict) and "completion" in row:
-        yield _older(row, origin, reading, bad, where)
+        yield _read_old_row(row, origin, reading, bad, where)
     else:
         bad(where, "expected an episode, a trace or a rollout of verifiers")
 
@@ -158,38 +165,38 @@ def _row(row: Any, origin: Origin, reading: Reading, bad: Bad, where: str, count
 
 
 def _trace(
-    trace: dict[str, Any], shared: dict[str, Any], origin: Origin, reading: Reading, bad: Bad, where: str
-) -> Imported:
-    built = Mirrored(origin, reading, _fresh_node)
-    told = objects_of(trace.get("calls"))
+    trace: dict[str, Any], shared: dict[str, Any], origin: Origin, reading: ImportContext, bad: WarnFunction, where: str
+) -> ImportedTrajectory:
+    builder = RoundTripBuilder(origin, reading, _fresh_node)
+    told = objects_in(trace.get("calls"))
     calls = {c["node"]: c for c in told if isinstance(c.get("node"), int)}
-    graph = MessageGraph(trace["nodes"], calls, text_or_none(at_path(trace, "agent", "config", "model")))
+    graph = MessageGraph(trace["nodes"], calls, text_or_none(get_path(trace, "agent", "config", "model")))
     for index, node in enumerate(trace["nodes"]):
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict):
             bad(f"{where}.nodes[{index}]", "expected a node with a message")
-            built.item(node)
+            builder.keep_item(node)
             continue
-        call = graph.place(index, node)
+        call = graph.add_node(index, node)
         if call is not None:
-            built.call(call)
-        _turn(built, node, call)
+            builder.add_call(call)
+        _turn(builder, node, call)
     for number_, failed in enumerate(c for c in told if c.get("error")):
-        built.call(_failed(failed, number_))
-    built.fields = {"trace": {key: value for key, value in trace.items() if key != "nodes"}, **shared}
-    _judge(built, trace)
-    return built.done(f"trace {trace.get('id')}", ended=_ended(trace), **_started(trace, graph.model))
+        builder.add_call(_failed_call(failed, number_))
+    builder.fields = {"trace": {key: value for key, value in trace.items() if key != "nodes"}, **shared}
+    _judge(builder, trace)
+    return builder.finish(f"trace {trace.get('id')}", ended=_build_end(trace), **_start_fields(trace, graph.model))
 
 
-def _turn(built: Mirrored, node: dict[str, Any], call: ModelCall | None) -> None:
+def _turn(builder: RoundTripBuilder, node: dict[str, Any], call: ModelCall | None) -> None:
     message = chat_of(node["message"])
     role = str(message.get("role"))
     text = content_text(message.get("content"))
-    at = seconds(node.get("timestamp"))
+    at = parse_time(node.get("timestamp"))
     if role == "tool":
-        built.answer(Observation(text or "", text_or_none(message.get("tool_call_id"))), node)
+        builder.add_answer(Observation(text or "", text_or_none(message.get("tool_call_id"))), node)
         return
     made = call is not None or role != "assistant"
-    step = built.step(
+    step = builder.add_step(
         actor_of(role) if made else "environment",  # what no model said was put in its mouth as an example
         text,
         reasoning=text_or_none(message.get("reasoning_content")),
@@ -199,11 +206,11 @@ def _turn(built: Mirrored, node: dict[str, Any], call: ModelCall | None) -> None
         ended=None if call is None else call.ended,
         extra={} if made and role in ("user", "assistant") else {"role": role},
     )
-    built.item(node, "message", step)
+    builder.keep_item(node, "message", step)
 
 
 def _fresh_node(step: Step, part: str, call: ModelCall | None = None) -> dict[str, Any]:
-    message = chat_item(step, part, call)
+    message = render_chat_message(step, part, call)
     if isinstance(message.get("tool_calls"), list):
         flat = [{"id": c["id"], "type": "function", **c["function"]} for c in message["tool_calls"]]
         message = {**message, "tool_calls": flat}
@@ -218,22 +225,22 @@ def _fresh_node(step: Step, part: str, call: ModelCall | None = None) -> dict[st
     return node | {"token_ids": [], "mask": [], "is_content": [], "logprobs": []}
 
 
-def _failed(call: dict[str, Any], index: int) -> ModelCall:
-    """A call that brought back nothing."""
-    said = at_path(call, "error", "message")
+def _failed_call(call: dict[str, Any], index: int) -> ModelCall:
+    """Returns a failed call."""
+    said = get_path(call, "error", "message")
     return ModelCall(
         id=f"f{index}",
         dialect=text_or_none(call.get("endpoint")) or "unknown",
         model=text_or_none(call.get("model")) or "",
         request={},
         response=None,
-        error=f"{at_path(call, 'error', 'type')}: {said}",
-        started=seconds(at_path(call, "time", "start")),
-        ended=seconds(at_path(call, "time", "end")),
+        error=f"{get_path(call, 'error', 'type')}: {said}",
+        started=parse_time(get_path(call, "time", "start")),
+        ended=parse_time(get_path(call, "time", "end")),
     )
 
 
-def _judge(built: Mirrored, trace: dict[str, Any]) -> None:
+def _judge(builder: RoundTripBuilder, trace: dict[str, Any]) -> None:
     given = trace.get("rewards")
     rewards = {str(k): v for k, v in given.items() if isinstance(v, dict)} if isinstance(given, dict) else {}
     scores = {name: number(held.get("score")) for name, held in rewards.items()}
@@ -243,53 +250,55 @@ def _judge(built: Mirrored, trace: dict[str, Any]) -> None:
         str(k): n for k, v in (metrics.items() if isinstance(metrics, dict) else ()) if (n := number(v)) is not None
     }
     if not known or len(known) != len(scores):
-        facts = (built.evidence("reward", {"values": values}),) if values else ()
-        built.verdict("unknown", None, "no reward was recorded by verifiers", facts)
+        facts = (builder.add_evidence("reward", {"values": values}),) if values else ()
+        builder.add_verdict("unknown", None, "no reward was recorded by verifiers", facts)
         return
     weights = {name: w if (w := number(rewards[name].get("weight"))) is not None else 1.0 for name in known}
     total, full = sum(known[n] * weights[n] for n in known), sum(weights.values())
-    fact = built.evidence("reward", {"values": {"reward": total, **known}, "weights": weights, "metrics": values})
+    fact = builder.add_evidence("reward", {"values": {"reward": total, **known}, "weights": weights, "metrics": values})
     scaled = all(0 <= s <= 1 for s in known.values()) and all(w >= 0 for w in weights.values()) and full > 0
     if not scaled:
-        built.verdict("unknown", None, f"the reward {total:g} is on no scale from 0 to 1", (fact,), known)
+        builder.add_verdict("unknown", None, f"the reward {total:g} is on no scale from 0 to 1", (fact,), known)
         return
     status: VerdictStatus = "pass" if total >= full * (1 - 1e-9) else "fail"
-    built.verdict(status, total / full, "weighted rewards as recorded by verifiers", (fact,), known)
+    builder.add_verdict(status, total / full, "weighted rewards as recorded by verifiers", (fact,), known)
 
 
-def _ended(trace: dict[str, Any]) -> AttemptEnded:
-    errors = objects_of(trace.get("errors"))
+def _build_end(trace: dict[str, Any]) -> AttemptEnded:
+    errors = objects_in(trace.get("errors"))
     stop = text_or_none(trace.get("stop_condition"))
     broke = _BOUNDARIES.get(str(errors[-1].get("type")), "environment") if errors and not trace.get("ok") else None
     timeout = trace.get("is_timeout") is True
     stopped = "wall_s" if timeout else _LIMITS.get(stop or "")
     plain = stop is not None and broke is None and stopped is None
     timing = trace.get("timing")
-    span = [seconds(at_path(timing, "agent", which)) for which in ("start", "end")]
+    span = [parse_time(get_path(timing, "agent", which)) for which in ("start", "end")]
     wall = {"agent_s": span[1] - span[0]} if span[0] and span[1] and span[1] >= span[0] else {}
     error = str(errors[-1].get("message"))[:4000] if errors else None
     return AttemptEnded(ended=stop if plain else None, stopped=stopped, broke=broke, error=error, metrics=wall)
 
 
-def _started(trace: dict[str, Any], model: str | None) -> dict[str, Any]:
-    data = at_path(trace, "task", "data")
+def _start_fields(trace: dict[str, Any], model: str | None) -> dict[str, Any]:
+    data = get_path(trace, "task", "data")
     held = data if isinstance(data, dict) else {}
-    task = held.get("id") or held.get("name") or at_path(trace, "task", "key") or held.get("idx")
-    harness = at_path(trace, "agent", "config", "harness", "id")
-    name = at_path(trace, "agent", "name")
+    task = held.get("id") or held.get("name") or get_path(trace, "task", "key") or held.get("idx")
+    harness = get_path(trace, "agent", "config", "harness", "id")
+    name = get_path(trace, "agent", "name")
     agents = [str(part) for part in (harness, None if name == "agent" else name) if part]
-    at = seconds(at_path(trace, "timing", "start"))
+    at = parse_time(get_path(trace, "timing", "start"))
     named = {"agent": "/".join(agents) or "unknown", "model": model, "at": at}
     return {**named, **({"task": str(task)} if task is not None else {})}
 
 
-def _no_trace(episode: dict[str, Any], count: int, origin: Origin, reading: Reading) -> Imported:
-    """An episode that broke before any agent began."""
-    built = Mirrored(origin, reading, _fresh_node)
-    built.fields = {"trace": None, "episode": episode, "row_number": count}
-    built.verdict("unknown", None, "the episode has no trace")
-    started = _started({"task": episode.get("task")}, None)
-    return built.done(f"episode {episode.get('id')}", ended=_ended({**episode, "ok": False}), **started)
+def _read_empty_episode(
+    episode: dict[str, Any], count: int, origin: Origin, reading: ImportContext
+) -> ImportedTrajectory:
+    """Reads an episode that broke before any agent began."""
+    builder = RoundTripBuilder(origin, reading, _fresh_node)
+    builder.fields = {"trace": None, "episode": episode, "row_number": count}
+    builder.add_verdict("unknown", None, "the episode has no trace")
+    started = _start_fields({"task": episode.get("task")}, None)
+    return builder.finish(f"episode {episode.get('id')}", ended=_build_end({**episode, "ok": False}), **started)
 
 
 def _fresh_trace(trajectory: Trajectory, nodes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -303,8 +312,8 @@ def _fresh_trace(trajectory: Trajectory, nodes: list[dict[str, Any]]) -> dict[st
     for index, step in zip(sampled, said, strict=True):
         if step.call in by_id:
             calls.append(_fresh_call(by_id[step.call], index))
-            nodes[index] |= tokens.added(by_id[step.call])
-    rewards = {name: {"score": value, "weight": 1.0} for name, value in rewards_of(trajectory).items()}
+            nodes[index] |= tokens.node_fields(by_id[step.call])
+    rewards = {name: {"score": value, "weight": 1.0} for name, value in named_rewards(trajectory).items()}
     finished = trajectory.finished
     errors = [{"type": "RolloutError", "message": finished.error or ""}] if finished and finished.broke else []
     data = {"id": trajectory.task, "idx": 0, "prompt": next((s.message for s in trajectory.steps if s.message), "")}
@@ -327,15 +336,15 @@ def _fresh_trace(trajectory: Trajectory, nodes: list[dict[str, Any]]) -> dict[st
 
 
 class _Tokens:
-    """The tokens that each call adds, as long as every one begins with all that the one before ended with."""
+    """Computes the tokens that each call adds, while each prompt extends the one before."""
 
     def __init__(self) -> None:
         self._before: str | None = None
         self._length = 0
         self._broken = False
 
-    def added(self, call: ModelCall) -> dict[str, Any]:
-        """Fields of the call's node; none where its tokens are not known, or do not follow on."""
+    def node_fields(self, call: ModelCall) -> dict[str, Any]:
+        """Returns fields of the call's node; empty where its tokens are unknown or do not extend the ones before."""
         prompt, sampled = call.prompt_token_ids, call.completion_token_ids
         follows = call.shared_tokens == self._length and (not self._length or call.parent == self._before)
         if self._broken or prompt is None or not sampled or not follows:
@@ -361,28 +370,30 @@ def _fresh_call(call: ModelCall, node: int) -> dict[str, Any]:
 # Rollouts of older versions
 
 
-def _older(row: dict[str, Any], origin: Origin, reading: Reading, bad: Bad, where: str) -> Imported:
-    built = Mirrored(origin, reading, chat_item)
+def _read_old_row(
+    row: dict[str, Any], origin: Origin, reading: ImportContext, bad: WarnFunction, where: str
+) -> ImportedTrajectory:
+    builder = RoundTripBuilder(origin, reading, render_chat_message)
     lists = [name for name in ("prompt", "completion") if isinstance(row.get(name), list)]
     for name in ("prompt", "completion"):
         held = row.get(name)
         if isinstance(held, str):
-            built.step("user" if name == "prompt" else "agent", held)
+            builder.add_step("user" if name == "prompt" else "agent", held)
         for position, message in enumerate(held if isinstance(held, list) else ()):
-            read_message(built, message, bad, f"{where}.{name}[{position}]", name)
-    built.fields = {"row": {k: v for k, v in row.items() if k not in lists}, "lists": lists}
+            read_message(builder, message, bad, f"{where}.{name}[{position}]", name)
+    builder.fields = {"row": {k: v for k, v in row.items() if k not in lists}, "lists": lists}
     reward = number(row.get("reward"))
     if reward is None:
-        built.verdict("unknown", None, "no reward was recorded by verifiers")
+        builder.add_verdict("unknown", None, "no reward was recorded by verifiers")
     else:
-        fact = built.evidence("reward", {"values": {"reward": reward}})
+        fact = builder.add_evidence("reward", {"values": {"reward": reward}})
         inside = 0 <= reward <= 1
         status: VerdictStatus = ("pass" if reward >= 1 else "fail") if inside else "unknown"
-        built.verdict(status, reward, "the reward as recorded by verifiers", (fact,), {"reward": reward})
+        builder.add_verdict(status, reward, "the reward as recorded by verifiers", (fact,), {"reward": reward})
     task, example = row.get("task"), row.get("example_id")
     named = "/".join(str(part) for part in (task, example) if isinstance(part, str | int))
     error = text_or_none(row.get("error"))
     ended = AttemptEnded(
         ended=text_or_none(row.get("stop_condition")), broke="environment" if error else None, error=error
     )
-    return built.done(f"{where}: example {example}", ended=ended, **({"task": named} if named else {}))
+    return builder.finish(f"{where}: example {example}", ended=ended, **({"task": named} if named else {}))

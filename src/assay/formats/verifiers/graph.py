@@ -1,25 +1,16 @@
-"""The message graph of a trace of verifiers: where each node stands, and the call that each sampled one is."""
+"""The message graph of a verifiers trace: the position of each node, and the call of each sampled one."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from assay.formats.shared.mirrored import list_of, number, text_or_none, whole_number
-from assay.formats.shared.reading import seconds
+from assay.formats.shared.json_stream import parse_time
+from assay.formats.shared.round_trip_builder import count_or_none, get_path, list_or_empty, number, text_or_none
 from assay.records import ModelCall, Usage
-
-__all__ = ["MessageGraph", "at_path", "chat_of"]
-
-
-def at_path(value: Any, *keys: str) -> Any:
-    """What stands in objects within objects; None where anything is missing on the way."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def chat_of(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with its tool calls in the shape of Chat Completions."""
+    """Converts a message's tool calls to Chat Completions."""
     calls = message.get("tool_calls")
     if not isinstance(calls, list):
         return message
@@ -31,8 +22,8 @@ def chat_of(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": made}
 
 
-class _Place(NamedTuple):
-    """Where a node stands on its path."""
+class _NodePosition(NamedTuple):
+    """The position of a node on its path."""
 
     parent: int | None
     depth: int
@@ -44,64 +35,64 @@ class _Place(NamedTuple):
 
 
 class MessageGraph:
-    """The nodes of a trace as they are read: where each stands, and the call that each sampled one is."""
+    """Reads the nodes of a trace."""
 
     def __init__(self, nodes: list[Any], calls: dict[int, Any], model: str | None) -> None:
         self.model = model
         self._nodes, self._calls = nodes, calls
-        self._places: dict[int, _Place] = {}
-        self._made: dict[int, ModelCall] = {}
+        self._places: dict[int, _NodePosition] = {}
+        self._call_by_node: dict[int, ModelCall] = {}
 
-    def place(self, index: int, node: dict[str, Any]) -> ModelCall | None:
-        """Notes where a node stands; its call, where a model said it."""
+    def add_node(self, index: int, node: dict[str, Any]) -> ModelCall | None:
+        """Adds a node; returns its call if a model wrote it."""
         parent = node.get("parent")
         above = self._places.get(parent) if isinstance(parent, int) else None
         tokens = node.get("token_ids")
         count = len(tokens) if isinstance(tokens, list) else 0
         sampled = node.get("sampled") is True and node["message"].get("role") == "assistant"
-        before = above or _Place(None, 0, 0, None)
+        before = above or _NodePosition(None, 0, 0, None)
         nearest = index if sampled else before.call
-        self._places[index] = _Place(parent if above else None, before.depth + 1, before.tokens + count, nearest)
+        self._places[index] = _NodePosition(parent if above else None, before.depth + 1, before.tokens + count, nearest)
         return self._call(index, node, before.call) if sampled else None
 
     def _call(self, index: int, node: dict[str, Any], above: int | None) -> ModelCall:
-        told = self._calls.get(index, {})
+        fields = self._calls.get(index, {})
         path = self._path(index, above)
-        parent = None if above is None else self._made[above]
+        parent = None if above is None else self._call_by_node[above]
         request: dict[str, Any] = {"messages": [chat_of(self._nodes[n]["message"]) for n in path]}
         tools = self._nodes[path[0]].get("tools") if path and above is None else None
         request |= {"tools": [_tool(t) for t in tools]} if isinstance(tools, list) and tools else {}
-        choice = {"index": 0, "message": chat_of(node["message"]), "finish_reason": told.get("finish_reason")}
-        asked = whole_number(at_path(told, "usage", "prompt_tokens"))
-        cached = whole_number(at_path(told, "usage", "cached_input_tokens"))
+        choice = {"index": 0, "message": chat_of(node["message"]), "finish_reason": fields.get("finish_reason")}
+        asked = count_or_none(get_path(fields, "usage", "prompt_tokens"))
+        cached = count_or_none(get_path(fields, "usage", "cached_input_tokens"))
         call = ModelCall(
             id=f"n{index}",
-            dialect=text_or_none(told.get("endpoint")) or "unknown",
-            model=text_or_none(told.get("model")) or self.model or "",
+            dialect=text_or_none(fields.get("endpoint")) or "unknown",
+            model=text_or_none(fields.get("model")) or self.model or "",
             request=request,
             response={"choices": [choice]},
             usage=Usage(
                 None if asked is None else asked + (cached or 0),
-                whole_number(at_path(told, "usage", "completion_tokens")),
+                count_or_none(get_path(fields, "usage", "completion_tokens")),
                 cached,
-                whole_number(at_path(told, "usage", "reasoning_tokens")),
+                count_or_none(get_path(fields, "usage", "reasoning_tokens")),
             ),
-            cost_usd=number(at_path(told, "usage", "cost")),
-            sampling=told["sampling"] if isinstance(told.get("sampling"), dict) else {},
+            cost_usd=number(get_path(fields, "usage", "cost")),
+            sampling=fields["sampling"] if isinstance(fields.get("sampling"), dict) else {},
             parent=None if parent is None else parent.id,
-            started=seconds(at_path(told, "time", "start")),
-            ended=seconds(at_path(told, "time", "end")),
+            started=parse_time(get_path(fields, "time", "start")),
+            ended=parse_time(get_path(fields, "time", "end")),
             shared_messages=0 if above is None else self._places[above].depth,
             shared_fields=("tools",)
             if parent is not None and ("tools" in parent.request or parent.shared_fields)
             else (),
             **self._tokens(node, path, parent, above),
         )
-        self._made[index] = call
+        self._call_by_node[index] = call
         return call
 
     def _path(self, index: int, above: int | None) -> list[int]:
-        """The nodes between a call and the one above it, in order."""
+        """Returns the nodes between a call and the one above it, in order."""
         found: list[int] = []
         at = self._places[index].parent
         while at is not None and at != above:
@@ -112,13 +103,14 @@ class MessageGraph:
     def _tokens(
         self, node: dict[str, Any], path: list[int], parent: ModelCall | None, above: int | None
     ) -> dict[str, Any]:
-        """Tokens of a call; none where the path's are not all known, or the sampled ones are no tail of the node's."""
-        own, mask = list_of(node.get("token_ids")), list_of(node.get("mask"))
+        """Returns the token fields of a call; empty where the path's are unknown, or the sampled ones are not the
+        node's tail."""
+        own, mask = list_or_empty(node.get("token_ids")), list_or_empty(node.get("mask"))
         known = parent is None or parent.prompt_token_ids is not None
         sampled = sum(map(bool, mask))
         if not own or not known or not sampled or len(mask) != len(own) or not all(mask[-sampled:]):
             return {}
-        before = [t for n in path for t in list_of(self._nodes[n].get("token_ids"))]
+        before = [t for n in path for t in list_or_empty(self._nodes[n].get("token_ids"))]
         if not all(isinstance(t, int) and not isinstance(t, bool) and 0 <= t < 1 << 31 for t in (*before, *own)):
             return {}
         logprobs = node.get("logprobs")

@@ -1,5 +1,5 @@
-"""Rollouts of NeMo Gym, JSON lines: `responses_create_params` (what was asked), `response` (what came of it, with tool
-calls and their results in line, as items of the Responses API), `reward`, and whatever its resource server adds.
+"""Rollouts of NeMo Gym, JSON lines: `responses_create_params` (the request), `response` (with tool calls and their
+results in line, as items of the Responses API), `reward`, and data that its resource server adds.
 
 Written and read from the published description alone. Token ids and log-probabilities of the training models are kept
 as sampled; the prompt of a call is stored as what it adds to the call before it.
@@ -13,37 +13,33 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.interface import Imported, Provenance, Reading, Writing
-from assay.formats.shared.building import Origin, tool_call
-from assay.formats.shared.losses import THROWAWAY, tell_losses
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.builder import Origin, tool_call
+from assay.formats.shared.json_stream import WarnFunction, json_lines, parse_time, warn_in
+from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.messages import actor_of
-from assay.formats.shared.mirror import items_of
-from assay.formats.shared.mirrored import (
-    Mirrored,
-    fields_of,
+from assay.formats.shared.output_files import new_file, prompt_tokens
+from assay.formats.shared.round_trip import restore_items
+from assay.formats.shared.round_trip_builder import (
+    RoundTripBuilder,
+    count_or_none,
+    file_origin,
+    is_imported_from,
+    named_rewards,
     number,
-    origin_of,
-    own,
-    rewards_of,
+    source_fields,
     text_or_none,
-    whole_number,
 )
-from assay.formats.shared.reading import Bad, at_place, json_lines, seconds
 from assay.formats.shared.sniffing import sniff
-from assay.formats.shared.writing import new_file, prompt_tokens
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage, VerdictStatus
-
-__all__ = ["NemoGymFormat"]
 
 LARGEST_LINE = 512 << 20
 _TOKENS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 _CALL = "assay_call"
-"""Stands in a kept item for the tokens of the call that it names."""
+"""Key of the call whose tokens were removed from an item."""
 
 
 class NemoGymFormat:
-    """See the module."""
-
     name: ClassVar[str] = "nemo-gym"
     title: ClassVar[str] = "NeMo Gym rollouts"
     provenance: ClassVar[Provenance] = "specification"
@@ -54,100 +50,101 @@ class NemoGymFormat:
         told = {"response", "reward", "_ng_task_index"} & seen.paths
         return seen.shape in ("lines", "object") and seen.has("responses_create_params") and bool(told)
 
-    def read(self, path: Path, reading: Reading) -> Iterator[Imported]:
-        """See `Format.read`: one trajectory a line."""
-        origin, bad = origin_of(self.name, path), at_place(reading, path.name)
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        """Yields one trajectory for each line."""
+        origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for line, row in json_lines(path, bad, largest=LARGEST_LINE):
             if isinstance(row, dict) and isinstance(row.get("responses_create_params"), dict):
                 yield _Rollout(row, origin, reading, bad, f"line {line}").read()
             else:
                 bad(f"line {line}", "expected a rollout: an object with `responses_create_params`")
 
-    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: Writing) -> None:
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         with new_file(target) as out:
             for trajectory in trajectories:
-                mine = own(trajectory, self.name)
-                row = _again(trajectory, writing) if mine else _fresh(trajectory, writing)
+                mine = is_imported_from(trajectory, self.name)
+                row = _restore_row(trajectory, writing) if mine else _render_row(trajectory, writing)
                 back = None if mine else _Rollout(row, Origin(self.name, "", ""), THROWAWAY, lambda *_: None, "").read()
-                tell_losses(trajectory, back, writing, self.name)
+                report_losses(trajectory, back, writing, self.name)
                 out.write(msgspec.json.encode(row) + b"\n")
 
 
 class _Rollout:
     """Reads one rollout."""
 
-    def __init__(self, row: dict[str, Any], origin: Origin, reading: Reading, bad: Bad, where: str) -> None:
-        self._built = Mirrored(origin, reading, _fresh_item)
+    def __init__(
+        self, row: dict[str, Any], origin: Origin, reading: ImportContext, bad: WarnFunction, where: str
+    ) -> None:
+        self._builder = RoundTripBuilder(origin, reading, _fresh_item)
         self._row, self._bad, self._where = row, bad, where
-        self._open: Step | None = None
+        self._open_step: Step | None = None
         self._before: tuple[int, ...] = ()
 
-    def read(self) -> Imported:
-        """The trajectory."""
+    def read(self) -> ImportedTrajectory:
         row, asked = self._row, self._row["responses_create_params"]
         response = row.get("response") if isinstance(row.get("response"), dict) else {}
         assert isinstance(response, dict)
         instructions = text_or_none(asked.get("instructions"))
         if instructions:
-            self._built.step("environment", instructions, extra={"role": "system"})
+            self._builder.add_step("environment", instructions, extra={"role": "system"})
         if isinstance(asked.get("input"), str):
-            self._built.step("user", asked["input"])
+            self._builder.add_step("user", asked["input"])
         self._items(asked.get("input"), "input")
         self._items(response.get("output"), "output")
         fields = {**row, "responses_create_params": _without(asked, "input")}
-        self._built.fields = {"row": fields | ({"response": _without(response, "output")} if response else {})}
+        self._builder.fields = {"row": fields | ({"response": _without(response, "output")} if response else {})}
         self._judge()
-        return self._done(response)
+        return self._finish(response)
 
-    def _items(self, items: Any, place: str) -> None:
+    def _items(self, items: Any, list_name: str) -> None:
         for position, item in enumerate(items if isinstance(items, list) else ()):
             if isinstance(item, dict):
-                self._item(item, place)
+                self._item(item, list_name)
             else:
-                self._bad(f"{self._where}.{place}[{position}]", f"expected an item, found {type(item).__name__}")
-        self._open = None
+                self._bad(f"{self._where}.{list_name}[{position}]", f"expected an item, found {type(item).__name__}")
+        self._open_step = None
 
-    def _item(self, item: dict[str, Any], place: str) -> None:
+    def _item(self, item: dict[str, Any], list_name: str) -> None:
         kind, role = item.get("type", "message"), str(item.get("role", "assistant"))
         if kind == "function_call_output":
-            self._open = None
+            self._open_step = None
             seen = Observation(_text(item.get("output")), text_or_none(item.get("call_id")))
-            self._built.answer(seen, item, place)
+            self._builder.add_answer(seen, item, list_name)
         elif kind == "message" and role != "assistant":
-            self._open = None
+            self._open_step = None
             extra = {} if role == "user" else {"role": role}
-            step = self._built.step(actor_of(role), _text(item.get("content")), extra=extra)
-            self._built.item(item, "message", step, place)
+            step = self._builder.add_step(actor_of(role), _text(item.get("content")), extra=extra)
+            self._builder.keep_item(item, "message", step, list_name)
         elif kind in ("message", "reasoning", "function_call"):
-            self._turn(item, kind, place)
+            self._turn(item, kind, list_name)
         else:
-            self._built.item(item, "other", None, place)
+            self._builder.keep_item(item, "other", None, list_name)
 
-    def _turn(self, item: dict[str, Any], kind: str, place: str) -> None:
-        """Puts what a model gave into its turn: thoughts, then words, then calls; else a new turn begins."""
-        step = self._open
+    def _turn(self, item: dict[str, Any], kind: str, list_name: str) -> None:
+        """Adds an item to the model's turn, in the order reasoning, message, calls; else begins a new turn."""
+        step = self._open_step
         full = step is not None and (step.message is not None or bool(step.tool_calls))
         if step is None or (kind == "reasoning" and full) or (kind == "message" and full):
-            step = self._built.step("agent", None)
+            step = self._builder.add_step("agent", None)
         part = kind
         if kind == "reasoning":
             said = [_text(item.get("summary")), _text(item.get("content"))]
             before = [step.reasoning] if step.reasoning else []
-            step = self._built.change(step, reasoning="\n".join([*before, *(t for t in said if t)]) or None)
+            step = self._builder.change_step(step, reasoning="\n".join([*before, *(t for t in said if t)]) or None)
             part = "other"
         elif kind == "message":
-            step = self._built.change(step, message=_text(item.get("content")))
+            step = self._builder.change_step(step, message=_text(item.get("content")))
         else:
             id_ = text_or_none(item.get("call_id")) or text_or_none(item.get("id")) or ""
             made = tool_call(id_, str(item.get("name") or ""), item.get("arguments"))
             part = f"call {len(step.tool_calls)}"
-            step = self._built.add_calls(step, made)
+            step = self._builder.add_calls(step, made)
         step, item = self._tokens(step, item)
-        self._open = step
-        self._built.item(item, part, step, place)
+        self._open_step = step
+        self._builder.keep_item(item, part, step, list_name)
 
     def _tokens(self, step: Step, item: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
-        """A call where an item has its tokens; they leave the item, which names the call instead."""
+        """Moves an item's tokens to a call, which the item then names."""
         prompt, sampled, logprobs = (item.get(name) for name in _TOKENS)
         fit = isinstance(prompt, list) and isinstance(sampled, list) and _ids(prompt) and _ids(sampled)
         given = isinstance(logprobs, list) and isinstance(sampled, list) and len(logprobs) == len(sampled)
@@ -156,9 +153,9 @@ class _Rollout:
             return step, item
         whole, made = tuple[int, ...](prompt or ()), tuple[int, ...](sampled or ())
         shared = len(self._before) if self._before and whole[: len(self._before)] == self._before else 0
-        last = self._built.calls[-1].id if self._built.calls and shared else None
+        last = self._builder.calls[-1].id if self._builder.calls and shared else None
         call = ModelCall(
-            id=f"c{len(self._built.calls)}",
+            id=f"c{len(self._builder.calls)}",
             dialect="responses",
             model=str((self._row.get("response") or {}).get("model") or ""),
             request={},
@@ -171,23 +168,23 @@ class _Rollout:
             shared_tokens=shared,
         )
         self._before = whole + made
-        self._built.call(call)
+        self._builder.add_call(call)
         kept = {key: value for key, value in item.items() if key not in _TOKENS}
-        return self._built.change(step, call=call.id), {**kept, _CALL: call.id}
+        return self._builder.change_step(step, call=call.id), {**kept, _CALL: call.id}
 
     def _judge(self) -> None:
         reward = number(self._row.get("reward"))
         if reward is None:
-            self._built.verdict("unknown", None, "no reward was recorded by NeMo Gym")
+            self._builder.add_verdict("unknown", None, "no reward was recorded by NeMo Gym")
             return
-        fact = self._built.evidence("reward", {"values": {"reward": reward}})
+        fact = self._builder.add_evidence("reward", {"values": {"reward": reward}})
         inside = 0 <= reward <= 1
         status: VerdictStatus = ("pass" if reward >= 1 else "fail") if inside else "unknown"
-        self._built.verdict(status, reward, "the reward as recorded by NeMo Gym", (fact,), {"reward": reward})
+        self._builder.add_verdict(status, reward, "the reward as recorded by NeMo Gym", (fact,), {"reward": reward})
 
-    def _done(self, response: dict[str, Any]) -> Imported:
+    def _finish(self, response: dict[str, Any]) -> ImportedTrajectory:
         row = self._row
-        task, rollout = row.get("_ng_task_index"), whole_number(row.get("_ng_rollout_index"))
+        task, rollout = row.get("_ng_task_index"), count_or_none(row.get("_ng_rollout_index"))
         agent = row.get("agent_ref")
         name = agent.get("name") if isinstance(agent, dict) else None
         error, cut = response.get("error"), response.get("incomplete_details")
@@ -202,21 +199,21 @@ class _Rollout:
             error=_text(error)[:4000] or None if error else None,
             metrics=metrics,
         )
-        return self._built.done(
+        return self._builder.finish(
             f"{self._where}: task {task} rollout {rollout}",
             ended=ended,
             agent=str(name or "unknown"),
             model=text_or_none(response.get("model")) or None,
             number=rollout or 0,
-            at=seconds(response.get("created_at")) or None,
+            at=parse_time(response.get("created_at")) or None,
             **({"task": str(task)} if task is not None else {}),
         )
 
 
-def _without(held: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object without a list that stands in the turns, and with a note that it was there."""
-    return {k: v for k, v in held.items() if k != name or not isinstance(v, list)} | (
-        {name: None} if isinstance(held.get(name), list) else {}
+def _without(container: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns an object without a list that became turns, with None in its place."""
+    return {k: v for k, v in container.items() if k != name or not isinstance(v, list)} | (
+        {name: None} if isinstance(container.get(name), list) else {}
     )
 
 
@@ -273,16 +270,16 @@ def _plan(step: Step) -> Iterator[str]:
     yield from (f"result {n}" for n in range(len(step.observations)))
 
 
-def _again(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
-    """A rollout as it was."""
+def _restore_row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
+    """Restores a rollout."""
     prompts = prompt_tokens(trajectory)
     calls = {call.id: call for call in trajectory.calls}
-    row = dict(fields_of(trajectory).get("row", {}))
-    for name, place in (("responses_create_params", "input"), ("response", "output")):
-        held = row.get(name)
-        if isinstance(held, dict) and place in held and held[place] is None:
-            items = items_of(trajectory, _fresh_item, _plan, writing, own=True, place=place)
-            row[name] = {**held, place: [_with_tokens(item, calls, prompts) for item in items]}
+    row = dict(source_fields(trajectory).get("row", {}))
+    for name, list_name in (("responses_create_params", "input"), ("response", "output")):
+        container = row.get(name)
+        if isinstance(container, dict) and list_name in container and container[list_name] is None:
+            items = restore_items(trajectory, _fresh_item, _plan, writing, own=True, place=list_name)
+            row[name] = {**container, list_name: [_with_tokens(item, calls, prompts) for item in items]}
     return row
 
 
@@ -295,12 +292,12 @@ def _with_tokens(item: Any, calls: dict[str, ModelCall], prompts: dict[str, tupl
     return {key: value for key, value in item.items() if key != _CALL} | whole
 
 
-def _fresh_items(trajectory: Trajectory, steps: tuple[Step, ...], writing: Writing) -> Iterator[dict[str, Any]]:
-    """Items of turns; the last one that a model gave in a turn has the tokens of its call."""
+def _fresh_items(trajectory: Trajectory, steps: tuple[Step, ...], writing: ExportContext) -> Iterator[dict[str, Any]]:
+    """Yields the items of turns; the last model item of a turn has the tokens of its call."""
     prompts, calls = prompt_tokens(trajectory), {call.id: call for call in trajectory.calls}
     for step in steps:
         one = msgspec.structs.replace(trajectory, steps=(step,))
-        items = list(items_of(one, _fresh_item, _plan, writing, own=False))
+        items = list(restore_items(one, _fresh_item, _plan, writing, own=False))
         given = [n for n, item in enumerate(items) if item["type"] in ("message", "function_call")]
         call = calls.get(step.call or "")
         if call is not None and given and call.id in prompts and call.completion_token_ids:
@@ -308,14 +305,14 @@ def _fresh_items(trajectory: Trajectory, steps: tuple[Step, ...], writing: Writi
         yield from items
 
 
-def _fresh(trajectory: Trajectory, writing: Writing) -> dict[str, Any]:
-    """The rollout that shows an attempt from elsewhere best."""
+def _render_row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
+    """Renders a rollout of another source."""
     first = next(
         (n for n, s in enumerate(trajectory.steps) if s.actor in ("agent", "other_agent")), len(trajectory.steps)
     )
     sides = (trajectory.steps[:first], trajectory.steps[first:])
     asked, gave = (list(_fresh_items(trajectory, side, writing)) for side in sides)
-    reward = next(iter(rewards_of(trajectory).values()), None)
+    reward = next(iter(named_rewards(trajectory).values()), None)
     response = {"id": trajectory.chain, "model": trajectory.model or "", "object": "response", "output": gave}
     row: dict[str, Any] = {"responses_create_params": {"input": asked}, "response": response}
     row |= {"reward": reward} if reward is not None else {}

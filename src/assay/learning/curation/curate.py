@@ -17,14 +17,14 @@ import msgspec
 
 from assay import __version__, plugins
 from assay.errors import UserError
-from assay.formats.shared.writing import new_file, new_folder, refuse_existing
+from assay.formats.shared.output_files import new_file, new_folder, refuse_existing
 from assay.learning.conversation import Opening, conversations
 from assay.learning.reading import Reader, RowsConfig
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
 from assay.records import Task, Trajectory
 from assay.settings import Settings
-from assay.store import messages_of
+from assay.store import restore_messages
 from assay.tasks import find_tasks
 
 from .config import CurateConfig, CurateReport
@@ -151,7 +151,7 @@ def told_to(trajectory: Trajectory) -> str:
     """What users told the agent, as far as the record says."""
     said = [step.message for step in trajectory.steps if step.actor == "user" and step.message]
     if not said and trajectory.calls:
-        messages = messages_of({call.id: call for call in trajectory.calls}, trajectory.calls[0])
+        messages = restore_messages({call.id: call for call in trajectory.calls}, trajectory.calls[0])
         said = [m["content"] for m in messages if m.get("role") == "user" and isinstance(m.get("content"), str)]
     return "\n".join(said)
 

@@ -21,7 +21,7 @@ from assay.analysis.recovery import recovery_of
 from assay.analysis.stages import Stage, stages_of
 from assay.analysis.states import State, states_of
 from assay.analysis.waste import waste_of
-from assay.formats.shared.writing import outcome_verdict
+from assay.formats.shared.output_files import outcome_verdict
 from assay.records import Trajectory
 from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 

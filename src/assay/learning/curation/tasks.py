@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from assay.statistics import TaskCount, TaskProfile, profiles
+from assay.statistics import TaskCount, TaskProfile, profile_tasks
 
 from .interface import Candidate, Decision
 
@@ -75,5 +75,5 @@ def _profiles(everyone: Sequence[Candidate]) -> dict[str, TaskProfile]:
     """Profile by task, all agents together."""
     passed: Counter[str] = Counter(one.task for one in everyone if one.known and one.trusted)
     judged: Counter[str] = Counter(one.task for one in everyone if one.known)
-    made = profiles(TaskCount("", None, task, passed[task], judged[task] - passed[task], 0, 0) for task in judged)
+    made = profile_tasks(TaskCount("", None, task, passed[task], judged[task] - passed[task], 0, 0) for task in judged)
     return {profile.task: profile for profile in made}

@@ -17,7 +17,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.formats.interface import Loss
-from assay.formats.shared.writing import new_file, refuse_existing
+from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, spoke
 from assay.learning.credit import CreditConfig, credited
 from assay.learning.reading import Reader

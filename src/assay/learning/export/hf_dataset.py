@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.errors import UserError
-from assay.formats.shared.writing import outcome_verdict
+from assay.formats.shared.output_files import outcome_verdict
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
 from assay.records import Separation, Trajectory

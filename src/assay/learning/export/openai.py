@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.shared.writing import new_file
+from assay.formats.shared.output_files import new_file
 from assay.learning.conversation import Conversation
 
 from ._messages import for_openai, lost_in, own_turns

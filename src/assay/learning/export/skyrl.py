@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from assay.formats.shared.writing import new_file
+from assay.formats.shared.output_files import new_file
 from assay.learning.rows import TrainingRow
 
 from ._tables import NO_REWARD, first_trained, reward_of, sampled_logprobs

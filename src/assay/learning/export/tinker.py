@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import UserError
-from assay.formats.shared.writing import new_file
+from assay.formats.shared.output_files import new_file
 from assay.learning.rows import TrainingRow
 
 from ._tables import sampled_logprobs

@@ -19,7 +19,7 @@ from assay.rollout.progress import Tally
 from assay.rollout.runs import resume_run, start_run
 from assay.settings import Settings
 from assay.statistics import TaskCount, count_by_task
-from assay.store import AttemptRow, RunStore, deciding, list_runs, standing
+from assay.store import AttemptRow, RunStore, final_rows, list_runs, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 from assay.verdicts import meets
 
@@ -65,12 +65,12 @@ async def finished_run(
         await start_run(config, settings, Tally(), tasks=tasks, backend=backend)
     else:
         with RunStore.open(store, run) as opened:
-            found = deciding(opened.attempts())
+            found = final_rows(opened.attempts())
         planned = len(tasks if tasks is not None else find_tasks(config.tasks)) * config.attempts
         if len(found) < planned:
             await resume_run(run, settings, Tally(), tasks=tasks, backend=backend)
     with RunStore.open(store, run) as opened:
-        return deciding(opened.attempts())
+        return final_rows(opened.attempts())
 
 
 class Tasks(NamedTuple):
@@ -184,7 +184,7 @@ def meets_requirement(row: TrainingRow, require: Separation) -> bool:
 
 def tries_of(settings: Settings, run: str) -> list[TaskCount]:
     """How often each task was passed, and how often it was judged; a pass that something speaks against is none."""
-    stands = standing(settings.store, run)
+    stands = load_current_verdicts(settings.store, run)
     with RunStore.open(settings.store, run) as opened:
-        found = counted(deciding(opened.attempts()), stands)
+        found = counted(final_rows(opened.attempts()), stands)
     return list(count_by_task(one.outcome for one in found))

@@ -6,7 +6,7 @@ from assay.errors import UserError
 from assay.gateway.backends import open_backend
 from assay.gateway.interface import ModelBackend
 from assay.settings import Settings
-from assay.store import RunStore, answer_of, list_runs, messages_of, newest_run
+from assay.store import RunStore, assistant_message, list_runs, newest_run, restore_messages
 
 __all__ = ["open_model", "settled_model"]
 
@@ -28,9 +28,9 @@ def open_model(model: str, settings: Settings) -> ModelBackend:
         trajectory = store.trajectory(store.find(attempt).chain)
     calls = {call.id: call for call in trajectory.calls}
     kept = [
-        RecordedCall(call, messages_of(calls, call), answer)
+        RecordedCall(call, restore_messages(calls, call), answer)
         for call in trajectory.calls
-        if call.delivered and (answer := answer_of(call)) is not None
+        if call.delivered and (answer := assistant_message(call)) is not None
     ]
     if not kept:
         raise UserError(

@@ -14,12 +14,12 @@ from typing import BinaryIO
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Format, Loss, Writing
-from assay.formats.registry import formats, named
-from assay.formats.shared.writing import new_file, refuse_existing
+from assay.formats.interface import ExportContext, Format, Loss
+from assay.formats.registry import load_format, load_formats
+from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictGiven, VerdictStatus
 from assay.settings import Settings
-from assay.store import RunStore, learnt
+from assay.store import RunStore, later_events
 from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
 
 __all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "stands_of", "whole"]
@@ -109,7 +109,7 @@ def export_run(
         exporting = _Export(store, settings.store, config, progress)
         with new_file(sidecar_of(out)) as stream:
             losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
-            format.write(exporting.trajectories(losses.lost), out, Writing(store.blobs.get, losses.lost))
+            format.write(exporting.trajectories(losses.lost), out, ExportContext(store.blobs.get, losses.lost))
             losses.close(exporting.stands)
     passes = [stands for stands in exporting.stands if stands.outcome == "pass"]
     return ExportReport(
@@ -125,9 +125,9 @@ def export_run(
 
 
 def _writer(name: str) -> Format:
-    found = named(name)
+    found = load_format(name)
     if not found.writes:
-        able = ", ".join(f.name for f in formats() if f.writes)
+        able = ", ".join(f.name for f in load_formats() if f.writes)
         raise UserError(f"{found.name} is read, not written; these are written: {able}")
     return found
 
@@ -143,7 +143,7 @@ class _Export:
         self._progress = progress
         self.stands: list[Stands] = []
         self.written = 0
-        self._learnt: dict[str, tuple[Body, ...]] = learnt(root, store.run)
+        self._learnt: dict[str, tuple[Body, ...]] = later_events(root, store.run)
         self._require = config.require
         self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
@@ -172,7 +172,7 @@ class _Export:
 
 
 def whole(store: RunStore, chain: str, later: Sequence[Body]) -> Trajectory:
-    """A trajectory with what was learnt of it `later` (see `learnt`); what its own chain says is in it already."""
+    """Returns a trajectory with the `later` events (see `later_events`); those of its own chain are in it already."""
     found = store.trajectory(chain)
     facts = [b.evidence for b in later if isinstance(b, EvidenceAdded) and b.evidence not in found.evidence]
     given = [b.verdict for b in later if isinstance(b, VerdictGiven) and b.verdict not in found.verdicts]

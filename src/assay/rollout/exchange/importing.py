@@ -18,7 +18,7 @@ import msgspec
 
 from assay import __version__
 from assay.errors import StoreError, UserError
-from assay.formats.interface import Imported, Reading, Unreadable
+from assay.formats.interface import ImportContext, ImportedTrajectory, ReadProblem
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -35,7 +35,7 @@ from assay.rollout.exchange.sources import Found, Walk, require_paths
 from assay.rollout.recording.redaction import Redactor
 from assay.settings import Settings
 from assay.store import AUDITED, Layout, RunStore
-from assay.store.run import encoded
+from assay.store.run import encode_body
 from assay.verdicts import IMPORTED, is_imported
 
 __all__ = ["ImportConfig", "ImportProgress", "ImportReport", "default_run", "import_paths"]
@@ -86,7 +86,7 @@ class ImportReport(msgspec.Struct, frozen=True):
     files: int
     formats: dict[str, int]
     """Trajectories met, by format."""
-    unreadable: tuple[Unreadable, ...]
+    unreadable: tuple[ReadProblem, ...]
     """The first thousand of what could not be read."""
     unreadable_total: int
     unrecognised: tuple[str, ...]
@@ -233,13 +233,13 @@ class _Import:
         self.target = _Target(settings, run, self._refused)
         self._progress = progress
         self._file = ""
-        self._unreadable: list[Unreadable] = []
+        self._unreadable: list[ReadProblem] = []
         self._total = self._read = self._known = self._files = 0
         self._formats: dict[str, int] = {}
         self._redacted: set[str] = set()
         self._told = 0.0
 
-    def unreadable(self, what: Unreadable) -> None:
+    def unreadable(self, what: ReadProblem) -> None:
         """Counts what could not be read, and names the first of it."""
         self._total += 1
         if len(self._unreadable) < LISTED:
@@ -251,7 +251,7 @@ class _Import:
         assert isinstance(started, AttemptStarted)
         self._read -= 1
         words = started.config.get(IMPORTED, {})
-        self.unreadable(Unreadable(str(words.get("file", "")), f"attempt {started.attempt}", problem))
+        self.unreadable(ReadProblem(str(words.get("file", "")), f"attempt {started.attempt}", problem))
 
     def file(self, found: Found) -> None:
         """Reads one file, or one folder that is a record."""
@@ -262,9 +262,9 @@ class _Import:
             self._tell()
         self._tell(now=True)
 
-    def _trajectories(self, found: Found) -> Iterator[Imported]:
+    def _trajectories(self, found: Found) -> Iterator[ImportedTrajectory]:
         met = 0
-        reading = Reading(self._keep, self._named_unreadable)
+        reading = ImportContext(self._keep, self._named_unreadable)
         try:
             for imported in found.format.read(found.path, reading):
                 met += 1
@@ -272,18 +272,18 @@ class _Import:
         except _FOREIGN as exc:
             said = str(exc) if isinstance(exc, UserError) else f"{type(exc).__name__}: {exc}"
             place = f"after {met} trajectories" if met else ""
-            self.unreadable(Unreadable(found.name, place, said))
+            self.unreadable(ReadProblem(found.name, place, said))
 
-    def _named_unreadable(self, what: Unreadable) -> None:
+    def _named_unreadable(self, what: ReadProblem) -> None:
         """Under the name that people know the file by, whatever the format calls it."""
         inside = what.file.partition("!")[2]
         name = self._file if not inside or self._file.endswith("!" + inside) else f"{self._file}!{inside}"
         self.unreadable(msgspec.structs.replace(what, file=name))
 
-    def _take(self, imported: Imported, found: Found) -> None:
+    def _take(self, imported: ImportedTrajectory, found: Found) -> None:
         if not any(isinstance(body, _SAYING) for body in imported.bodies):
             problem = f"{imported.key or 'it'} holds no turn, no fact and no verdict"
-            self.unreadable(Unreadable(found.name, "", f"{problem}: is it {found.format.title}?"))
+            self.unreadable(ReadProblem(found.name, "", f"{problem}: is it {found.format.title}?"))
             return
         self._formats[found.format.name] = self._formats.get(found.format.name, 0) + 1
         attempt, size = _identity(imported)
@@ -350,7 +350,7 @@ class _Import:
         )
 
 
-def _identity(imported: Imported) -> tuple[str, int]:
+def _identity(imported: ImportedTrajectory) -> tuple[str, int]:
     """The attempt's id, from what it holds and its name within its file, not from the file's name; and its bytes."""
     words = {k: v for k, v in imported.started.config.get(IMPORTED, {}).items() if k not in ("file", "source_digest")}
     started = msgspec.structs.replace(imported.started, config={**imported.started.config, IMPORTED: words})
@@ -375,7 +375,7 @@ def _as_claim(body: Body) -> Body:
     return body
 
 
-def _end(imported: Imported) -> list[Body]:
+def _end(imported: ImportedTrajectory) -> list[Body]:
     closed = any(isinstance(b, AttemptEnded) or (isinstance(b, Noted) and b.name == "interrupted")
                  for b in imported.bodies)  # fmt: skip
     return [] if closed else [Noted("interrupted", {"by": "source"})]
@@ -385,7 +385,7 @@ def _at_fault(bodies: list[Body]) -> bool:
     """Whether it is what should be stored that cannot be, and not the store."""
     try:
         for body in bodies:
-            encoded(body, "")
+            encode_body(body, "")
     except StoreError:
         return True
     return False

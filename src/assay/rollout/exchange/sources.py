@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.errors import UserError
-from assay.formats.interface import Format, Unreadable
-from assay.formats.registry import find, formats, named, recognised
-from assay.formats.shared.archives import unpacked_into
+from assay.formats.interface import Format, ReadProblem
+from assay.formats.registry import find_format, load_format, load_formats, matching_formats
+from assay.formats.shared.archives import extract_archive
 from assay.formats.shared.sniffing import sniff
 
 __all__ = ["Found", "Walk", "require_paths"]
@@ -36,15 +36,15 @@ def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
     Raises:
         UserError: A path is not there, or is a file of no format that is known, or of several.
     """
-    known = formats()
+    known = load_formats()
     for path in paths:
         if not path.exists():
             raise UserError(f"there is nothing at {path}: check the path")
         if not path.is_file() and not path.is_dir():
             raise UserError(f"{path} is neither a file nor a folder: name one that holds a record")
-        archived = sniff(path).shape in ("zip", "tar") and not recognised(path, known)
+        archived = sniff(path).shape in ("zip", "tar") and not matching_formats(path, known)
         if format_name is None and path.is_file() and not archived:
-            find(path, known)
+            find_format(path, known)
 
 
 class Walk:
@@ -55,9 +55,9 @@ class Walk:
         unreadable: Told of what was recognised and cannot be read.
     """
 
-    def __init__(self, format_name: str | None, unreadable: Callable[[Unreadable], None]) -> None:
-        self._forced = None if format_name is None else named(format_name)
-        self._known = formats() if self._forced is None else (self._forced,)
+    def __init__(self, format_name: str | None, unreadable: Callable[[ReadProblem], None]) -> None:
+        self._forced = None if format_name is None else load_format(format_name)
+        self._known = load_formats() if self._forced is None else (self._forced,)
         self._unreadable = unreadable
         self.unrecognised: list[str] = []
         """Files met on the way that are of no known format; a thousand names at most."""
@@ -77,10 +77,10 @@ class Walk:
         if not top and path.is_symlink():
             self.links += 1
             return
-        takers = recognised(path, self._known)
+        takers = matching_formats(path, self._known)
         if len(takers) > 1:
             names = " and ".join(taker.name for taker in takers)
-            self._unreadable(Unreadable(name, "", f"it could be {names}: import it alone, with --format"))
+            self._unreadable(ReadProblem(name, "", f"it could be {names}: import it alone, with --format"))
         elif takers:
             yield Found(path, name, takers[0])
         elif path.is_dir():
@@ -94,7 +94,7 @@ class Walk:
         try:
             children = sorted(path.name for path in folder.iterdir())
         except OSError as exc:
-            self._unreadable(Unreadable(name, "", f"the folder cannot be read: {exc.strerror}"))
+            self._unreadable(ReadProblem(name, "", f"the folder cannot be read: {exc.strerror}"))
             return
         for child in children:
             yield from self._at(folder / child, child if top else f"{name}/{child}", top=False)
@@ -102,15 +102,15 @@ class Walk:
     def _inside(self, path: Path, name: str) -> Iterator[Found]:
         with tempfile.TemporaryDirectory(prefix="assay-import-") as scratch:
             try:
-                unpacked_into(path, Path(scratch))
+                extract_archive(path, Path(scratch))
             except UserError as exc:
-                self._unreadable(Unreadable(name, "", str(exc)))
+                self._unreadable(ReadProblem(name, "", str(exc)))
                 return
             for found in self._at_root(Path(scratch)):
                 yield found._replace(name=f"{name}!{found.name}")
 
     def _at_root(self, scratch: Path) -> Iterator[Found]:
-        takers = recognised(scratch, self._known)
+        takers = matching_formats(scratch, self._known)
         if len(takers) == 1:
             yield Found(scratch, "", takers[0])
             return

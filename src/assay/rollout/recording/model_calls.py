@@ -15,7 +15,7 @@ from assay.gateway.forest import Forest, Placement
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
 from assay.records import BranchCause, Certificate, ModelCall, RawBody, Usage
 from assay.rollout.recording.redaction import Redactor
-from assay.store import BlobStore, BodyKeeper
+from assay.store import BlobStore, BodyDeltaEncoder
 
 __all__ = ["CallKeeper", "Conversation", "Standing"]
 
@@ -46,7 +46,7 @@ class CallKeeper:
     """Makes the records of one chain's calls, in the order in which they end."""
 
     def __init__(self, blobs: BlobStore, redactor: Redactor) -> None:
-        self._bodies = BodyKeeper(blobs, redactor)
+        self._bodies = BodyDeltaEncoder(blobs, redactor)
         self._redactor = redactor
         self._fields: dict[str, dict[str, Any]] = {}
         """Of each call, what its children may share; equal values are one object."""

@@ -17,7 +17,7 @@ import msgspec
 from assay.gateway.forest import text_of
 from assay.records import ModelCall, Observation, Step, ToolCall, Truncation
 from assay.rollout.recording.recorder import Recorder
-from assay.store import answer_of
+from assay.store import assistant_message
 
 __all__ = ["Turns", "tool_calls_of"]
 
@@ -46,7 +46,7 @@ class Turns:
 
     def answered(self, call: ModelCall) -> None:
         """Opens a turn; `call` is as it was recorded. One whose client was gone is none."""
-        answer = answer_of(call)
+        answer = assistant_message(call)
         if call.delivered and answer is not None:
             self._open[call.id] = _Turn(call.started, answer, tool_calls_of(answer))
         if len(self._open) > MOST_OPEN:

@@ -16,7 +16,7 @@ from assay.environments.interface import (
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import Fact
 from assay.rollout.recording.workspace_wrapper import PassingWorkspace
-from assay.store import keep_tree
+from assay.store import store_tree
 
 __all__ = ["RecordedWorkspace"]
 
@@ -151,7 +151,7 @@ class RecordedWorkspace(PassingWorkspace):
                 raise ValueError(f"holds {', '.join(names)}")
 
         try:
-            kept = keep_tree(self._recorder.store.blobs, source, most_bytes=MOST_BROUGHT, look=look)
+            kept = store_tree(self._recorder.store.blobs, source, most_bytes=MOST_BROUGHT, inspect=look)
         except (OSError, ValueError) as exc:
             return Fact({"left_out": str(exc)[:300]})
         return Fact({"listing": kept.listing, "files": kept.files}, (kept.listing,))

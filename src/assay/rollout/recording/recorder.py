@@ -77,7 +77,7 @@ class Recorder:
         if len(self._pending) >= BATCH or time.monotonic() - self._since > self.patience_s:
             self.flush()
         else:
-            self.store.joint.soon(self, self.patience_s)
+            self.store.group_commit.schedule(self, self.patience_s)
 
     def _hold(self, body: Body) -> None:
         if not self._pending:
@@ -104,7 +104,7 @@ class Recorder:
     async def commit(self) -> None:
         """Commits what is pending together with what other tries of the run commit now. Raises as `flush`."""
         if self._pending:
-            await self.store.joint.commit(self)
+            await self.store.group_commit.commit(self)
 
     def pending(self) -> Sequence[Body]:
         return self._pending
@@ -150,7 +150,7 @@ class Recorder:
         known = {name: value for name, value in data.items() if value is not None}
         note = self._begun[call_id] = Noted(CALL_BEGUN, known, time.time())
         self._hold(note)
-        self.store.joint.soon(self, self.patience_s)
+        self.store.group_commit.schedule(self, self.patience_s)
         return call_id
 
     async def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.store import Cleaned
+from assay.store import RedactedBytes
 
 __all__ = ["SHAPES", "Redactor", "Shape"]
 
@@ -150,20 +150,20 @@ class Redactor:
         """Whether there are known values."""
         return bool(self._known)
 
-    def clean(self, data: bytes, *, shapes: bool = True) -> Cleaned:
+    def clean(self, data: bytes, *, shapes: bool = True) -> RedactedBytes:
         """Bytes of text or JSON without secrets, and the names of those that were in it, sorted."""
         hits = self._known_in(data)
         if shapes:
             hits += _shaped(data)
         if not hits:
-            return Cleaned(data, ())
+            return RedactedBytes(data, ())
         pieces, at, names = list[bytes](), 0, set[str]()
         for hit in sorted(hits, key=attrgetter("start")):  # a known value goes before a shape that begins with it
             if hit.start >= at:
                 pieces += [data[at : hit.start], b"[redacted:" + hit.name.encode() + b"]"]
                 names.add(hit.name)
             at = max(at, hit.end)
-        return Cleaned(b"".join([*pieces, data[at:]]), tuple(sorted(names)))
+        return RedactedBytes(b"".join([*pieces, data[at:]]), tuple(sorted(names)))
 
     def touches(self, data: bytes, start: int, end: int) -> bool:
         """Whether a secret lies in `data[start:end]`, at least in part."""

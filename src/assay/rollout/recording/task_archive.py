@@ -19,7 +19,7 @@ from assay.environments.workspace.toolchain import HOME
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Task, canonical_bytes, digest_bytes
 from assay.rollout.recording.redaction import Redactor
-from assay.store import BlobStore, TreeTooLarge, keep_tree, write_tree
+from assay.store import BlobStore, TreeTooLarge, store_tree, write_tree
 from assay.tasks import LoadedTask, load_task
 from assay.tasks.folder import scan
 
@@ -61,7 +61,7 @@ class TaskKeeper:
                 return Fact(data, (kept,))
             tree = scan(loaded.folder)
             names = [*tree.folders, *(entry.path for entry in tree.entries)]
-            files = keep_tree(self._blobs, tree.root, names, most_bytes=MOST_TASK, look=self._look)
+            files = store_tree(self._blobs, tree.root, names, most_bytes=MOST_TASK, inspect=self._look)
         except (_HoldsSecretError, TreeTooLarge, OSError, UserError) as exc:
             left_out = f"{exc}"[:300]
             blobs = (str(data["record"]),) if "record" in data else ()

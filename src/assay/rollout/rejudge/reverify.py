@@ -24,7 +24,7 @@ from assay.rollout.rejudge.judging import judged_again
 from assay.rollout.rejudge.recorded_task import PastTasks, Places, Version, past_config
 from assay.rollout.runs import Means, opened_means
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, annotate_all, learnt
+from assay.store import AttemptRow, RunStore, annotate_all, later_events
 from assay.tasks import LoadedTask
 from assay.verdicts import Reverification
 from assay.verify._evidence import code_digest
@@ -152,7 +152,7 @@ class _Reverifying:
         """Judges what is to be judged; what is finished is kept, however it ends."""
         if not self._store.is_sealed:  # else what is judged could not be added
             RunStore.open(self._settings.store, self._store.run, write=True).close()
-        before = learnt(self._settings.store, self._store.run)
+        before = later_events(self._settings.store, self._store.run)
         work = deque(self._planned(before))
         total, done = len(self._rows), len(self._rows) - len(work)
         told(done, total)

@@ -66,11 +66,11 @@
   }
 
   function other(text, found) {
-    if (found[3] === undefined) return sign("ESC", "a terminal command, not carried out");
+    if (found[3] === undefined) return sign("ESC", "a terminal command, not executed");
     const [number, ...rest] = found[3].split(";");
     const address = rest.slice(1).join(";");
     if (number === "8") return address ? sign(`link: ${address}`, "a terminal hyperlink, not followed") : null;
-    return sign(`OSC ${found[3]}`, "a terminal command, not carried out");
+    return sign(`OSC ${found[3]}`, "a terminal command, not executed");
   }
 
   /* Assay.ansi(text, state = {}): a fragment; `state` goes on from one piece of an output to the next. */
@@ -96,7 +96,7 @@
       }
       marks += 1;
       const told = marks > 500 ? null : found[2] !== undefined
-        ? sign(`CSI ${found[1]}${found[2]}`, "a terminal command, not carried out") : other(text, found);
+        ? sign(`CSI ${found[1]}${found[2]}`, "a terminal command, not executed") : other(text, found);
       if (told) made.append(told);
     }
     put(text.slice(at));

@@ -193,7 +193,7 @@
         h("h3", { id: `line-${line}` }, Assay.line(this.lines.heads[line] || KINDS[kind])),
         lane ? h("span", { class: "lane-tag" }, Assay.line(Assay.laneWords(this.lines.lanes[lane]))) : null,
         this.has(line, "error") ? h("span", { class: "exit", "data-failed": "yes" }, kind === "v" ? "against it" : "failed") : null,
-        this.has(line, "beside") ? h("span", { class: "quiet-text small", title: "done beside the agent's steps" }, "beside") : null,
+        this.has(line, "beside") ? h("span", { class: "quiet-text small", title: "executed beside the agent's steps" }, "beside") : null,
         this.has(line, "uncertified") ? h("span", { class: "certificate", "data-certified": "no" }, "✗ not certified") : null,
         this.state(line), at === null ? null : h("span", { class: "at", title: "seconds since the attempt began" }, `+${format.seconds(at)}`));
     }
@@ -214,7 +214,7 @@
       const same = this.rows.filter((each) => this.lines.states_of[each] === state);
       const next = same[(same.indexOf(line) + 1) % same.length];
       if (next !== line) this.jump(next);
-      else Assay.say("no other line is in this state");
+      else Assay.say("no other line has this state");
     }
 
     toggle(line) {
@@ -289,7 +289,7 @@
     }
 
     ending(row) {
-      if (row.finished === null && row.interrupted) return "was cut";
+      if (row.finished === null && row.interrupted) return "interrupted";
       if (row.finished === null) return "is running";
       return row.broke ? `broke: ${row.broke}` : row.stopped ? `stopped: ${row.stopped}` : "ended";
     }
@@ -309,7 +309,7 @@
         h("p", { class: "reason" }, Assay.line(given.reason)),
         given.marks.length ? h("p", { class: "marks" }, given.marks.map((mark) => h("span", { class: "chip" }, Assay.line(mark)))) : null,
         h("ul", { class: "cites" }, cites),
-        h("p", { class: "small" }, h("a", { href: this.href("line", String(given.line)) }, "Where it was given"),
+        h("p", { class: "small" }, h("a", { href: this.href("line", String(given.line)) }, "Place of the verdict"),
           given.left_out ? ` · rests on ${format.count(given.left_out)} more` : null));
     }
 
@@ -320,7 +320,7 @@
       const order = ["outcome", "integrity", "safety", "process"];
       const shown = [...newest.values()].sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
       const rest = shown.slice(8);
-      if (!shown.length) return h("p", { class: "quiet-text" }, "Nobody has judged this attempt.");
+      if (!shown.length) return h("p", { class: "quiet-text" }, "This attempt has no verdicts.");
       return [h("h2", { class: "unseen" }, "Verdicts"), h("div", { class: "verdicts" }, shown.slice(0, 8).map((given) => this.verdict(given))),
         rest.length ? h("details", { class: "more" }, h("summary", null, `${format.count(rest.length)} more verdicts`), h("div", { class: "verdicts" }, rest.map((given) => this.verdict(given)))) : null];
     }
@@ -408,7 +408,7 @@
       this.measured();
     }
 
-    /* Rows that were built while nobody saw them have no height. */
+    /* Rows that were built while hidden have no height. */
     measured() {
       this.outline.reset(this.rows.length);
       this.outline.show(this.current(), { align: "center" });
@@ -461,7 +461,7 @@
       this.progress = h("span", { class: "small quiet-text", role: "status" });
       this.bar = h("div", { class: "attempt-bar" });
       this.treeBox = h("div", { class: "tree-box" });
-      this.empty = h("p", { class: "empty", hidden: true }, "No line is left. ", h("button", { type: "button", class: "button", onclick: () => this.showAll() }, "Show all lines"));
+      this.empty = h("p", { class: "empty", hidden: true }, "No lines match. ", h("button", { type: "button", class: "button", onclick: () => this.showAll() }, "Show all lines"));
       const scroller = h("div", { class: "outline-list", tabindex: "0", role: "group", "aria-label": "Outline" });
       this.aside = h("aside", { id: "attempt-side", class: "attempt-side", "aria-label": "Outline" }, this.treeBox, scroller);
       this.outline = Assay.virtual({ count: 0, scroller, estimate: 24, row: (at) => this.outlineRow(at) });
@@ -494,9 +494,9 @@
         return Assay.say("no other line failed");
       };
       Assay.key("j", "the next line", () => go(Math.min(at() + 1, this.rows.length - 1)));
-      Assay.key("k", "the line before", () => go(Math.max(at() - 1, 0)));
+      Assay.key("k", "the previous line", () => go(Math.max(at() - 1, 0)));
       Assay.key("n", "the next line that failed", () => failing(at(), 1));
-      Assay.key("p", "the line before that failed", () => failing(at(), -1));
+      Assay.key("p", "the previous line that failed", () => failing(at(), -1));
       Assay.key("o", "open or close the line", () => {
         const row = at();
         if (row >= 0) this.toggle(this.rows[row]);
@@ -516,7 +516,7 @@
         else Assay.say("no other attempt at this task");
       };
       Assay.key("]", "the next attempt at this task", () => other(1));
-      Assay.key("[", "the attempt before", () => other(-1));
+      Assay.key("[", "the previous attempt at this task", () => other(-1));
     }
 
     /* Goes where the address points. */

@@ -43,7 +43,7 @@ Assay.charts = (() => {
         (at === 0 ? h("th", { scope: "row" }, one(cell)) : h("td", null, one(cell)))))))));
   }
 
-  /* A table with a caption, in a panel, for what is no drawing. */
+  /* A table with a caption, in a panel, for data without a drawing. */
   function figureTable(title, heads, rows, note) {
     return h("section", { class: "chart panel", "aria-label": title }, h("h3", null, title), note ? h("p", { class: "small quiet-text" }, note) : null,
       rows.length ? table(title, heads, rows) : h("p", null, "None."));
@@ -226,7 +226,7 @@ Assay.charts = (() => {
           row.cells.map((found, at) => box(found, names + cell * at, top + high * line, cell, high)))));
     };
     const count = rows.length * columns.length;
-    return figure({ title, note, name: title, draw, label: `${title}: ${rows.length} by ${columns.length}, ${count} cells; the table below says each`,
+    return figure({ title, note, name: title, draw, label: `${title}: ${rows.length} by ${columns.length}, ${count} cells; values in the table below`,
       heads: [corner, ...columns], rows: rows.map((row) => [row.name, ...row.cells.map((found) => (found ? found.text : "–"))]) });
   }
 

@@ -52,7 +52,7 @@
     card(one, at) {
       const metrics = one.metrics;
       const facts = [one.agent, one.model, `${format.count(one.steps)} steps`, metrics.wall_s === null ? null : format.seconds(metrics.wall_s), Assay.tokensWords(metrics),
-        metrics.cost_usd === null ? null : format.money(metrics.cost_usd), one.left_out ? `${format.count(one.left_out)} steps left out` : null].filter(Boolean);
+        metrics.cost_usd === null ? null : format.money(metrics.cost_usd), one.left_out ? `${format.count(one.left_out)} steps omitted` : null].filter(Boolean);
       return h("div", { class: "compare-card" }, h("h2", null, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, Assay.line(this.data.same_task ? this.called(at) : `${this.called(at)} ${one.task}`)), " ", Assay.status(one.outcome, one.headline), Assay.separation(one.outcome, one.separation)),
         h("p", { class: "small quiet-text" }, Assay.line(facts.join(" · "))));
     }
@@ -60,7 +60,7 @@
     partings() {
       const found = this.data.partings;
       if (!found.length) return null;
-      return h("details", { class: "panel findings", open: found.length <= 4 }, h("summary", null, "Where ways part and outcomes with them"),
+      return h("details", { class: "panel findings", open: found.length <= 4 }, h("summary", null, "Actions whose successor predicts the outcome"),
         h("ul", null, found.map((each) => h("li", { class: "finding" }, h("p", null, "After ", h("code", null, Assay.line(each.told)), ` (${format.number(each.gain)} bits over ${each.attempts} attempts)`),
           h("ul", { class: "branches" }, each.branches.map((branch) => h("li", null, h("span", { class: "exit", "data-failed": branch.failed && !branch.passed ? "yes" : "no" }, `${branch.passed} passed, ${branch.failed} failed`), " ",
             h("code", null, Assay.line(branch.told)))))))));
@@ -70,7 +70,7 @@
       const { known, paths, left_out: left, same } = this.data.files;
       if (known.filter(Boolean).length < 2) return null;
       const many = `${format.count(paths.length + left)} differ, ${format.count(same)} do not`;
-      const end = (entry, at) => (known[at] ? h("td", null, entry === null ? h("span", { class: "quiet-text" }, "as at first") : h("span", null, `${entry.kind} `,
+      const end = (entry, at) => (known[at] ? h("td", null, entry === null ? h("span", { class: "quiet-text" }, "unchanged") : h("span", null, `${entry.kind} `,
         entry.digest ? Assay.blob(this.run, entry.digest, entry.size === null ? "show" : format.bytes(entry.size), "file") : null)) : h("td", { class: "quiet-text" }, "not known"));
       const row = (file) => {
         const box = h("tr", { class: "difference", hidden: true }, h("td", { colspan: this.width + 2 }));
@@ -96,16 +96,16 @@
         if (at === first || first < 0 || text === texts[first]) return;
         made.push(h("h3", null, `${this.called(first)} → ${this.called(at)}`));
         const drawn = typeof text === "string" ? Assay.diff(texts[first], text, `difference of ${file.path.slice(0, 200)}`) : null;
-        made.push(drawn || h("p", { class: "small quiet-text" }, text && text.problem ? text.problem : "they differ too much to be shown line by line, or one of them is as it was at first"));
+        made.push(drawn || h("p", { class: "small quiet-text" }, text && text.problem ? text.problem : "they differ too much to be shown line by line, or one of them is unchanged"));
       });
-      Assay.fill(cell, made.length ? made : h("p", { class: "small quiet-text" }, "nothing that can be compared is kept"));
+      Assay.fill(cell, made.length ? made : h("p", { class: "small quiet-text" }, "no stored content can be compared"));
     }
 
     async whole(entry) {
       if (!entry || !entry.digest) return entry && entry.kind === "removed" ? "" : null;
       try {
         const found = await Assay.load(Assay.path("run", this.run, "blob", entry.digest, "0"));
-        if (found.binary) return { problem: "it is no text" };
+        if (found.binary) return { problem: "it is not text" };
         return found.parts > 1 ? { problem: "it is too long" } : found.text;
       } catch (error) {
         return { problem: error.message };
@@ -135,9 +135,9 @@
       const detail = open ? h("div", { class: "compare-detail", role: "cell" }) : null;
       const made = h("div", { class: `compare-row${this.common[at] ? " compare-all" : ""}`, role: "row", tabindex: "-1", "aria-rowindex": number + 2, "data-row": at },
         h("div", { class: "compare-told", role: "rowheader" },
-          h("button", { type: "button", class: "fold", "aria-expanded": String(open), "aria-label": `${open ? "close" : "open"} what came back`, onclick: () => this.toggle(at) }, open ? "▾" : "▸"),
+          h("button", { type: "button", class: "fold", "aria-expanded": String(open), "aria-label": `${open ? "close" : "open"} the output`, onclick: () => this.toggle(at) }, open ? "▾" : "▸"),
           h("span", null, h("code", null, Assay.line(known.told || known.kind)), " ", h("span", { class: "small quiet-text" }, `${known.stage}${known.outcome ? ` · ${known.outcome}` : ""}`),
-            agree ? h("span", { class: "agree", title: "all who did this were in the same state afterwards" }, "same state") : null)),
+            agree ? h("span", { class: "agree", title: "all attempts with this action were in the same state afterwards" }, "same state") : null)),
         row.map((cell, each) => this.cell(cell, each)), detail);
       Assay.size(made, { "--attempts": this.width });
       if (open) this.fillDetail(detail, row);
@@ -194,7 +194,7 @@
       Assay.fill(this.toolbar, input, h("label", { class: "choice" }, h("input", { type: "checkbox", checked: this.onlyDifferent, onchange: (event) => {
         this.onlyDifferent = event.target.checked;
         this.refilter();
-      } }), "Only what not all did"), this.count);
+      } }), "Only differences"), this.count);
     }
 
     build() {
@@ -204,11 +204,11 @@
       this.count = h("span", { class: "small quiet-text count" });
       this.toolbar = h("div", { class: "attempt-bar" });
       this.list = Assay.virtual({ count: 0, estimate: 40, row: (at) => this.row(at), inset: () => this.toolbar.offsetHeight + this.heads.offsetHeight + 6 });
-      const heads = h("div", { class: "compare-row compare-heads", role: "row" }, h("div", { class: "compare-told", role: "columnheader" }, "act"),
+      const heads = h("div", { class: "compare-row compare-heads", role: "row" }, h("div", { class: "compare-told", role: "columnheader" }, "action"),
         this.data.attempts.map((one, at) => h("div", { class: "act", role: "columnheader" }, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, this.called(at)), " ", Assay.status(one.outcome))));
       Assay.size(heads, { "--attempts": this.width });
       this.heads = heads;
-      const table = h("div", { class: "compare-table", role: "table", "aria-label": "Acts of the attempts, aligned", "aria-rowcount": this.data.rows.length + 1 }, heads, this.list.element);
+      const table = h("div", { class: "compare-table", role: "table", "aria-label": "Actions of the attempts, aligned", "aria-rowcount": this.data.rows.length + 1 }, heads, this.list.element);
       Assay.size(table, { "--attempts": this.width });
       this.page.root.classList.add("compare");
       Assay.fill(this.page.root,
@@ -236,11 +236,11 @@
         }
         return Assay.say("no other difference");
       };
-      Assay.key("j", "the next act", () => go(Math.min(at() + 1, this.shown.length - 1)));
-      Assay.key("k", "the act before", () => go(Math.max(at() - 1, 0)));
-      Assay.key("n", "the next act that not all did", () => parting(at(), 1));
-      Assay.key("p", "the one before", () => parting(at(), -1));
-      Assay.key("o", "open or close what came back", () => {
+      Assay.key("j", "the next action", () => go(Math.min(at() + 1, this.shown.length - 1)));
+      Assay.key("k", "the previous action", () => go(Math.max(at() - 1, 0)));
+      Assay.key("n", "the next difference", () => parting(at(), 1));
+      Assay.key("p", "the previous difference", () => parting(at(), -1));
+      Assay.key("o", "open or close the output", () => {
         const place = at();
         if (place >= 0) this.toggle(this.shown[place]);
       });

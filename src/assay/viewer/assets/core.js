@@ -13,7 +13,7 @@ const Assay = (() => {
     0x202d: "LRO", 0x202e: "RLO", 0x2060: "WJ", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
     0xfeff: "BOM",
   };
-  /* Controls but tab and newline, what changes the direction of text, and what nobody sees. */
+  /* Controls but tab and newline, and characters that change text direction or are invisible. */
   const HIDDEN = "\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5" +
     "\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0e\\ufeff\\uffa0\\ufff0-\\ufffb" +
     "\\u{e0000}-\\u{e0fff}";
@@ -79,13 +79,13 @@ const Assay = (() => {
      or nothing (null, undefined, false). Of attributes only known ones are taken: `href` only to our own routes, `src`
      only of an image that we hold, `on...` only as functions. There is no `style`: give a class, or use `size`. */
   function h(tag, attributes, ...children) {
-    if (!TAGS.has(tag)) throw new Error(`no element <${tag}> is made here`);
+    if (!TAGS.has(tag)) throw new Error(`element <${tag}> is not allowed`);
     return filled(document.createElement(tag), attributes, children);
   }
 
   /* The same for SVG. */
   function svg(tag, attributes, ...children) {
-    if (!SHAPES.has(tag)) throw new Error(`no shape <${tag}> is made here`);
+    if (!SHAPES.has(tag)) throw new Error(`shape <${tag}> is not allowed`);
     return filled(document.createElementNS(SVG, tag), attributes, children);
   }
 
@@ -107,7 +107,7 @@ const Assay = (() => {
     } else if (PLAIN.has(name) || /^(aria|data)-[a-z-]+$/.test(name)) {
       element.setAttribute(name, value === true ? (/^aria-/.test(name) ? "true" : "") : SPOKEN.has(name) ? unmasked(value) : String(value));
     } else {
-      throw new Error(`no attribute ${name} with that value is set here`);
+      throw new Error(`attribute ${name} is not allowed with that value`);
     }
   }
 
@@ -208,7 +208,7 @@ const Assay = (() => {
       answer = await fetch(`data/${name}`, { credentials: "omit" });
       if (answer.ok) return await answer.text();
     } catch {
-      throw new Failure("The server does not answer. Is `assay view` still running?", 0);
+      throw new Failure("The server does not respond. Is `assay view` still running?", 0);
     }
     const body = await answer.json().catch(() => ({}));
     throw new Failure(body.error || `The server answered ${answer.status}.`, answer.status);
@@ -228,7 +228,7 @@ const Assay = (() => {
     const there = await scripts.get(address);
     const json = provided.get(name);
     if (!there || json === undefined) {
-      throw new Failure("This is not part of the export: `assay view` on the store shows it.", 404);
+      throw new Failure("This is not in the export: `assay view` on the store shows it.", 404);
     }
     provided.delete(name);
     scripts.delete(address); /* asked again, it is read again: what was seen is not held for ever */
@@ -365,7 +365,7 @@ const Assay = (() => {
 
   const EVERY_MARKED = new RegExp(`[${HIDDEN}]`, "gu");
 
-  /* Words for a place that holds no elements: what nobody would see is one sign. */
+  /* Text for a place without elements: invisible characters become one sign. */
   function unmasked(words) {
     return String(words).replace(EVERY_MARKED, "\ufffd");
   }

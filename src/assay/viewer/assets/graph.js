@@ -8,7 +8,7 @@
   const BOX = 200;
   const MOST = 300;
 
-  /* Acts in a row by which nobody parts or ends are one box. */
+  /* Consecutive actions without a fork or an end are one box. */
   function gathered(tree) {
     const below = tree.parents.map(() => []);
     tree.parents.forEach((parent, node) => {
@@ -82,7 +82,7 @@
     const rows = placed(boxes);
     const width = (Math.max(...boxes.map((box) => box.depth)) + 1) * WIDE;
     const height = rows * HIGH + 8;
-    const drawing = svg("svg", { class: "ways", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Ways of the attempts, from the beginning to the right" });
+    const drawing = svg("svg", { class: "ways", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Paths of the attempts, from left to right" });
     const x = (box) => box.depth * WIDE + 4;
     const y = (box) => box.y * HIGH + 4;
     for (const box of boxes) {
@@ -110,6 +110,6 @@
     }
     const left = tree.parents.length > 0 && boxes.length >= MOST;
     return h("div", { class: "ways-box", tabindex: "0", role: "group", "aria-label": "Prefix graph" }, drawing,
-      left ? h("p", { class: "small quiet-text" }, `Only the first ${MOST} boxes are drawn.`) : null);
+      left ? h("p", { class: "small quiet-text" }, `Only the first ${MOST} boxes are shown.`) : null);
   };
 })();

@@ -60,7 +60,7 @@
   }
 
   const THEMES = ["auto", "light", "dark"];
-  const WORDS = { auto: "as the system has them", light: "light", dark: "dark" };
+  const WORDS = { auto: "system default", light: "light", dark: "dark" };
 
   function remembered() {
     try {
@@ -98,7 +98,7 @@
     document.getElementById("help").addEventListener("click", help);
   });
   Assay.key("?", "these keys", help, { global: true });
-  Assay.key("t", "light, dark, or as the system has it", nextTheme, { global: true });
+  Assay.key("t", "light, dark, or the system default", nextTheme, { global: true });
   Assay.key("u", "one level up", () => {
     const links = document.querySelectorAll("#crumbs a");
     Assay.go(links.length ? links[links.length - 1].getAttribute("href") : "#/");

@@ -4,9 +4,9 @@
 (() => {
   const { h, format } = Assay;
   const CAUSES = {
-    root: "another conversation", resample: "asked the same again", rewritten: "earlier messages were rewritten",
+    root: "another conversation", resample: "same request again", rewritten: "earlier messages were rewritten",
     compaction: "messages were replaced by a summary", tools: "other tools were offered", sub_agent: "a sub-agent",
-    unjoined: "joins nothing before it",
+    unjoined: "not connected to earlier calls",
   };
 
   const causeWords = (cause) => (Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : null);

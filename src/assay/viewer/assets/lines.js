@@ -57,7 +57,7 @@
       h("span", { class: "quiet-text small" }, "output"),
       code === null || code === undefined ? null : h("span", { class: "exit", "data-failed": code ? "yes" : "no" }, `exit ${code}`),
       one.error && !code ? h("span", { class: "exit", "data-failed": "yes" }, "error") : null,
-      one.timed_out ? h("span", { class: "exit", "data-failed": "yes" }, "out of time") : null,
+      one.timed_out ? h("span", { class: "exit", "data-failed": "yes" }, "timed out") : null,
       one.duration_s === null ? null : h("span", { class: "quiet-text small" }, format.seconds(one.duration_s)));
     return h("div", { class: "seen" }, head,
       one.content.text || one.content.image ? Assay.block(one.content, here, { label: "output", cited }) : h("p", { class: "quiet-text small" }, "nothing"),
@@ -107,7 +107,7 @@
         ? Assay.block(line.message, here, { label: "message", cited }) : Assay.prose(line.message, here, "message")) : null,
       acts(line, here, cited),
       line.more > 0 ? h("p", { class: "small quiet-text" }, `${format.count(line.more)} more calls or outputs. `, event(here)) : null,
-      line.extra ? h("details", { class: "more" }, h("summary", null, "What the imported record says beside this"), Assay.node(line.extra, here, { label: "extra" })) : null,
+      line.extra ? h("details", { class: "more" }, h("summary", null, "Other fields of the imported record"), Assay.node(line.extra, here, { label: "extra" })) : null,
       line.model_call ? modelCall(line.model_call, here) : null,
     ];
   }
@@ -153,11 +153,11 @@
         ["prompt", summary.prompted === null ? null : `${format.count(summary.prompted)} tokens`],
         ["tries", summary.tries > 1 ? String(summary.tries) : null],
         ["mean log-probability", summary.mean_logprob === null ? null : summary.mean_logprob.toFixed(3)],
-        ["delivered", summary.delivered ? null : "no: the client was gone"],
+        ["delivered", summary.delivered ? null : "no: the client had disconnected"],
         ["taken out", summary.redactions.join(", ")]]),
       summary.error ? h("div", { class: "problem" }, Assay.prose(summary.error, at, "error of the call")) : null,
       summary.sampling[1].length ? h("details", { class: "more" }, h("summary", null, "Sampling"), Assay.node(summary.sampling, at, { label: "sampling" })) : null,
-      summary.lineage ? h("details", { class: "more" }, h("summary", null, "What the client says of itself"), Assay.node(summary.lineage, at, { label: "lineage" })) : null,
+      summary.lineage ? h("details", { class: "more" }, h("summary", null, "Client metadata"), Assay.node(summary.lineage, at, { label: "lineage" })) : null,
       h("div", { class: "buttons" }, openMessages, openTokens), said, tokens);
   }
 
@@ -170,12 +170,12 @@
     Assay.load(Assay.path("run", at.run, "attempt", at.chain, "call", String(at.event))).then((found) => {
       const half = Math.ceil(found.messages.length / 2);
       Assay.fill(box,
-        found.shared ? h("p", { class: "small quiet-text" }, `${format.count(found.shared)} messages before these are those of call ${found.parent}.`) : null,
+        found.shared ? h("p", { class: "small quiet-text" }, `${format.count(found.shared)} earlier messages are shared with call ${found.parent}.`) : null,
         found.tools.length ? h("p", { class: "small quiet-text" }, "Tools offered: ", Assay.line(found.tools.join(", "))) : null,
         found.messages.slice(0, half).map((one) => message(one, at)),
-        found.left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.left_out)} messages left out. `, event(at)) : null,
+        found.left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.left_out)} messages omitted. `, event(at)) : null,
         found.messages.slice(half).map((one) => message(one, at)),
-        found.answer ? message({ ...found.answer, role: "answer" }, at) : h("p", { class: "small quiet-text" }, "No answer came."));
+        found.answer ? message({ ...found.answer, role: "answer" }, at) : h("p", { class: "small quiet-text" }, "No response."));
     }, (error) => Assay.fill(box, h("p", { class: "small quiet-text" }, error.message)));
   }
 
@@ -229,7 +229,7 @@
     if (line.kind === "call") return [modelCall({ ...line.call, event: line.event }, at, true)];
     if (line.kind === "evidence") return evidenceBody(line, at, cited);
     if (line.kind === "verdict") return verdictBody(line, at);
-    if (line.kind === "large") return [h("p", { class: "small quiet-text" }, `Too large to be shown among others (${format.bytes(line.size)}). `, event(at))];
+    if (line.kind === "large") return [h("p", { class: "small quiet-text" }, `Too large to show here (${format.bytes(line.size)}). `, event(at))];
     return [Assay.node(line.data, at, { label: line.kind, cited })];
   };
 })();

@@ -16,7 +16,7 @@
 
   /* The grade of separation beside a pass; nothing beside any other outcome. */
   Assay.separation = (outcome, grade) => (grade && (outcome === "pass" || outcome === "doubt")
-    ? h("span", { class: "tag", title: "How far the process that decided was kept from what the agent wrote" }, Assay.line(`separation ${grade}`)) : null);
+    ? h("span", { class: "tag", title: "Separation of the verifier's process from the agent's files and processes" }, Assay.line(`separation ${grade}`)) : null);
 
   /* Counts by status as one bar; read out as words. */
   Assay.bar = (counts, { label = "" } = {}) => {

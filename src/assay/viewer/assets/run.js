@@ -33,7 +33,7 @@
     summary(state);
   });
 
-  /* What all tasks' names begin with, up to a slash: it tells nobody anything. */
+  /* The common prefix of all tasks' names, up to a slash, is not informative. */
   function prefixOf(tasks) {
     const first = tasks.length ? tasks[0].slice(0, tasks[0].indexOf("/") + 1) : "";
     return first && tasks.every((name) => name.startsWith(first)) ? first : "";
@@ -114,7 +114,7 @@
       return head;
     });
     state.top = h("div", { role: "row", class: "row heads", "aria-rowindex": "1" },
-      h("div", { role: "columnheader", class: "c-pick", "aria-colindex": "1" }, h("span", { class: "unseen" }, "Chosen to compare")), cells);
+      h("div", { role: "columnheader", class: "c-pick", "aria-colindex": "1" }, h("span", { class: "unseen" }, "Selected for comparison")), cells);
     state.list = Assay.virtual({
       count: 0,
       estimate: 33,
@@ -122,7 +122,7 @@
       row: (place) => attemptRow(state, place),
       inset: () => state.top.offsetHeight,
     });
-    state.none = h("p", { class: "empty" }, "No attempt fits. ",
+    state.none = h("p", { class: "empty" }, "No attempts match. ",
       h("button", { type: "button", class: "button", onclick: () => change(state, { chosen: {}, words: "" }) }, "Clear filters"));
     state.grid = h("div", { class: "panel grid-frame" },
       h("div", { class: "grid attempts", role: "grid", "aria-label": "Attempts", "aria-multiselectable": "true",
@@ -264,7 +264,7 @@
       made.setAttribute("aria-selected", String(chosen));
       made.querySelector("input").checked = chosen;
     }
-    Assay.say(`${many} chosen to compare`);
+    Assay.say(`${many} selected for comparison`);
   }
 
   /* ---- drawing ------------------------------------------------------------------------------------------------- */
@@ -480,10 +480,10 @@
     Assay.key("j", "next attempt", () => activate(state, inList() ? state.active + 1 : state.active));
     Assay.key("k", "attempt before", () => activate(state, inList() ? state.active - 1 : state.active));
     Assay.key("Enter", "open the attempt", () => (inList() ? open(state) : false));
-    Assay.key("x", "choose the attempt for comparing", () => {
+    Assay.key("x", "select the attempt for comparison", () => {
       if (state.rows.length) pick(state, state.table.value("chain", state.rows[state.active]));
     });
-    Assay.key("c", "compare the chosen ones", () => {
+    Assay.key("c", "compare the selected ones", () => {
       if (state.picked.size > 1) Assay.go(state.compare.getAttribute("href"));
     });
     Assay.key("f", "failures alone", () => toggle(state, "outcome", "fail"));
@@ -499,7 +499,7 @@
     let taken = Promise.resolve(); /* one after the other: what comes while the table is loaded anew is merged into the new one */
     Assay.live(state.run, seq, (name, data) => {
       if (page.signal.aborted) return;
-      if (name === "state") Assay.liveness(data.writing ? "on" : "idle", data.writing ? "live" : "not being written");
+      if (name === "state") Assay.liveness(data.writing ? "on" : "idle", data.writing ? "live" : "no writer");
       if (name === "lost") Assay.liveness("lost", "connection lost");
       if (name === "failed") Assay.liveness("lost", data.error);
       if (name === "ended") Assay.liveness(null);
@@ -599,6 +599,6 @@
   }
 
   function asked(card) {
-    return card.manifest ? h("details", { class: "asked" }, h("summary", null, "What was asked for"), h("pre", { tabindex: "0" }, card.manifest)) : null;
+    return card.manifest ? h("details", { class: "asked" }, h("summary", null, "Configuration"), h("pre", { tabindex: "0" }, card.manifest)) : null;
   }
 })();

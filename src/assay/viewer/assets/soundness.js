@@ -62,10 +62,10 @@
 
   function rested(data) {
     if (!data.rests_on.length) {
-      return h("div", { class: "panel empty" }, "This run is no admission, and did not ask for certificates of its tasks. ", h("code", null, "assay admit"),
-        " puts verifiers to the proof; ", h("code", null, "assay run --admitted"), " takes only tasks that passed it.");
+      return h("div", { class: "panel empty" }, "This run is not an admission and did not require certificates. ", h("code", null, "assay admit"),
+        " tests verifiers; ", h("code", null, "assay run --admitted"), " accepts only certified tasks.");
     }
-    return [h("p", null, "This run took only tasks with a certificate:"), h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Certificates" },
+    return [h("p", null, "This run accepted only certified tasks:"), h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Certificates" },
       C.table("Certificates", ["task", "admitted in"], data.rests_on.map((one) => [
         h("a", { href: Assay.href("run", one.run, "soundness", one.chain) }, line(one.task)), h("a", { href: Assay.href("run", one.run, "soundness") }, line(one.run))])))];
   }
@@ -79,14 +79,14 @@
     page.crumbs([["Runs", "#/"], [run, Assay.href("run", run)], ["soundness", Assay.href("run", run, "soundness")], [task, null]]);
     page.title(`soundness of ${task}`);
     fill(page.root, h("div", { class: "head" }, h("h1", null, line(task)), h("p", { class: "facts" }, admittedBadge(report))), tabs,
-      part("Findings", findings(report.findings)), part("In numbers", numbers(report)), part("Changed solutions that are paid", survivors(run, report.sensitivity)),
+      part("Findings", findings(report.findings)), part("In numbers", numbers(report)), part("Wrong solutions that pass", survivors(run, report.sensitivity)),
       part("Attempts", probes(run, report.probes)), part("Not tested", untried(report.untried)));
   });
 
   const part = (title, body) => (body ? h("section", { class: "sound-part" }, h("h2", null, title), body) : null);
 
   function findings(found) {
-    if (!found.length) return h("p", null, "Nothing was found against this verifier.");
+    if (!found.length) return h("p", null, "No findings.");
     return h("div", { class: "panel" }, found.map((one) => h("article", { class: "sound-finding" },
       h("h3", null, Assay.status(KINDS[one.severity], one.severity), " ", line(one.kind), one.probe ? [" ", h("code", null, line(one.probe))] : null,
         one.heuristic ? h("span", { class: "tag" }, "a guess") : null, one.verification ? h("span", { class: "tag" }, line(one.verification)) : null),
@@ -105,12 +105,12 @@
     const around = !tried.length ? "not tested" : (flaws.length ? flaws.join("; ") : `all ${tried.length} pass`) +
       (tried.length < said.length ? `; ${said.length - tried.length} not tested` : "");
     const facts = [["Separation", report.separation], ["The reference solution passes", runs.tried === undefined ? "–" : `${runs.passed} of ${runs.tried} times`],
-      ["Under other circumstances", around],
-      ["Changed solutions rejected, at best", seen ? known(seen.best, seen.best_interval) : "not tested"],
+      ["Under other conditions", around],
+      ["Wrong solutions rejected, at best", seen ? known(seen.best, seen.best_interval) : "not tested"],
       ["at worst", seen ? known(seen.worst, seen.worst_interval) : "not tested"],
-      ["Solutions that mean the same, accepted", strict ? known(strict.rate, strict.interval) : "not tested"],
+      ["Equivalent solutions accepted", strict ? known(strict.rate, strict.interval) : "not tested"],
       ["One verification", `${format.seconds(cost.verification_s)}${cost.peak_mib ? `, ${Math.round(cost.peak_mib)} MiB` : ""}`],
-      ["The whole battery", `${format.seconds(cost.battery_s)}, ${format.count(cost.attempts || 0)} attempts${cost.in_verifications ? `, ${cost.in_verifications.toFixed(1)} times one by the reference solution` : ""}`],
+      ["The whole battery", `${format.seconds(cost.battery_s)}, ${format.count(cost.attempts || 0)} attempts${cost.in_verifications ? `, ${cost.in_verifications.toFixed(1)} times a run of the reference solution` : ""}`],
       ...report.difficulty.map((one) => [`${one.agent}${one.model ? ` · ${one.model}` : ""} passes`, `${one.passed} of ${one.judged}`])];
     return h("dl", { class: "sound-facts" }, facts.map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))]));
   }
@@ -132,7 +132,7 @@
   function outcome(one) {
     const wrong = one.wanted === "pass" ? one.outcome !== "pass" : one.wanted === "fail" && one.outcome === "pass";
     const words = one.outcome || (one.broke ? `broke: ${one.broke}` : "–");
-    return h("span", null, Assay.status(one.outcome || "error", words), wrong ? h("span", { class: "tag" }, "not as wanted") : null);
+    return h("span", null, Assay.status(one.outcome || "error", words), wrong ? h("span", { class: "tag" }, "not as expected") : null);
   }
 
   function untried(found) {

@@ -16,7 +16,7 @@
   function gap(cut, here, label) {
     const shown = cut.text.length + cut.tail.length;
     const left = cut.line - 1 - cut.text.split("\n").length;
-    const words = left > 1 ? `${format.count(left)} lines left out` : `${format.count(cut.length - shown)} characters left out`;
+    const words = left > 1 ? `${format.count(left)} lines omitted` : `${format.count(cut.length - shown)} characters omitted`;
     return h("span", { class: "gap" }, h("span", null, `… ${words} … `),
       h("button", { type: "button", class: "button", onclick: () => whole(cut, here, label) }, `Show all of ${label}`));
   }

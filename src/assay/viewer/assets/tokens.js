@@ -31,7 +31,7 @@
     if (!known) return summary.sampled === null ? null : h("span", { class: "certificate", "data-certified": "none" }, "no certificate");
     const where = known.position === undefined || known.position === null ? "" : ` (from token ${known.position})`;
     return known.certified
-      ? h("span", { class: "certificate", "data-certified": "yes", title: "sampled under exactly the tokens that a training row would show" }, "✓ certified")
+      ? h("span", { class: "certificate", "data-certified": "yes", title: "sampled from exactly the tokens that a training row has" }, "✓ certified")
       : h("span", { class: "certificate", "data-certified": "no" }, "✗ not certified: ", Assay.line(known.reason || "no reason given"), where);
   };
 
@@ -64,7 +64,7 @@
     const load = (part) => Assay.load(Assay.path("run", run, "attempt", chain, "tokens", String(event), String(part)));
     load(0).then((first) => {
       const unknown = first.words ? null : h("p", { class: "quiet-text small" }, first.ids
-        ? "The record holds the ids of these tokens, not their texts." : "The record holds how likely each token was, not which it was.");
+        ? "The record holds the ids of these tokens, not their texts." : "The record holds the probability of each token, not the token.");
       const more = h("div", { class: "small" });
       Assay.fill(box, h("div", { class: "token-head" }, h("span", { class: "small" }, `${format.count(first.count)} tokens`),
         Assay.certificate(summary), measures(first)), first.logprobs ? legend() : h("p", { class: "quiet-text small" }, "no log-probabilities are recorded"),

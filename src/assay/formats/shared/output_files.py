@@ -1,4 +1,4 @@
-"""What exporters share: files that are whole or not there, names that are harmless, and the tokens of a call."""
+"""Output of exporters: atomic files, safe names, and whole prompts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,7 @@ from assay.errors import UserError
 from assay.records import ModelCall, Trajectory, Verdict
 from assay.verdicts import outcome_verdicts
 
-__all__ = [
-    "FileNames",
-    "new_file",
-    "new_folder",
-    "outcome_verdict",
-    "prompt_tokens",
-    "refuse_existing",
-]
-
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def refuse_existing(target: Path) -> None:
@@ -32,7 +23,7 @@ def refuse_existing(target: Path) -> None:
 
 @contextmanager
 def new_file(target: Path) -> Iterator[BinaryIO]:
-    """Writes a file that appears under its name when it is whole. Raises `UserError` where `target` exists."""
+    """Opens a file that appears under its name when it is complete. Raises `UserError` where `target` exists."""
     refuse_existing(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial")
@@ -52,24 +43,24 @@ def new_folder(target: Path) -> Path:
 
 
 class FileNames:
-    """Names for files of one folder, made of whatever words, each given once."""
+    """Makes unique file names for one folder."""
 
     def __init__(self) -> None:
-        self._given: set[str] = set()
+        self._used: set[str] = set()
 
     def name(self, words: str, end: str = "") -> str:
-        """A name without separators, control characters or a leading dot; of two alike the second gets a number."""
-        stem = _ODD.sub("-", words).strip(".-")[:100] or "attempt"
+        """Returns a name without separators, control characters or a leading dot; numbered if already used."""
+        stem = _UNSAFE.sub("-", words).strip(".-")[:100] or "attempt"
         found, number = stem, 1
-        while found.lower() in self._given:
+        while found.lower() in self._used:
             number += 1
             found = f"{stem}-{number}"
-        self._given.add(found.lower())
+        self._used.add(found.lower())
         return found + end
 
 
 def prompt_tokens(trajectory: Trajectory) -> dict[str, tuple[int, ...]]:
-    """The whole prompt of each call whose tokens are known, what it shares with its parent included, by call id."""
+    """Returns the whole prompt of each call with known tokens, including those shared with its parent, by call id."""
     calls = {call.id: call for call in trajectory.calls}
     found: dict[str, tuple[int, ...]] = {}
     for call in trajectory.calls:
@@ -92,6 +83,6 @@ def _shared(call: ModelCall, calls: dict[str, ModelCall], found: dict[str, tuple
 
 
 def outcome_verdict(trajectory: Trajectory) -> Verdict | None:
-    """The verdict that gave the outcome: the first of that status."""
+    """Returns the verdict that decided the outcome: the first of that status."""
     outcomes = outcome_verdicts(trajectory.verdicts)
     return next((v for v in outcomes if v.status == trajectory.outcome), outcomes[0] if outcomes else None)

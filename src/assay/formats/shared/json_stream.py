@@ -1,8 +1,8 @@
-"""Reads other people's JSON without trusting it: one item at a time, in memory that the file's size does not decide.
+"""Reads untrusted JSON: one item at a time, in memory that does not depend on the file's size.
 
-Covered: documents and lines of any size (an item larger than `LARGEST` is said and passed over), nesting of any depth,
-broken UTF-8, numbers that JSON does not have. What cannot be read is told by place and the rest is read.
-Not covered: archives (`_archives`), and telling one format from another (`_sniffing`).
+Covered: documents and lines of any size (an item larger than `LARGEST` is skipped with a warning), nesting of any
+depth, broken UTF-8, NaN and infinities. Unreadable parts are reported by place and the rest is read. Not covered:
+archives (`archives`) and format detection (`sniffing`).
 """
 
 from __future__ import annotations
@@ -18,35 +18,17 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Reading, Unreadable
+from assay.formats.interface import ImportContext, ReadProblem
 from assay.records import DIGEST_PREFIX, Truncation
 
-__all__ = [
-    "LARGEST",
-    "SHOWN",
-    "Bad",
-    "Source",
-    "at_place",
-    "digest_file",
-    "document",
-    "head",
-    "json_fields",
-    "json_items",
-    "json_lines",
-    "json_objects",
-    "loads",
-    "seconds",
-    "shown",
-]
-
 LARGEST = 64 << 20
-"""Bytes of one item (a line, an element of an array, a field) above which it is told and passed over."""
-SHOWN = 64 << 10
-"""Bytes of a text that stay in a record; the whole of a longer one is kept beside it."""
+"""Largest item (a line, an element of an array, a field) in bytes; larger ones are skipped with a warning."""
+INLINE_BYTES = 64 << 10
+"""Bytes of a text that stay in a record; a longer one is also stored whole as a blob."""
 _CHUNK = 1 << 20
 _LONGEST_KEY = 1 << 20
 _DEEPEST = 200
-"""Nesting that any part of the store and of its readers takes."""
+"""Deepest nesting that the store and its readers support."""
 _STRING = rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"'
 """Groups are atomic and not possessive: possessive ones that hold a choice are matched wrongly before Python 3.11.5."""
 _BRACKET = re.compile(rb'(?>(?:[^{}\[\]"]++|' + _STRING + rb')*)([{}\[\]"]|\Z)', re.DOTALL)  # matches everywhere
@@ -59,40 +41,40 @@ _OPEN, _UNENDED = (b"{", b"["), (b'"', b"")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAN = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
 
-Bad = Callable[[str, str], None]
-"""Told a place (`line 3`, `samples[2]`) and what is wrong with it."""
+WarnFunction = Callable[[str, str], None]
+"""Gets a place (`line 3`, `samples[2]`) and a description of its problem."""
 
 
 class Source(Protocol):
-    """What bytes are read from: a `Path`, or a member of an archive."""
+    """A readable source: a `Path`, or a member of an archive."""
 
     def open(self, mode: Any = "rb") -> Any:
-        """A new binary stream from the beginning."""
+        """Opens a new binary stream."""
         ...
 
 
 class _Broken(Exception):
-    """The document itself ends early or is no JSON; nothing after this place can be read."""
+    """The document ends early or is invalid; nothing after this place can be read."""
 
 
 class _Large(NamedTuple):
     size: int
 
 
-def at_place(reading: Reading, file: str) -> Bad:
-    """A `Bad` that says where in `file`."""
+def warn_in(reading: ImportContext, file: str) -> WarnFunction:
+    """Returns a function that reports problems in `file`."""
 
-    def bad(place: str, problem: str) -> None:
-        reading.unreadable(Unreadable(file, place, problem))
+    def bad(where: str, problem: str) -> None:
+        reading.report_problem(ReadProblem(file, where, problem))
 
     return bad
 
 
 def loads(data: bytes | str) -> Any:
-    """JSON as plain data. `NaN` and infinities become those words, halves of surrogate pairs U+FFFD.
+    """Decodes JSON. `NaN` and infinities become those words, lone surrogates U+FFFD.
 
     Raises:
-        ValueError: It is no JSON, or is nested deeper than anything that is ever stored.
+        ValueError: It is not JSON, or is nested too deeply to be stored.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
@@ -102,13 +84,13 @@ def loads(data: bytes | str) -> Any:
     except (msgspec.DecodeError, UnicodeError) as exc:
         if not _NAN.search(raw):
             raise ValueError(str(exc)) from None
-        found = _lenient(raw, str(exc))
+        found = _decode_leniently(raw, str(exc))
     if raw.count(b"[") + raw.count(b"{") > _DEEPEST:
         _require_shallow(found)
     return found
 
 
-def _lenient(raw: bytes, problem: str) -> Any:
+def _decode_leniently(raw: bytes, problem: str) -> Any:
     try:
         return _whole_characters(json.loads(raw, parse_constant=str))
     except RecursionError:
@@ -146,8 +128,8 @@ def _whole_characters(value: Any) -> Any:
     return value
 
 
-def head(path: Path, size: int = 64 << 10) -> bytes:
-    """The first bytes of a file; none where it cannot be read or is no file."""
+def read_head(path: Path, size: int = 64 << 10) -> bytes:
+    """Returns the first bytes of a file; empty where it cannot be read."""
     with suppress(OSError, ValueError):
         if path.is_file():
             with path.open("rb") as stream:
@@ -156,7 +138,7 @@ def head(path: Path, size: int = 64 << 10) -> bytes:
 
 
 def digest_file(path: Path) -> str:
-    """`blake3:` and the BLAKE3 of a file's bytes, read in pieces."""
+    """Returns `blake3:` and the BLAKE3 of a file's bytes, read in pieces."""
     from blake3 import blake3  # late: as in `records`
 
     found = blake3()
@@ -166,8 +148,8 @@ def digest_file(path: Path) -> str:
     return DIGEST_PREFIX + str(found.hexdigest())
 
 
-def seconds(value: Any) -> float | None:
-    """Seconds since the Unix epoch of an ISO time (UTC where no zone is named) or of such a number; else None."""
+def parse_time(value: Any) -> float | None:
+    """Parses an ISO time (UTC by default), or a number of seconds or milliseconds, to Unix seconds; else None."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
@@ -179,19 +161,19 @@ def seconds(value: Any) -> float | None:
         return None
 
 
-def shown(text: str, reading: Reading) -> tuple[str, Truncation | None]:
-    """A text as a record holds it: whole up to `SHOWN` bytes, else its beginning, with the whole kept."""
-    if len(text) * 4 <= SHOWN:
+def truncate_text(text: str, reading: ImportContext) -> tuple[str, Truncation | None]:
+    """Truncates a text to `INLINE_BYTES` and stores the whole of a longer one."""
+    if len(text) * 4 <= INLINE_BYTES:
         return text, None
     raw = text.encode("utf-8", "replace")
-    if len(raw) <= SHOWN:
+    if len(raw) <= INLINE_BYTES:
         return text, None
-    cut = raw[:SHOWN].decode("utf-8", "ignore")
-    return cut, Truncation(len(raw), reading.keep(raw))
+    cut = raw[:INLINE_BYTES].decode("utf-8", "ignore")
+    return cut, Truncation(len(raw), reading.store_blob(raw))
 
 
-def json_lines(source: Source, bad: Bad, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
-    """Line number (from 1) and value of each line that is JSON; empty lines are passed over, others told."""
+def json_lines(source: Source, bad: WarnFunction, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
+    """Yields line number (from 1) and value of each line of JSON; skips empty lines, warns of invalid ones."""
     with source.open("rb") as stream:
         number = 0
         while line := stream.readline(largest + 1):
@@ -206,11 +188,11 @@ def json_lines(source: Source, bad: Bad, *, largest: int = LARGEST) -> Iterator[
             try:
                 yield number, loads(line)
             except ValueError as exc:
-                bad(f"line {number}", f"no JSON: {exc}")
+                bad(f"line {number}", f"invalid JSON: {exc}")
 
 
-def json_objects(source: Source, bad: Bad) -> Iterator[dict[str, Any]]:
-    """The lines that are JSON objects; others are told."""
+def json_objects(source: Source, bad: WarnFunction) -> Iterator[dict[str, Any]]:
+    """Yields the lines that are JSON objects; warns of others."""
     for number, line in json_lines(source, bad):
         if isinstance(line, dict):
             yield line
@@ -226,11 +208,11 @@ def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
     return size
 
 
-def document(source: Source, *, largest: int = LARGEST) -> Any:
-    """The whole of a small document.
+def load_document(source: Source, *, largest: int = LARGEST) -> Any:
+    """Decodes a whole, small document.
 
     Raises:
-        UserError: It is larger than `largest` bytes, no JSON, or nested too deeply.
+        UserError: It is larger than `largest` bytes, not JSON, or nested too deeply.
     """
     with source.open("rb") as stream:
         raw = stream.read(largest + 1)
@@ -239,35 +221,34 @@ def document(source: Source, *, largest: int = LARGEST) -> Any:
     try:
         return loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as exc:
-        raise UserError(f"no JSON: {exc}") from None
+        raise UserError(f"invalid JSON: {exc}") from None
 
 
 def json_items(
-    source: Source, prefix: tuple[str, ...], bad: Bad, *, largest: int = LARGEST
+    source: Source, prefix: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST
 ) -> Iterator[tuple[int | str, Any]]:
-    """The items of one array (by index) or object (by key) of a document, one at a time.
+    """Yields the items of one array (by index) or object (by key) of a document.
 
     Args:
         source: The document.
-        prefix: The keys that lead to the array or object; none where it is the document itself. Nothing is yielded
-            where they lead nowhere.
-        bad: Told of items that are too large or no JSON, which are passed over, and of a document that ends early.
+        prefix: The keys of the array or object; empty for the document itself. Yields nothing where it is missing.
+        bad: Gets problems: items that are too large or invalid, which are skipped, and a document that ends early.
         largest: Bytes of an item.
     """
     with source.open("rb") as stream:
         scanner = _Scanner(stream)
-        place = ".".join(prefix)
+        where = ".".join(prefix)
         try:
             if _find(scanner, prefix):
-                yield from _items(scanner, place, bad, largest)
+                yield from _items(scanner, where, bad, largest)
         except _Broken as exc:
-            bad(place, f"{exc} (byte {scanner.offset:,})")
+            bad(where, f"{exc} (byte {scanner.offset:,})")
 
 
-def json_fields(source: Source, leave: tuple[str, ...], bad: Bad, *, largest: int = LARGEST) -> dict[str, Any]:
-    """The fields of a document that is an object, but for those in `leave`, which are passed over unread.
+def json_fields(source: Source, leave: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST) -> dict[str, Any]:
+    """Returns the fields of a document that is an object, skipping those in `leave`.
 
-    A document that ends early, or is none, is told, and what was read before is returned.
+    Warns of an invalid document or early end, and returns the fields before it.
     """
     fields: dict[str, Any] = {}
     with source.open("rb") as stream:
@@ -279,24 +260,24 @@ def json_fields(source: Source, leave: tuple[str, ...], bad: Bad, *, largest: in
             for key in scanner.entries():
                 raw = scanner.value(0 if key in leave else largest)
                 if key not in leave:
-                    _decoded(raw, key, bad, fields)
+                    _decode_field(raw, key, bad, fields)
         except _Broken as exc:
             bad("", f"{exc} (byte {scanner.offset:,})")
     return fields
 
 
-def _decoded(raw: bytes | _Large, key: str, bad: Bad, fields: dict[str, Any]) -> None:
+def _decode_field(raw: bytes | _Large, key: str, bad: WarnFunction, fields: dict[str, Any]) -> None:
     if isinstance(raw, _Large):
         bad(key, f"the field has {raw.size:,} bytes, too many to read")
         return
     try:
         fields[key] = loads(raw)
     except ValueError as exc:
-        bad(key, f"no JSON: {exc}")
+        bad(key, f"invalid JSON: {exc}")
 
 
 def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
-    """Moves to the value that the keys lead to; False where there is none."""
+    """Moves to the value of the keys; returns False where there is none."""
     for wanted in prefix:
         if scanner.peek() != b"{":
             return False
@@ -309,24 +290,24 @@ def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
     return scanner.peek() in (b"{", b"[")
 
 
-def _items(scanner: _Scanner, place: str, bad: Bad, largest: int) -> Iterator[tuple[int | str, Any]]:
+def _items(scanner: _Scanner, parent: str, bad: WarnFunction, largest: int) -> Iterator[tuple[int | str, Any]]:
     array = scanner.peek() == b"["
     for position in scanner.elements() if array else scanner.entries():
         raw = scanner.value(largest)
-        where = f"{place}[{position}]" if array else f"{place}.{position}".lstrip(".")
+        where = f"{parent}[{position}]" if array else f"{parent}.{position}".lstrip(".")
         if isinstance(raw, _Large):
             bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
             continue
         try:
             value = loads(raw)
         except ValueError as exc:
-            bad(where, f"no JSON: {exc}")
+            bad(where, f"invalid JSON: {exc}")
             continue
         yield position, value
 
 
 class _Scanner:
-    """Finds where values begin and end in a stream of JSON without decoding them."""
+    """Finds the bounds of values in a stream of JSON without decoding them."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -336,11 +317,11 @@ class _Scanner:
 
     @property
     def offset(self) -> int:
-        """How many bytes lie before the present place."""
+        """Returns the current position, in bytes."""
         return self._before + self._at
 
     def peek(self) -> bytes:
-        """The next byte that is no white space; none at the end."""
+        """Returns the next byte that is not white space; empty at the end."""
         while True:
             found = _SPACE.match(self._data, self._at)
             self._at = found.end() if found else self._at
@@ -350,7 +331,7 @@ class _Scanner:
                 return b""
 
     def elements(self) -> Iterator[int]:
-        """Index of each element of the array that begins here; the caller takes the value before the next."""
+        """Yields the index of each element of the array here; the caller reads the value before the next."""
         self._at += 1
         index = 0
         if self.peek() == b"]":
@@ -363,7 +344,7 @@ class _Scanner:
                 return
 
     def entries(self) -> Iterator[str]:
-        """Key of each entry of the object that begins here; the caller takes the value before the next."""
+        """Yields the key of each entry of the object here; the caller reads the value before the next."""
         self._at += 1
         if self.peek() == b"}":
             self._at += 1
@@ -374,7 +355,7 @@ class _Scanner:
                 return
 
     def value(self, largest: int) -> bytes | _Large:
-        """The bytes of the value that begins here; only how many there are where there are more than `largest`."""
+        """Reads the value here; returns its bytes, or only its size if larger than `largest`."""
         first = self.peek()
         if not first:
             raise _Broken("the document ends early")
@@ -387,7 +368,7 @@ class _Scanner:
             if len(self._data) - self._at > 1000 or not self._more():
                 break
         if found is None or found.end() == self._at or found.end() - self._at > 1000:
-            raise _Broken(f"no JSON value at byte {self.offset:,}")
+            raise _Broken(f"invalid JSON value at byte {self.offset:,}")
         self._at = found.end()
         return found[0] if len(found[0]) <= largest else _Large(len(found[0]))
 
@@ -400,7 +381,7 @@ class _Scanner:
         try:
             key = str(loads(raw))
         except ValueError as exc:
-            raise _Broken(f"a key is no JSON: {exc}") from None
+            raise _Broken(f"a key is invalid JSON: {exc}") from None
         if self.peek() != b":":
             raise _Broken(f"expected a colon at byte {self.offset:,}")
         self._at += 1
@@ -416,7 +397,7 @@ class _Scanner:
         return found == closing
 
     def _container(self, begin: int, largest: int) -> bytes | _Large:
-        """From an opening bracket to its own closing one; what is too large is let go of as it is passed."""
+        """Reads up to the closing bracket; discards a value that is too large."""
         depth, scan, dropped = 0, self._at, False
         while True:
             for found in _BRACKET.finditer(self._data, scan):
@@ -425,18 +406,18 @@ class _Scanner:
                 scan = found.end()
                 depth += 1 if found[1] in _OPEN else -1
                 if depth == 0:
-                    return self._taken(begin, scan, dropped=dropped or self._before + scan - begin > largest)
+                    return self._finish_value(begin, scan, dropped=dropped or self._before + scan - begin > largest)
             if dropped or self._before + len(self._data) - begin > largest:
                 dropped = True
-                self._let_go(scan)
+                self._discard(scan)
                 scan = self._at
             scan -= self._at
             if not self._more():
                 raise _Broken("the document ends early")
             scan += self._at
 
-    def _let_go(self, scan: int) -> None:
-        """Drops all that no further look is needed at, the inside of an unended string included."""
+    def _discard(self, scan: int) -> None:
+        """Discards data that is not needed again, including the inside of an open string."""
         found = _NO_BRACKET.match(self._data, scan)
         self._at = found.end() if found else scan
         if self._data[self._at : self._at + 1] == b'"':
@@ -450,17 +431,17 @@ class _Scanner:
         while not (found := _WHOLE_STRING.match(self._data, self._at)):
             if self._before + len(self._data) - begin > largest:
                 dropped = True
-                self._let_go(self._at)
+                self._discard(self._at)
             if not self._more():
                 raise _Broken("the document ends inside a string")
-        return self._taken(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
+        return self._finish_value(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
 
-    def _taken(self, begin: int, end: int, *, dropped: bool) -> bytes | _Large:
+    def _finish_value(self, begin: int, end: int, *, dropped: bool) -> bytes | _Large:
         start, self._at = self._at, end
         return _Large(self.offset - begin) if dropped else self._data[start:end]
 
     def _more(self) -> bool:
-        """Reads on, as much again as is held, so that what is looked at twice stays a part of the whole."""
+        """Reads at least as much again as is buffered, so that rescanning stays a bounded part of the whole."""
         rest = self._data[self._at :]
         piece = self._stream.read(max(_CHUNK, len(rest)))
         self._before, self._data, self._at = self._before + self._at, rest + piece, 0

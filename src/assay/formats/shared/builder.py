@@ -1,7 +1,7 @@
-"""Puts the trajectory of a foreign record together, turn by turn, as `interface.Imported` wants it.
+"""Builds the trajectory of a foreign record, turn by turn.
 
-Invariant: nothing is invented. What the source does not say stays None, a verdict of the source is marked as a claim of
-it, and a tool result goes to the call that it answers: by its id, else by order, else it stands as a turn of its own.
+Invariant: nothing is invented. Unknown data stays None, a verdict of the source is marked as imported, and a tool
+result is attached to its call: by id, else by order, else it becomes a turn of its own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.formats.interface import Imported, Reading
-from assay.formats.shared.reading import loads, shown
+from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.shared.json_stream import loads, truncate_text
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -34,29 +34,23 @@ from assay.records import (
 )
 from assay.verdicts import IMPORTED
 
-__all__ = ["Building", "Origin", "instruction_id", "text_and_rest", "tool_call"]
-
-"""The mark of every imported verdict, the check of one that the source has no name for, and the key of its words in
-`AttemptStarted.config`."""
-
-
 MOST_RESULTS = 4096
-"""Results that one turn takes; further ones stand as turns of their own, so that no file takes long."""
+"""Largest number of results in one turn, which bounds the time that a file takes; further ones become turns."""
 
 
 class Origin(NamedTuple):
-    """Where a record comes from; every trajectory of one file shares it."""
+    """The source of a record, shared by every trajectory of one file."""
 
     format: str
     file: str
     digest: str
     """BLAKE3 of the file's bytes; of a folder, of the file that names the attempt."""
     version: str = ""
-    """The format's own, as the source states it; empty where it states none."""
+    """The format's own version; empty where the source states none."""
 
 
 def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
-    """A call whose arguments are JSON text, or the value that such text was parsed to."""
+    """Returns a call from arguments as JSON text, or as the parsed value."""
     if not isinstance(arguments, str):
         if arguments is None or isinstance(arguments, dict):
             return ToolCall(id_, name, canonical_bytes(arguments or {}).decode(), arguments or {})
@@ -64,14 +58,14 @@ def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
     try:
         parsed = loads(arguments)
     except ValueError as exc:
-        return ToolCall(id_, name, arguments, None, f"the arguments are no JSON: {exc}")
+        return ToolCall(id_, name, arguments, None, f"the arguments are invalid JSON: {exc}")
     if isinstance(parsed, dict):
         return ToolCall(id_, name, arguments, parsed)
     return ToolCall(id_, name, arguments, None, "the arguments are no object")
 
 
-def text_and_rest(content: Any) -> tuple[str, list[Any]]:
-    """The text of a message's content, and those of its parts that are no plain text, in their own words."""
+def split_text_parts(content: Any) -> tuple[str, list[Any]]:
+    """Returns the text of a message's content, and its other parts unchanged."""
     if content is None:
         return "", []
     if isinstance(content, str):
@@ -89,47 +83,47 @@ def text_and_rest(content: Any) -> tuple[str, list[Any]]:
     return "\n".join(texts), rest
 
 
-def instruction_id(steps: list[Step]) -> str:
-    """A task's id where the source has none: attempts that were asked the same share it."""
+def derive_task_id(steps: list[Step]) -> str:
+    """Derives a task's id from its instruction, where the source has none."""
     asked = next((s.message for s in steps if s.actor == "user" and s.message), "")
     return "instruction-" + digest_bytes(asked.encode("utf-8", "replace")).partition(":")[2][:12]
 
 
-class Building:
-    """One trajectory while it is read."""
+class TrajectoryBuilder:
+    """Builds one trajectory."""
 
-    def __init__(self, origin: Origin, reading: Reading) -> None:
+    def __init__(self, origin: Origin, reading: ImportContext) -> None:
         self._origin = origin
         self._reading = reading
         self.steps: list[Step] = []
         self.calls: list[ModelCall] = []
         self.fields: dict[str, Any] = {}
-        """What no record has a place for, in the source's words."""
+        """Source data that no record has a field for."""
         self.later: list[Body] = []
-        """What was learnt after the end."""
+        """Events after the end."""
         self._judged: list[Body] = []
         self._evidence = 0
         self._ids: set[str] = set()
-        """Of the facts; one that the source holds as ours has an id of its own."""
-        self._asked: dict[str, list[int]] = {}
-        """Of each tool call's id, the turns that made it."""
-        self._passed: dict[str, int] = {}
-        """Of each tool call's id, how many of the turns that made such a call are answered."""
+        """Ids of the evidence."""
+        self._callers: dict[str, list[int]] = {}
+        """Turns that made each tool call, by the call's id."""
+        self._answered: dict[str, int] = {}
+        """Number of those turns that are answered, by the call's id."""
         self._open: dict[int, tuple[Step, dict[str, None]]] = {}
-        """Of each turn that was looked at, as it was then, the ids of its calls without a result."""
-        self._last_asked: int | None = None
+        """Each turn when last checked, and the ids of its calls without a result."""
+        self._last_caller: int | None = None
 
-    def step(self, actor: str, message: str | None = None, **named: Any) -> Step:
+    def add_step(self, actor: str, message: str | None = None, **named: Any) -> Step:
         """Adds a turn; `named` are the other fields of `Step`."""
         extra = {k: v for k, v in (named.pop("extra", None) or {}).items() if v is not None}
         made = Step(len(self.steps), actor, message, extra=extra, **named)  # type: ignore[arg-type]
         self.steps.append(made)
         for call in made.tool_calls:
-            self._asked.setdefault(call.id, []).append(made.index)
-            self._last_asked = made.index
+            self._callers.setdefault(call.id, []).append(made.index)
+            self._last_caller = made.index
         return made
 
-    def change(self, step: Step, **named: Any) -> Step:
+    def change_step(self, step: Step, **named: Any) -> Step:
         """Replaces fields of a turn that was added."""
         made = self.steps[step.index] = msgspec.structs.replace(step, **named)
         return made
@@ -137,24 +131,24 @@ class Building:
     def add_calls(self, step: Step, *made: ToolCall) -> Step:
         """Adds tool calls to a turn that was added."""
         for call in made:
-            self._asked.setdefault(call.id, []).append(step.index)
-            self._last_asked = step.index
-        return self.change(step, tool_calls=(*step.tool_calls, *made))
+            self._callers.setdefault(call.id, []).append(step.index)
+            self._last_caller = step.index
+        return self.change_step(step, tool_calls=(*step.tool_calls, *made))
 
-    def observation(self, content: str, call_id: str | None = None, **named: Any) -> Observation:
-        """What was observed; of a long text the beginning, with the whole kept. `named`: fields of `Observation`."""
-        text, truncated = shown(content, self._reading)
+    def make_observation(self, content: str, call_id: str | None = None, **named: Any) -> Observation:
+        """Returns an observation; stores a long text and keeps its beginning. `named`: fields of `Observation`."""
+        text, truncated = truncate_text(content, self._reading)
         if named.get("stderr"):
-            named["stderr"], named["stderr_truncated"] = shown(named["stderr"], self._reading)
+            named["stderr"], named["stderr_truncated"] = truncate_text(named["stderr"], self._reading)
         known: Truncation | None = named.pop("truncated", None) or truncated
         return Observation(text, call_id, truncated=known, **named)
 
-    def keep(self, text: str) -> str:
-        """Keeps a text beside the record; its digest."""
-        return self._reading.keep(text.encode("utf-8", "replace"))
+    def keep_text(self, text: str) -> str:
+        """Stores a text as a blob; returns its digest."""
+        return self._reading.store_blob(text.encode("utf-8", "replace"))
 
-    def cut(self, found: Observation, words: dict[str, Any]) -> Observation:
-        """An observation that was cut before it was written: `whole` is kept, or only how long it was is known."""
+    def restore_truncation(self, found: Observation, words: dict[str, Any]) -> Observation:
+        """Restores the truncation of an observation: stores its `whole` text, or records its length alone."""
         named: dict[str, Any] = {}
         for field, whole, text in (
             ("truncated", "whole", found.content), ("stderr_truncated", "whole_stderr", found.stderr)
@@ -162,39 +156,41 @@ class Building:
             length, held = words.get(field), words.get(whole)
             if isinstance(held, str):
                 raw = held.encode("utf-8", "replace")
-                named[field] = Truncation(len(raw), self._reading.keep(raw), words.get("complete") is not False)
+                named[field] = Truncation(len(raw), self._reading.store_blob(raw), words.get("complete") is not False)
             elif isinstance(length, int) and not isinstance(length, bool):
-                named[field] = Truncation(length, self._reading.keep(text.encode("utf-8", "replace")), complete=False)
+                named[field] = Truncation(
+                    length, self._reading.store_blob(text.encode("utf-8", "replace")), complete=False
+                )
         return msgspec.structs.replace(found, **named) if named else found
 
-    def result(self, found: Observation, **named: Any) -> Step:
-        """Adds a tool's result to the turn that it answers; else as a turn of the environment with `named`."""
-        step = self._answered(found.call_id)
+    def add_result(self, found: Observation, **named: Any) -> Step:
+        """Adds a tool's result to the turn of its call, else as a turn of the environment with `named`."""
+        step = self._find_caller(found.call_id)
         if step is None:
-            return self.step("environment", observations=(found,), **named)
+            return self.add_step("environment", observations=(found,), **named)
         waiting = self._unanswered(step)
         if found.call_id is None and waiting:
             found = msgspec.structs.replace(found, call_id=next(iter(waiting)))
         waiting.pop(found.call_id or "", None)
-        changed = self.change(step, observations=(*step.observations, found))
+        changed = self.change_step(step, observations=(*step.observations, found))
         self._open[step.index] = changed, waiting
         return changed
 
-    def _answered(self, call_id: str | None) -> Step | None:
+    def _find_caller(self, call_id: str | None) -> Step | None:
         if call_id is None:
-            last = None if self._last_asked is None else self.steps[self._last_asked]
+            last = None if self._last_caller is None else self.steps[self._last_caller]
             return last if last is not None and self._unanswered(last) else None
-        asked = self._asked.get(call_id, [])
-        for at in range(self._passed.get(call_id, 0), len(asked)):
+        asked = self._callers.get(call_id, [])
+        for at in range(self._answered.get(call_id, 0), len(asked)):
             step = self.steps[asked[at]]
             if call_id in self._unanswered(step):
                 return step
-            self._passed[call_id] = at + 1
+            self._answered[call_id] = at + 1
         named = self.steps[asked[-1]] if asked else None
         return named if named is not None and len(named.observations) < MOST_RESULTS else None
 
     def _unanswered(self, step: Step) -> dict[str, None]:
-        """The ids of a turn's calls that have no result, in order; found once, and kept up by `result`."""
+        """Returns the ids of a turn's calls without a result, in order; cached and updated by `add_result`."""
         seen, waiting = self._open.get(step.index, (None, {}))
         if seen is not step:
             full = len(step.observations) >= MOST_RESULTS
@@ -205,15 +201,15 @@ class Building:
             waiting.clear()
         return waiting
 
-    def call(self, made: ModelCall) -> str:
-        """Adds an exchange with a model; its id, for `Step.call`."""
+    def add_call(self, made: ModelCall) -> str:
+        """Adds a model call; returns its id, for `Step.call`."""
         self.calls.append(made)
         return made.id
 
-    def evidence(
+    def add_evidence(
         self, kind: str, data: dict[str, Any], *, channel: Channel = "state", blobs: tuple[str, ...] = ()
     ) -> str:
-        """Adds a fact and returns its id."""
+        """Adds evidence and returns its id."""
         while f"i{self._evidence}" in self._ids:
             self._evidence += 1
         found = Evidence(f"i{self._evidence}", channel, kind, data, blobs)
@@ -221,13 +217,17 @@ class Building:
         self._judged.append(EvidenceAdded(found))
         return found.id
 
-    def text_evidence(self, kind: str, text: str, **data: Any) -> str:
-        """Adds a text as a fact: whole where it is short, else its beginning, with the whole as its blob."""
-        start, cut = shown(text, self._reading)
+    def add_text_evidence(self, kind: str, text: str, **data: Any) -> str:
+        """Adds a text as evidence; of a long one the beginning, with the whole as its blob."""
+        start, cut = truncate_text(text, self._reading)
         more = {"truncated": {"length": cut.length, "digest": cut.digest}} if cut else {}
-        return self.evidence(kind, {"text": start, **more, **data}, blobs=(cut.digest,) if cut else ())
+        return self.add_evidence(kind, {"text": start, **more, **data}, blobs=(cut.digest,) if cut else ())
 
-    def verdict(
+    def add_label(self, source: str, data: dict[str, Any]) -> str:
+        """Adds a label as evidence. `data` is the source's; its `steps`, if any, are positions in our steps."""
+        return self.add_evidence("label", {"source": source, **data}, channel="audit")
+
+    def add_verdict(
         self,
         status: VerdictStatus,
         score: float | None,
@@ -235,7 +235,7 @@ class Building:
         evidence: tuple[str, ...] = (),
         rewards: dict[str, float] | None = None,
     ) -> None:
-        """Adds what the source concluded: a claim, marked as one. A score outside [0, 1] is none."""
+        """Adds the source's verdict, marked as imported. A score outside [0, 1] is dropped."""
         inside = score if score is not None and 0 <= score <= 1 else None
         self._judged.append(
             VerdictGiven(
@@ -244,17 +244,17 @@ class Building:
         )
 
     def add(self, body: Body) -> None:
-        """Adds an event that stands after the turns: a verdict or a fact that the source holds as ours."""
+        """Adds an event after the turns."""
         if isinstance(body, EvidenceAdded):
             self._ids.add(body.evidence.id)
         self._judged.append(body)
 
-    def done(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> Imported:
-        """The trajectory.
+    def finish(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> ImportedTrajectory:
+        """Returns the trajectory.
 
         Args:
-            key: What names it within its file.
-            ended: How it ended; default: that it did.
+            key: Its name within its file.
+            ended: How it ended; default: without a reason.
             started: Fields of `AttemptStarted`; `task` default: from the instruction, `agent` default: `unknown`.
         """
         origin = self._origin
@@ -263,13 +263,15 @@ class Building:
         words |= {"fields": self.fields} if self.fields else {}
         given: dict[str, Any] = {"run": "", "attempt": "", "task": "", "task_digest": "", "agent": "unknown"}
         given |= {"model": None, "seed": 0, "number": 0, **started}
-        given["task"] = given["task"] or instruction_id(self.steps)
+        given["task"] = given["task"] or derive_task_id(self.steps)
         given["config"] = {**given.get("config", {}), IMPORTED: words}
         last = ended if ended is not None else AttemptEnded()
-        return Imported(key, AttemptStarted(**given), (*self._turns(), *self._judged, last, *self.later))
+        return ImportedTrajectory(
+            key, AttemptStarted(**given), (*self._step_events(), *self._judged, last, *self.later)
+        )
 
-    def _turns(self) -> list[Body]:
-        """Each exchange just before the turn that came from it; those of no turn first."""
+    def _step_events(self) -> list[Body]:
+        """Returns the events of turns, each after its model call; calls without a turn come first."""
         by_id = {call.id: call for call in self.calls}
         linked = {step.call for step in self.steps}
         made: list[Body] = [ModelCalled(call) for call in self.calls if call.id not in linked]

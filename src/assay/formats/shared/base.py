@@ -1,0 +1,48 @@
+"""Base classes of formats that are only read, and of formats whose files hold one trajectory each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from assay.errors import UserError
+from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.losses import THROWAWAY, report_losses
+from assay.formats.shared.round_trip_builder import is_imported_from, write_one_per_file
+from assay.records import Trajectory
+
+
+class ReadOnlyFormat:
+    """A format that is not written."""
+
+    provenance: ClassVar[Provenance] = "recorded"
+    writes: ClassVar[bool] = False
+    why_read_only: ClassVar[str]
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
+        raise UserError(self.why_read_only)
+
+
+class SingleFileFormat(ABC):
+    """A format written as one file, or for several trajectories as a folder of files."""
+
+    name: ClassVar[str]
+    writes: ClassVar[bool] = True
+    suffix: ClassVar[str] = ".jsonl"
+
+    @abstractmethod
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]: ...
+
+    @abstractmethod
+    def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
+        """Writes one trajectory; `own`: it was read from this format."""
+
+    def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
+        def write_one(trajectory: Trajectory, path: Path) -> None:
+            own = is_imported_from(trajectory, self.name)
+            self.write_file(trajectory, path, writing, own=own)
+            report_losses(trajectory, None if own else next(self.read(path, THROWAWAY)), writing, self.name)
+
+        write_one_per_file(trajectories, target, self.suffix, write_one)
