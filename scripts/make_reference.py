@@ -177,7 +177,7 @@ WALLS = {
     "Secrets in records": "assay.rollout.recording.redaction",
     "Recording without a sandbox": "assay.rollout.exchange.standalone_gateway",
     "Model servers": "assay.gateway.backends._client",
-    "Text in prompts": "assay.gateway.tokens.guard",
+    "Text in prompts": "assay.gateway.tokens.text_escape",
     "Source archives": "assay.synthesis._archive",
     "Other people's files": "assay.formats.shared.reading",
     "Other people's archives": "assay.formats.shared.archives",

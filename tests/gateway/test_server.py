@@ -18,7 +18,7 @@ from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall
 from assay.gateway.interface import Exchange, ModelRequest
 from assay.gateway.model import PlainModel
 from assay.gateway.server import Gateway, GatewayOptions
-from assay.gateway.session import Session
+from assay.gateway.session import GatewaySession
 
 pytestmark = pytest.mark.quick
 
@@ -50,7 +50,7 @@ class Running(NamedTuple):
     """A gateway with one session and a client."""
 
     gateway: Gateway
-    session: Session
+    session: GatewaySession
     hooks: Hooks
     client: aiohttp.ClientSession
     url: str

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.gateway.tokens import Attributes, Refusal
+from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
 from assay.rollout.exchange.exporting import whole
@@ -100,7 +100,7 @@ class Reader:
         self._past = past
         self._learnt = learnt(store.layout.root, store.run)
         self._theirs = store.manifest().get("kind") == "import"
-        self.renderer: Attributes | None = None
+        self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
         if config.model is not None:
             folder = Path(config.model)
@@ -135,7 +135,7 @@ class Reader:
     def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
         """Its rows. Raises `UserError` as `rows_of_run`."""
 
-        def refused(one: Refusal) -> None:
+        def refused(one: UncertifiedSpan) -> None:
             self.tell(trajectory.attempt, "span", f"call {one.call} is not trained: {one.reason}")
 
         found = sampled_rows(

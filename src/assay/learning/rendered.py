@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from assay.errors import ProviderError, UserError, boundary
-from assay.gateway.tokens import Attributed, Attributes
-from assay.gateway.tokens.messages import names_in, text_in
+from assay.gateway.tokens import AttributingRenderer, TokenAttribution
+from assay.gateway.tokens.messages import content_text, tool_call_names
 from assay.records import Separation, Trajectory
 
 from .conversation import Conversation, Opening, conversations
@@ -30,7 +30,7 @@ __all__ = ["rendered_rows"]
 
 def rendered_rows(
     trajectory: Trajectory,
-    renderer: Attributes,
+    renderer: AttributingRenderer,
     *,
     tokenizer: str | None = None,
     opening: Opening | None = None,
@@ -89,7 +89,7 @@ class _Part:
 class _Writing:
     """Puts conversations of one attempt into tokens."""
 
-    def __init__(self, renderer: Attributes, words: Words, facts: TurnFacts) -> None:
+    def __init__(self, renderer: AttributingRenderer, words: Words, facts: TurnFacts) -> None:
         self._renderer = renderer
         self._words = words
         self._facts = facts
@@ -120,18 +120,20 @@ class _Writing:
             else:
                 part.add(said, [ACTION] * len(said))
                 part.add(more.ids, roles_in(more, self._words, acted=True).tolist())
-            said, before = self._renderer.said(_plain(told.messages[place])), place + 1
+            said, before = self._renderer.render_reply(_plain(told.messages[place])), place + 1
             part.turns.append(self._turn(told, place, len(part.ids), len(said)))
         if part.ids:
             part.add(said, [ACTION] * len(said))
             yield part
 
-    def _more(self, part: _Part, said: list[int], told: Conversation, before: int, place: int) -> Attributed | None:
+    def _more(
+        self, part: _Part, said: list[int], told: Conversation, before: int, place: int
+    ) -> TokenAttribution | None:
         """The tokens of the messages since the last turn; None where the template cannot go on."""
-        names = names_in(told.messages[:before])
-        return self._renderer.attribute_more(part.ids, said, told.messages[before:place], names)
+        names = tool_call_names(told.messages[:before])
+        return self._renderer.attribute_extension(part.ids, said, told.messages[before:place], names)
 
-    def _known(self, found: Attributed | None) -> Attributed:
+    def _known(self, found: TokenAttribution | None) -> TokenAttribution:
         if found is None:
             raise UserError("it does not tell whose each token is: take a model with another renderer")
         return found
@@ -144,7 +146,7 @@ class _Writing:
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:
     """An assistant's message with what a template takes, its arguments as they were written."""
-    found: dict[str, Any] = {"role": "assistant", "content": text_in(message.get("content"))}
+    found: dict[str, Any] = {"role": "assistant", "content": content_text(message.get("content"))}
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(reasoning, str) and reasoning:
         found["reasoning_content"] = reasoning

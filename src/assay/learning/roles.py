@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ProviderError, boundary
-from assay.gateway.tokens import Attributed, Attributes, context_of
-from assay.gateway.tokens.messages import names_in
+from assay.gateway.tokens import AttributingRenderer, TokenAttribution, context_of
+from assay.gateway.tokens.messages import tool_call_names
 from assay.records import ModelCall, Trajectory
 from assay.store import messages_of, request_of
 
@@ -43,7 +43,7 @@ class Words:
         return OBSERVATION if message.get("content") in self._said else WARNING
 
 
-def roles_in(found: Attributed, words: Words, *, acted: bool) -> Roles:
+def roles_in(found: TokenAttribution, words: Words, *, acted: bool) -> Roles:
     """Roles of attributed tokens. `acted`: the agent acted before the first of the messages."""
     first = 0 if acted else next((i for i, m in enumerate(found.messages) if m["role"] == "assistant"), len(found.ids))
     by_message = [
@@ -54,7 +54,9 @@ def roles_in(found: Attributed, words: Words, *, acted: bool) -> Roles:
     return np.array([by_message[owner] if body and owner >= 0 else TEMPLATE for owner, body in bodies], dtype=np.uint8)
 
 
-def prompt_roles(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attributes | None, words: Words) -> Roles:
+def prompt_roles(
+    calls: Mapping[str, ModelCall], call: ModelCall, renderer: AttributingRenderer | None, words: Words
+) -> Roles:
     """Roles of the tokens that a call was told anew: those after `shared_tokens`.
 
     Args:
@@ -98,7 +100,9 @@ def _aligned(ours: NDArray[np.int64], told: NDArray[np.int64], roles: Roles) -> 
     return np.concatenate([roles[:begin], between, roles[len(ours) - end :]])
 
 
-def _extension(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attributes) -> Attributed | None:
+def _extension(
+    calls: Mapping[str, ModelCall], call: ModelCall, renderer: AttributingRenderer
+) -> TokenAttribution | None:
     """The new tokens of a call that goes on with the whole of another one."""
     parent = calls.get(call.parent or "")
     if parent is None or parent.completion_token_ids is None:
@@ -109,4 +113,4 @@ def _extension(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attrib
     if not whole or call.shared_messages != len(messages_of(calls, parent)) + 1:
         return None
     before, more = messages[: call.shared_messages], messages[call.shared_messages :]
-    return renderer.attribute_more(told, parent.completion_token_ids, more, names_in(before))
+    return renderer.attribute_extension(told, parent.completion_token_ids, more, tool_call_names(before))

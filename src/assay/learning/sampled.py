@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from assay.formats.shared.writing import outcome_verdict
-from assay.gateway.tokens import Attributes, Refusal, Row, Span, rows_of
+from assay.gateway.tokens import AttributingRenderer, TokenRow, TokenSpan, UncertifiedSpan, build_token_rows
 from assay.gateway.tokens.rows import Uncertified
 from assay.records import Certificate, ModelCall, Separation, Trajectory
 from assay.store.calls import shared_prefix
@@ -33,10 +33,10 @@ _BENDING = ("temperature", "top_p", "top_k", "min_p", "seed")
 def sampled_rows(
     trajectory: Trajectory,
     *,
-    renderer: Attributes | None = None,
+    renderer: AttributingRenderer | None = None,
     tokenizer: str | None = None,
     uncertified: Uncertified = "refuse",
-    tell: Callable[[Refusal], None] | None = None,
+    tell: Callable[[UncertifiedSpan], None] | None = None,
     require: Separation = "unknown",
 ) -> list[TrainingRow]:
     """The rows of an attempt, in the order in which its lines of calls end; none where no tokens are known.
@@ -54,7 +54,7 @@ def sampled_rows(
         UserError: A span is not certified and `uncertified` is `refuse`.
     """
     calls = _calls(trajectory)
-    found, refused = rows_of(calls.values(), uncertified=uncertified)
+    found, refused = build_token_rows(calls.values(), uncertified=uncertified)
     if tell is not None:
         for one in refused:
             tell(one)
@@ -67,7 +67,7 @@ def sampled_rows(
     return [known.row(row, before, common) for row in sorted(found, key=_first_trained)]
 
 
-def _first_trained(row: Row) -> int:
+def _first_trained(row: TokenRow) -> int:
     return next((span.start for span in row.spans if span.trained), len(row.token_ids))
 
 
@@ -119,7 +119,9 @@ def group_of(trajectory: Trajectory) -> str:
 class _Known:
     """What is known of an attempt's calls."""
 
-    def __init__(self, trajectory: Trajectory, calls: dict[str, ModelCall], renderer: Attributes | None) -> None:
+    def __init__(
+        self, trajectory: Trajectory, calls: dict[str, ModelCall], renderer: AttributingRenderer | None
+    ) -> None:
         self._calls = calls
         self._facts = TurnFacts(trajectory)
         words = Words(trajectory)
@@ -129,7 +131,7 @@ class _Known:
             if call.prompt_token_ids is not None
         }
 
-    def row(self, row: Row, before: list[bytes], common: dict[str, Any]) -> TrainingRow:
+    def row(self, row: TokenRow, before: list[bytes], common: dict[str, Any]) -> TrainingRow:
         """A row. `before` holds the tokens of the rows before it; its own are added."""
         pieces = self._pieces(row)
         turns = tuple(self._turn(span) for span in row.spans)
@@ -165,7 +167,7 @@ class _Known:
         left = self._calls.get(first.parent or "")
         return left.branch or left.id if left is not None else None
 
-    def _pieces(self, row: Row) -> list[tuple[str, int, int]]:
+    def _pieces(self, row: TokenRow) -> list[tuple[str, int, int]]:
         """(call, start, end) of each call's own tokens in a row, from its beginning on."""
         found: list[tuple[str, int, int]] = []
         needed = len(row.token_ids)
@@ -184,7 +186,7 @@ class _Known:
             roles[start : start + len(own)] = own
         return roles
 
-    def _turn(self, span: Span) -> TurnSpan:
+    def _turn(self, span: TokenSpan) -> TurnSpan:
         call, known = self._calls[span.call], self._facts.of_call(span.call)
         if call.state is not None:
             known["state"] = call.state
@@ -201,7 +203,7 @@ class _Known:
         )
 
 
-def _logprobs(row: Row) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _logprobs(row: TokenRow) -> np.ndarray[Any, np.dtype[np.float32]]:
     found = np.zeros(len(row.token_ids), dtype=np.float32)
     for span in row.spans:
         found[span.start : span.end] = [math.nan if p is None else p for p in row.logprobs[span.start : span.end]]

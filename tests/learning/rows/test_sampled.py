@@ -57,7 +57,7 @@ def test_without_a_renderer_or_under_another_template_roles_are_unknown(trajecto
         def attribute(self, *_: Any, **__: Any) -> Any:
             return renderer.attribute([{"role": "user", "content": "other"}], [])
 
-        def attribute_more(self, *_: Any) -> Any:
+        def attribute_extension(self, *_: Any) -> Any:
             return None
 
     (row,) = sampled_rows(made, renderer=Other())

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.gateway.http.server import Bounds, HttpServer
+from assay.gateway.http.server import HttpServer, ServerLimits
 from assay.learning.service.app import RolloutApp
 from assay.learning.service.config import BatchRequest, RolloutServiceConfig, require_policies, run_config
 from assay.learning.service.ledger import Ledger
@@ -63,7 +63,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     app = RolloutApp(CONFIG, ledger, Worker(CONFIG, Settings(tmp_path, tmp_path), ledger), TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        async with HttpServer(app, Bounds(5, 5, 20)) as server:
+        async with HttpServer(app, ServerLimits(5, 5, 20)) as server:
             await server.listen(listener)
             yield Client(listener.getsockname()[1])
             assert app.under_way == 0

@@ -8,15 +8,15 @@ import msgspec
 
 from assay.gateway.interface import Delta
 
-__all__ = ["joined"]
+__all__ = ["merge_deltas"]
 
 
-def joined(deltas: Iterable[Delta]) -> list[Delta]:
+def merge_deltas(deltas: Iterable[Delta]) -> list[Delta]:
     """The pieces, those that go on with the one before made one with it."""
     found: list[Delta] = []
     for delta in deltas:
         last = found[-1] if found else None
-        if last is None or not _goes_on(last, delta):
+        if last is None or not _continues(last, delta):
             found.append(delta)
         elif delta.index is None:
             found[-1] = Delta(text=last.text + delta.text, reasoning=last.reasoning + delta.reasoning)
@@ -25,7 +25,7 @@ def joined(deltas: Iterable[Delta]) -> list[Delta]:
     return found
 
 
-def _goes_on(last: Delta, delta: Delta) -> bool:
+def _continues(last: Delta, delta: Delta) -> bool:
     if last.index != delta.index or delta.id is not None or delta.name is not None:
         return False
     plain = last.sealed is None is delta.sealed and last.prompt_tokens is None is delta.prompt_tokens

@@ -1,4 +1,4 @@
-"""From the name of a model to the backend that answers for it.
+"""Opens a backend from a model name.
 
 | name | backend |
 |---|---|
@@ -33,7 +33,7 @@ _FORMS = (
 
 
 def open_backend(model: str, settings: Settings) -> ModelBackend:
-    """Makes the backend for `--model`. The caller closes it.
+    """Opens the backend of `--model`; the caller closes it.
 
     Raises:
         UserError: No such form, or something that it needs is not set; the message says what to set.
@@ -44,7 +44,7 @@ def open_backend(model: str, settings: Settings) -> ModelBackend:
     if kind == "anthropic" and rest:
         return _anthropic(rest, settings)
     if kind in {"http", "https"}:
-        return _at_url(model, settings)
+        return _open_url(model, settings)
     if kind == "scripted" and rest:
         return _scripted(rest)
     if kind in {"local", "vllm", "sglang"} and rest:
@@ -83,7 +83,7 @@ def _anthropic(name: str, settings: Settings) -> ModelBackend:
     return AnthropicBackend(f"anthropic:{name}", url, key, model=name, prices=_prices(settings))
 
 
-def _at_url(model: str, settings: Settings) -> ModelBackend:
+def _open_url(model: str, settings: Settings) -> ModelBackend:
     url, _, name = model.partition("#")
     parts = check_url(url, "--model", "OPENAI_API_KEY")
     if not name:

@@ -1,7 +1,6 @@
-"""Reads what a Chat Completions server answered: typed checks, token ids, log-probabilities, and what an error means.
+"""Parses and validates Chat Completions replies: typed checks, token ids, log-probabilities, error bodies.
 
-Pure: bytes in, values out. Nothing here trusts the server: a reply that does not have the shape it must have raises
-`ProviderError` naming the field, and no part of it is guessed.
+Pure: bytes in, values out. A malformed reply raises `ProviderError` naming the field; no value is guessed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import msgspec
 from assay.errors import ProviderError
 from assay.records import Usage
 
-from ._retry import worth_retrying
+from ._retry import is_retryable
 
 __all__ = [
     "CONTEXT_LENGTH",
@@ -28,8 +27,8 @@ __all__ = [
 
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
-_SHOWN = 500
-_DEEP = 300
+_MAX_ERROR_TEXT = 500
+_MAX_DEPTH = 300
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
@@ -83,7 +82,7 @@ class _Body(msgspec.Struct, gc=False):
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):
-    """A checked answer. `raw` is the server's whole body and `message` a part of it."""
+    """A validated reply. `raw` is the server's whole body, `message` a part of it."""
 
     message: dict[str, Any]
     finish_reason: str | None
@@ -96,7 +95,7 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServerError(NamedTuple):
-    """What the body of an error reply says."""
+    """The parsed body of an error reply."""
 
     text: str
     code: str
@@ -104,7 +103,7 @@ class ServerError(NamedTuple):
 
 
 def read_completion(body: bytes, where: str) -> Completion:
-    """Checks a reply with status 200.
+    """Validates a reply with status 200.
 
     Args:
         body: The whole body.
@@ -130,14 +129,14 @@ def read_completion(body: bytes, where: str) -> Completion:
         usage=_usage(checked.usage),
         raw=raw,
         model=checked.model,
-        prompt_token_ids=_tuple(checked.prompt_token_ids),
-        completion_token_ids=_tuple(choice.token_ids) or _ids_in_tokens(tokens),
+        prompt_token_ids=_as_tuple(checked.prompt_token_ids),
+        completion_token_ids=_as_tuple(choice.token_ids) or _ids_in_tokens(tokens),
         logprobs=None if tokens is None else tuple(t.logprob for t in tokens),
     )
 
 
 def decode_reply(body: bytes, where: str) -> dict[str, Any]:
-    """The JSON object of a reply, not too deep to be kept. Raises `ProviderError`."""
+    """Decodes a reply as a JSON object of bounded depth. Raises `ProviderError`."""
     try:
         raw = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
@@ -153,7 +152,7 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
             status=200,
             retryable=False,
         )
-    if len(body) > _DEEP and len(body.translate(None, _NO_BRACKETS)) > _DEEP:
+    if len(body) > _MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > _MAX_DEPTH:
         # A record puts the reply some levels deeper: what cannot be encoded there must not get that far.
         try:
             msgspec.json.encode(_wrapped(raw))
@@ -163,28 +162,28 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
 
 
 def _wrapped(value: Any) -> Any:
-    for _ in range(_DEEP):
+    for _ in range(_MAX_DEPTH):
         value = [value]
     return value
 
 
 def error_in_reply(body: bytes, where: str) -> ProviderError:
-    """An error that a server or a proxy sent with status 200, whole or as an event."""
+    """Returns the error that a server or a proxy sent with status 200, whole or as an event."""
     error = read_error(400, body)
     inner = int(error.code) if error.code.isascii() and error.code.isdigit() else None
     status = inner if isinstance(inner, int) and 400 <= inner < 600 else 200
     if error.context_length:
         return ProviderError(f"{CONTEXT_LENGTH}: {where}: {error.text}", status=400, retryable=False)
     message = f"{where} answered 200 with an error: {error.text}"
-    return ProviderError(message, status=status, retryable=worth_retrying(status, error.code))
+    return ProviderError(message, status=status, retryable=is_retryable(status, error.code))
 
 
-def _tuple(values: list[int] | None) -> tuple[int, ...] | None:
+def _as_tuple(values: list[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
 
 
 def _ids_in_tokens(tokens: list[_TokenLogprob] | None) -> tuple[int, ...] | None:
-    """Token ids where the server writes tokens as `token_id:N`; None unless every token is written so."""
+    """Returns token ids where every token is written as `token_id:N`, else None."""
     if not tokens:
         return None
     found = [t.token.removeprefix("token_id:") for t in tokens if t.token.startswith("token_id:")]
@@ -206,8 +205,8 @@ def _usage(given: _Usage | None) -> Usage:
 
 
 def read_error(status: int, body: bytes) -> ServerError:
-    """Reads an error reply; never raises. A body of any shape gives at least its first characters."""
-    text, code = body[: 4 * _SHOWN].decode("utf-8", "replace"), ""
+    """Parses an error reply of any shape; never raises."""
+    text, code = body[: 4 * _MAX_ERROR_TEXT].decode("utf-8", "replace"), ""
     try:
         decoded: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -219,7 +218,7 @@ def read_error(status: int, body: bytes) -> ServerError:
     elif isinstance(error, str):
         text = error
     too_long = status in {400, 413, 422} and bool(_TOO_LONG.search(f"{code} {text[:4000]}"))
-    return ServerError(text[:_SHOWN], code[:100], too_long)
+    return ServerError(text[:_MAX_ERROR_TEXT], code[:100], too_long)
 
 
 def _scalar(value: Any) -> str:

@@ -1,8 +1,8 @@
-"""What clients of servers that take token prompts share, on top of `ModelClient`'s connections, tries and bounds.
+"""Base of clients for servers that take token prompts, on top of `ModelClient`.
 
-A server is asked for whole answers, not streams: streamed ids are not reliable everywhere, and the gateway keeps its
-client alive meanwhile. A log-probability that is null, not finite, or the sentinel -9999 counts as missing, and one
-that is missing leaves the call without any: a row is never half known.
+Replies are not streamed, because streamed token ids are unreliable on some servers; the gateway keeps its client alive
+meanwhile. A log-probability that is null, not finite, or the sentinel -9999 is missing, and one missing value drops all
+of the call's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._client import ModelClient, ReplyStream
 from ._reply import CONTEXT_LENGTH, Completion
 from ._retry import ClientOptions
 
-__all__ = ["TokenClient", "known_logprobs", "read_as"]
+__all__ = ["TokenClient", "complete_logprobs", "convert_answer"]
 
 _SENTINEL = -9999.0
 _DEFAULT_TOKENS = 4096
@@ -31,7 +31,7 @@ Shape = TypeVar("Shape")
 
 
 class TokenClient(ABC):
-    """A server that takes token prompts. See `TokenBackend`.
+    """Client of a server that takes token prompts. See `TokenBackend`.
 
     Args:
         name: What records call the model.
@@ -61,11 +61,11 @@ class TokenClient(ABC):
 
     @abstractmethod
     def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
-        """The request as the server wants it."""
+        """Encodes the request body."""
 
     @abstractmethod
     def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
-        """Checks an answer. Raises `ProviderError` naming the field."""
+        """Validates a reply. Raises `ProviderError` naming the field."""
 
     async def generate(
         self,
@@ -96,7 +96,7 @@ class TokenClient(ABC):
 
 
 class _Wire(ModelClient):
-    """Posts a body that is ready and gives back the decoded answer."""
+    """Posts a prepared body and returns the decoded reply."""
 
     credential = "OPENAI_API_KEY"
 
@@ -130,8 +130,8 @@ class _Wire(ModelClient):
         raise NotImplementedError
 
 
-def read_as(raw: dict[str, Any], shape: type[Shape], name: str) -> Shape:
-    """`raw` as `shape`. Raises `ProviderError` with the path of what does not fit."""
+def convert_answer(raw: dict[str, Any], shape: type[Shape], name: str) -> Shape:
+    """Converts `raw` to `shape`. Raises `ProviderError` naming the field."""
     try:
         return msgspec.convert(raw, shape)
     except msgspec.ValidationError as exc:
@@ -140,7 +140,7 @@ def read_as(raw: dict[str, Any], shape: type[Shape], name: str) -> Shape:
         ) from exc
 
 
-def known_logprobs(given: Sequence[float | None], count: int) -> tuple[float, ...]:
-    """The log-probabilities, where every one of `count` is known; else none."""
+def complete_logprobs(given: Sequence[float | None], count: int) -> tuple[float, ...]:
+    """Returns the log-probabilities if all `count` are known, else an empty tuple."""
     known = tuple(float(one) for one in given if one is not None and math.isfinite(one) and one > _SENTINEL)
     return known if len(known) == count == len(given) else ()

@@ -13,12 +13,12 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import TokenReply
 
-from ._token_client import TokenClient, known_logprobs, read_as
+from ._token_client import TokenClient, complete_logprobs, convert_answer
 
 __all__ = ["SGLangBackend"]
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
-_PASSED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
+_FORWARDED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
 
 
 class _Finish(msgspec.Struct, gc=False):
@@ -40,12 +40,12 @@ class _Generation(msgspec.Struct, gc=False):
 
 
 class SGLangBackend(TokenClient):
-    """See `TokenClient`. The model is the server's one; its name is not sent."""
+    """Client of SGLang's generate route; the model name is not sent, because a server has one model."""
 
     path = "/generate"
 
     def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
-        parameters: dict[str, Any] = {theirs: sampling[own] for own, theirs in _PASSED.items() if own in sampling}
+        parameters: dict[str, Any] = {theirs: sampling[own] for own, theirs in _FORWARDED.items() if own in sampling}
         if parameters.get("top_k") == 0:
             parameters["top_k"] = -1
         if "seed" in sampling:
@@ -59,7 +59,7 @@ class SGLangBackend(TokenClient):
         return {"input_ids": prompt, "sampling_params": parameters, "return_logprob": True, "stream": False}
 
     def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
-        whole = read_as(raw, _Generation, self.name)
+        whole = convert_answer(raw, _Generation, self.name)
         meta = whole.meta_info
         finish = meta.finish_reason
         if finish.type not in {"stop", "length"}:
@@ -83,6 +83,6 @@ class SGLangBackend(TokenClient):
         matched = finish.matched if isinstance(finish.matched, int) else None
         if matched is not None and matched in stop_ids and ids[-1:] != [matched]:
             ids, given = [*ids, matched], [*given, None]  # trimmed by the server, yet sampled
-        logprobs = known_logprobs(given, len(ids))
+        logprobs = complete_logprobs(given, len(ids))
         version = None if meta.weight_version is None else str(meta.weight_version)
         return TokenReply(tuple(ids), logprobs, finish.type, version)

@@ -1,20 +1,18 @@
-"""Where each sampled token ends in the text that they make together: with it a reader shows a text token by token, and
-needs no tokenizer. Pure.
-"""
+"""End offset of each sampled token in the decoded text, so that a reader needs no tokenizer. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-__all__ = ["token_ends"]
+__all__ = ["token_end_offsets"]
 
 _PART = "\ufffd"
 _MOST = 8
-"""Tokens that may stand for one character."""
+"""Maximum tokens of one character."""
 
 
-def token_ends(tokens: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> list[int]:
-    """The end of each token in `text`, in characters; empty where the text is not made of the tokens' own.
+def token_end_offsets(tokens: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> list[int]:
+    """Returns each token's end offset in `text`, in characters; empty if the tokens do not decode to `text`.
 
     A character of several tokens belongs to the last of them. Takes a time that grows with the tokens.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from assay.gateway.tokens.messages import arguments_of, names_in, text_in
+from assay.gateway.tokens.messages import content_text, decode_arguments, tool_call_names
 from assay.learning.conversation import Conversation
 
 __all__ = ["for_openai", "for_templates", "lost_in", "own_turns"]
@@ -19,13 +19,13 @@ Message = dict[str, Any]
 def for_templates(messages: Iterable[Message]) -> list[Message]:
     """Messages as Hugging Face chat templates take them: arguments as objects, results with their tool's name."""
     told = list(messages)
-    names = names_in(told)
+    names = tool_call_names(told)
     return [_for_template(message, names) for message in told]
 
 
 def _for_template(message: Message, names: dict[str, str]) -> Message:
     role = _role(message)
-    found: Message = {"role": role, "content": text_in(message.get("content"))}
+    found: Message = {"role": role, "content": content_text(message.get("content"))}
     if role == "tool":
         name = names.get(str(message.get("tool_call_id") or ""))
         return found | ({"name": name} if name else {})
@@ -34,7 +34,10 @@ def _for_template(message: Message, names: dict[str, str]) -> Message:
     if isinstance(message.get("reasoning_content"), str) and message["reasoning_content"]:
         found["reasoning_content"] = message["reasoning_content"]
     calls = [
-        {"type": "function", "function": {"name": str(f.get("name")), "arguments": arguments_of(f.get("arguments"))}}
+        {
+            "type": "function",
+            "function": {"name": str(f.get("name")), "arguments": decode_arguments(f.get("arguments"))},
+        }
         for f in _functions(message)
     ]
     return found | ({"tool_calls": calls} if calls else {})
@@ -45,7 +48,7 @@ def for_openai(conversation: Conversation) -> list[Message]:
     found: list[Message] = []
     for message, own in zip(conversation.messages, conversation.own, strict=True):
         role = _role(message)
-        made: Message = {"role": role, "content": text_in(message.get("content"))}
+        made: Message = {"role": role, "content": content_text(message.get("content"))}
         if role == "tool":
             made["tool_call_id"] = str(message.get("tool_call_id") or "")
         calls = _calls(message) if role == "assistant" else []
@@ -73,7 +76,7 @@ def lost_in(conversation: Conversation, *, reasoning: bool) -> Iterator[tuple[st
             for part in message["content"]
         ):
             yield "content", "a part that is no text is told in words"
-        if any(isinstance(arguments_of(f.get("arguments")), str) for f in _functions(message)):
+        if any(isinstance(decode_arguments(f.get("arguments")), str) for f in _functions(message)):
             yield "arguments", "they are no JSON object, and stay as they were written"
 
 

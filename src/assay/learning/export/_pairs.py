@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from assay.errors import UserError
-from assay.gateway.tokens.messages import arguments_of, text_in
+from assay.gateway.tokens.messages import content_text, decode_arguments
 from assay.learning.conversation import Conversation
 from assay.learning.sampled import group_of
 from assay.records import Trajectory, canonical_bytes
@@ -86,7 +86,7 @@ def pairs(source: Source) -> Iterator[Pair]:
 def _means(side: Side) -> dict[str, Any]:
     """What a message says, however its arguments are spaced."""
     plain = _plain(side.conversation.messages[side.place])
-    return plain | {"calls": [(name, arguments_of(arguments)) for name, arguments in plain["calls"]]}
+    return plain | {"calls": [(name, decode_arguments(arguments)) for name, arguments in plain["calls"]]}
 
 
 def _ways(source: Source) -> dict[tuple[str, str], dict[str, _Way]]:
@@ -129,7 +129,7 @@ def _plain(message: dict[str, Any]) -> dict[str, Any]:
     calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
     return {
         "role": message.get("role"),
-        "content": text_in(message.get("content")),
+        "content": content_text(message.get("content")),
         "reasoning": message.get("reasoning_content"),
         "calls": [(f.get("name"), f.get("arguments")) for f in calls if isinstance(f, dict)],
     }

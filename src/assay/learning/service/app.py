@@ -26,8 +26,8 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from assay.errors import AssayError, UserError
-from assay.gateway.http.messages import Gathered, Head, Written
-from assay.gateway.http.server import Reply
+from assay.gateway.http.messages import BodyBuffer, RequestHead, Response
+from assay.gateway.http.server import ResponseWriter
 from assay.tasks.sources import task_count
 
 from .config import BatchRequest, RolloutServiceConfig, run_config
@@ -48,7 +48,7 @@ _DECODER = msgspec.json.Decoder(BatchRequest)
 class _Route(NamedTuple):
     """What is asked for."""
 
-    answer: Callable[[bytes], Awaitable[Written]]
+    answer: Callable[[bytes], Awaitable[Response]]
     has_body: bool = False
 
 
@@ -60,7 +60,7 @@ class RolloutApp:
         self._token = hashlib.blake2b(token.encode()).digest()
         self.under_way = 0
 
-    def admit(self, head: Head) -> _Call | Written:
+    def accept(self, head: RequestHead) -> _Call | Response:
         given = head.headers.get("authorization", "")
         digest = hashlib.blake2b(given.removeprefix("Bearer ").strip().encode()).digest()
         if not given.startswith("Bearer ") or not hmac.compare_digest(digest, self._token):
@@ -73,14 +73,14 @@ class RolloutApp:
             found = self._route(head)
         except ValueError as exc:
             return _refusal(400, f"the address is none: {exc}")
-        if isinstance(found, Written):
+        if isinstance(found, Response):
             return found
         length = head.headers.get("content-length", "0")
         if not length.isascii() or not length.isdecimal() or len(length) > 12 or int(length) > MOST_BODY:
             return _refusal(413, f"a body of {length[:20]} bytes; at most {MOST_BODY}")
         return _Call(self, found)
 
-    def _route(self, head: Head) -> _Route | Written:
+    def _route(self, head: RequestHead) -> _Route | Response:
         parts = urlsplit(head.target)
         query = dict(parse_qsl(parts.query, max_num_fields=10))
         if parts.path == "/v1/batches":
@@ -100,7 +100,7 @@ class RolloutApp:
         }
         return routes.get((head.method, found[2])) or _refusal(405, f"{head.method[:20]} is nothing here")
 
-    async def _submit(self, body: bytes) -> Written:
+    async def _submit(self, body: bytes) -> Response:
         try:
             asked = _DECODER.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -131,11 +131,11 @@ class RolloutApp:
         if most > self._config.attempts:
             raise UserError(f"{most} attempts are asked for; at most {self._config.attempts} in one batch")
 
-    async def _all(self) -> Written:
+    async def _all(self) -> Response:
         shown = [{"id": one.request.id, "state": one.state, "run": one.run} for one in self._ledger.all()]
         return _json(200, {"batches": shown})
 
-    async def _status(self, batch: Batch, query: dict[str, str]) -> Written:
+    async def _status(self, batch: Batch, query: dict[str, str]) -> Response:
         wait_s = _query_number(query, "wait", 0, MOST_WAIT_S)
         if wait_s is None:
             return _refusal(400, f"wait is seconds, from 0 to {MOST_WAIT_S}")
@@ -144,25 +144,25 @@ class RolloutApp:
         now = self._ledger.find(batch.request.id)
         return _json(200, self._told(now)) if now is not None else _refusal(404, "the batch was forgotten meanwhile")
 
-    async def _rows(self, batch: Batch, query: dict[str, str]) -> Written:
+    async def _rows(self, batch: Batch, query: dict[str, str]) -> Response:
         if batch.state != "done":
             return _refusal(409, f"batch {batch.request.id!r} is {batch.state}: it has no rows (yet)")
         after, most = _query_number(query, "after", 0, 2**62), _query_number(query, "most", 100, 1000)
         if after is None or most is None or most < 1:
             return _refusal(400, "after is a cursor that `next` gave, most a number from 1 to 1000")
         try:
-            return Written(200, page_of(self._ledger.rows_path(batch), after, most).body, {})
+            return Response(200, page_of(self._ledger.rows_path(batch), after, most).body, {})
         except UserError as exc:
             return _refusal(400, str(exc))
 
-    async def _cancel(self, batch: Batch) -> Written:
+    async def _cancel(self, batch: Batch) -> Response:
         return _json(200, self._told(await self._worker.cancel(batch)))
 
-    async def _forget(self, batch: Batch) -> Written:
+    async def _forget(self, batch: Batch) -> Response:
         if not batch.over or self._worker.is_running(batch):
             return _refusal(409, f"batch {batch.request.id!r} is {batch.state}: cancel it first")
         self._ledger.forget(batch)
-        return Written(204, b"", {})
+        return Response(204, b"", {})
 
     def _told(self, batch: Batch) -> dict[str, Any]:
         """How a batch stands."""
@@ -183,11 +183,11 @@ class _Call:
 
     def __init__(self, app: RolloutApp, route: _Route) -> None:
         self._app, self._route = app, route
-        self._body = Gathered()
+        self._body = BodyBuffer()
         self._held = True
         app.under_way += 1
 
-    def take(self, data: bytes) -> Written | None:
+    def feed(self, data: bytes) -> Response | None:
         if not self._route.has_body:
             return _refusal(400, "no body is wanted here")
         if len(self._body) + len(data) > MOST_BODY:
@@ -195,14 +195,14 @@ class _Call:
         self._body.add(data)
         return None
 
-    def late(self) -> Written:
+    def timed_out(self) -> Response:
         return _refusal(408, "the body did not arrive in time")
 
-    async def answer(self, reply: Reply) -> None:
+    async def answer(self, reply: ResponseWriter) -> None:
         try:
-            reply.whole(await self._route.answer(self._body.taken()))
+            reply.send(await self._route.answer(self._body.drain()))
         except AssayError as exc:
-            reply.whole(_refusal(500, str(exc)[:500]))
+            reply.send(_refusal(500, str(exc)[:500]))
 
     def release(self) -> None:
         if self._held:
@@ -217,9 +217,9 @@ def _query_number(query: dict[str, str], name: str, default: int, most: int) -> 
     return int(text) if int(text) <= most else None
 
 
-def _json(status: int, data: Any) -> Written:
-    return Written(status, msgspec.json.encode(data), {})
+def _json(status: int, data: Any) -> Response:
+    return Response(status, msgspec.json.encode(data), {})
 
 
-def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> Written:
-    return Written(status, msgspec.json.encode({"error": {"message": message}}), headers or {})
+def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(status, msgspec.json.encode({"error": {"message": message}}), headers or {})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.errors import StoreError, UserError, boundary
-from assay.gateway.http.server import Bounds, HttpServer
+from assay.gateway.http.server import HttpServer, ServerLimits
 from assay.rollout.exchange.standalone_gateway import listening
 from assay.settings import Settings
 from assay.store.database import WriterLock
@@ -23,7 +23,7 @@ from .worker import Worker
 
 __all__ = ["Served", "serve_rollouts"]
 
-BOUNDS = Bounds(header_s=20.0, body_s=60.0, connections=256)
+BOUNDS = ServerLimits(header_s=20.0, body_s=60.0, connections=256)
 MOST_TOKEN = 4096
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import StoreError, UserError, boundary
-from assay.gateway.backends.local import LocalBackend, load_checkpoint, runs_small, weights_digest
+from assay.gateway.backends.local import LocalBackend, is_small_cpu_model, load_checkpoint, weights_digest
 from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import LibraryRenderer, open_renderer, open_tokenizer
@@ -77,7 +77,7 @@ class Policy:
 
         wanted = self.options.sampler_dtype
         model = copy.deepcopy(self.model)
-        if wanted == "float64" or (wanted == "auto" and self.options.dtype == "float32" and runs_small(model)):
+        if wanted == "float64" or (wanted == "auto" and self.options.dtype == "float32" and is_small_cpu_model(model)):
             for parameter in model.parameters():  # buffers, as what turns positions, stay what the model made them
                 parameter.data = parameter.data.to(torch.float64)
         tokens = LocalBackend(model, name, decode=self.renderer.tokenizer.decode, weight_version=self.version)
