@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from assay.errors import UserError
 from assay.learning.packing import pack
 from assay.learning.row_files import arrow_schema, as_columns, read_rows, write_rows
-from assay.learning.rows import ACTION, TrainingRow, TurnSpan, check
+from assay.learning.rows import ACTION, TrainingRow, TurnSpan, check_row
 from assay.learning.sampled import sampled_rows
 from assay.records import Trajectory
 
@@ -130,7 +130,7 @@ def test_packs_are_few_and_a_row_is_never_cut() -> None:
 
 def test_a_row_that_does_not_hold_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="in no trained turn"):
-        check(row(4, turns=()))
+        check_row(row(4, turns=()))
     with pytest.raises(ValueError, match="stands at 3:2"):
         write_rows([row(4, turns=(TurnSpan(start=3, end=2, call="c"),))], tmp_path / "x")
     assert not (tmp_path / "x").exists()

@@ -330,7 +330,7 @@ class _Connection(BufferedConnection):
 
     @property
     def is_write_paused(self) -> bool:
-        """Whether the client is not reading."""
+        """True while the client is not reading."""
         return self._write_resumed is not None and not self.closed
 
     async def drain(self) -> None:
@@ -403,7 +403,7 @@ class ResponseWriter:
 
     @property
     def connected(self) -> bool:
-        """Whether the client is connected, as far as known."""
+        """True while the client is connected, as far as known."""
         return not self._connection.closed and not self._connection.transport.is_closing()
 
     def send(self, response: Response, *, linger: bool = False) -> None:
@@ -433,7 +433,7 @@ class ResponseWriter:
 
     @property
     def is_write_paused(self) -> bool:
-        """Whether `drain` would wait."""
+        """True if `drain` would wait."""
         return self._connection.is_write_paused
 
     async def drain(self) -> None:

@@ -10,7 +10,7 @@ The other half of the method, a loss that divides by a constant instead of by ea
 
 from __future__ import annotations
 
-from ._groups import codes, mean, needed, spread
+from ._groups import credit_attempts, group_codes, mean, require_column
 from .interface import Batch, Credit
 
 __all__ = ["dr_grpo"]
@@ -22,6 +22,6 @@ def dr_grpo(batch: Batch) -> Credit:
     Raises:
         ValueError: An attempt has no reward.
     """
-    reward = needed(batch, "reward")
-    group, count = codes(batch.group)
-    return spread(reward - mean(reward, group, count)[group], batch)
+    reward = require_column(batch, "reward")
+    group, count = group_codes(batch.group)
+    return credit_attempts(reward - mean(reward, group, count)[group], batch)

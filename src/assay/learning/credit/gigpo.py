@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from ._groups import codes, credit, deviation, discounted, mean, needed, pairs, rewards
+from ._groups import credit_turns, deviation, discounted, group_codes, mean, pair_codes, require_column, rewards
 from .interface import Batch, Credit, Floats, Ints
 
 __all__ = ["gigpo"]
@@ -49,23 +49,23 @@ def gigpo(
     Raises:
         ValueError: An attempt has no reward.
     """
-    reward = needed(batch, "reward")
+    reward = require_column(batch, "reward")
     if weigh == "turns":
-        group, count = codes(batch.group[batch.attempt])
+        group, count = group_codes(batch.group[batch.attempt])
         episode = _relative(reward[batch.attempt], group, count, normalise)
-        alone = np.bincount(codes(batch.group)[0])[codes(batch.group)[0]] == 1
+        alone = np.bincount(group_codes(batch.group)[0])[group_codes(batch.group)[0]] == 1
         episode[alone[batch.attempt]] = 0.0
     else:
-        group, count = codes(batch.group)
+        group, count = group_codes(batch.group)
         episode = _relative(reward, group, count, normalise)[batch.attempt]
-    return credit(episode + weight * _by_turn(batch, discount, normalise))
+    return credit_turns(episode + weight * _by_turn(batch, discount, normalise))
 
 
 def _by_turn(batch: Batch, discount: float, normalise: Normalise) -> Floats:
     returns = discounted(rewards(batch), batch.attempt, discount)
     known = batch.state >= 0
     found = np.zeros(len(returns))
-    anchor, count = codes(pairs(batch.group[batch.attempt[known]], batch.state[known]))
+    anchor, count = group_codes(pair_codes(batch.group[batch.attempt[known]], batch.state[known]))
     found[known] = _relative(returns[known], anchor, count, normalise)
     return found
 

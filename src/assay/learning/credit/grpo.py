@@ -10,7 +10,7 @@ attempt's length is the trainer's part.
 
 from __future__ import annotations
 
-from ._groups import codes, deviation, mean, needed, spread
+from ._groups import credit_attempts, deviation, group_codes, mean, require_column
 from .interface import Batch, Credit
 
 __all__ = ["grpo"]
@@ -26,7 +26,7 @@ def grpo(batch: Batch, *, epsilon: float = 1e-6) -> Credit:
     Raises:
         ValueError: An attempt has no reward.
     """
-    reward = needed(batch, "reward")
-    group, count = codes(batch.group)
+    reward = require_column(batch, "reward")
+    group, count = group_codes(batch.group)
     middle, scale = mean(reward, group, count), deviation(reward, group, count)
-    return spread((reward - middle[group]) / (scale[group] + epsilon), batch)
+    return credit_attempts((reward - middle[group]) / (scale[group] + epsilon), batch)

@@ -1,4 +1,4 @@
-"""A student that reads rows: any causal language model by the folder of its checkpoint (extra `assay[local]`).
+"""Student model for stage `teacher`: any causal language model by its checkpoint folder (extra `assay[local]`).
 
 It runs on CPU unless it is told otherwise. Nothing of the folder is executed.
 """
@@ -39,7 +39,7 @@ class TransformersStudent:
         self._vocabulary = int(found.config.vocab_size)
 
     def read(self, token_ids: NDArray[Any], /) -> Surprisal:
-        """See `Student.read`. Tokens beyond the model's positions are not read: NaN.
+        """Reads a row; tokens beyond the model's positions are NaN.
 
         Raises:
             UserError: A token is none of the model's, so the row was made with another tokenizer.

@@ -1,4 +1,4 @@
-"""Training rows as our own Parquet file: all that a row says."""
+"""Training rows in Assay's own Parquet format, without loss."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import ClassVar
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
 
-from .interface import Include, Source
+from .interface import ExportSource, Include
 
 __all__ = ["RowsFile"]
 
 
 class RowsFile:
-    """See the module."""
+    """The `rows` target."""
 
     name: ClassVar[str] = "rows"
     title: ClassVar[str] = "Assay's training rows (Parquet)"
@@ -23,5 +23,5 @@ class RowsFile:
     sampled: ClassVar[bool] = False
     holds: ClassVar[frozenset[str]] = frozenset(TrainingRow.__struct_fields__)
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         return write_rows(source.rows(), out)

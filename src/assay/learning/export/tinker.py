@@ -18,13 +18,13 @@ from assay.formats.shared.writing import new_file
 from assay.learning.rows import TrainingRow
 
 from ._tables import sampled_logprobs
-from .interface import Include, Source
+from .interface import ExportSource, Include
 
 __all__ = ["Tinker"]
 
 
 class Tinker:
-    """See the module."""
+    """The `tinker` target."""
 
     name: ClassVar[str] = "tinker"
     title: ClassVar[str] = "Tinker datums (JSON lines)"
@@ -33,7 +33,7 @@ class Tinker:
     sampled: ClassVar[bool] = True
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         written = 0
         with new_file(out) as stream:
             for row in source.rows():

@@ -15,9 +15,9 @@ import numpy as np
 
 from assay.learning.rows import TrainingRow
 
-from ._messages import for_templates, lost_in, own_turns
+from ._messages import chat_template_messages, message_losses, own_positions
 from ._tables import INTS, JSON, NUMBERS, TEXT, first_trained, sampled_logprobs, write_table
-from .interface import Include, Source
+from .interface import ExportSource, Include
 
 __all__ = ["TrlChat", "TrlGrpo", "TrlSft"]
 
@@ -34,7 +34,7 @@ class TrlSft:
     sampled: ClassVar[bool] = False
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         columns = {"input_ids": INTS, "labels": INTS, "attempt": TEXT, "task": TEXT}
         return write_table(map(_supervised, source.rows()), columns, out)
 
@@ -45,7 +45,7 @@ def _supervised(row: TrainingRow) -> dict[str, Any]:
 
 
 class TrlChat:
-    """Columns `messages` and `tools`, for runs that know no tokens."""
+    """Columns `messages` and `tools`, for runs without tokens."""
 
     name: ClassVar[str] = "trl-chat"
     title: ClassVar[str] = "TRL SFT, conversations with tools (Parquet)"
@@ -54,25 +54,25 @@ class TrlChat:
     sampled: ClassVar[bool] = False
     holds: ClassVar[frozenset[str]] = frozenset()
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         columns = {"messages": JSON, "tools": JSON, "attempt": TEXT, "task": TEXT}
         return write_table(self._rows(source), columns, out)
 
-    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
-        for trajectory, told in source.conversations():
-            own = own_turns(told)
+    def _rows(self, source: ExportSource) -> Iterator[dict[str, Any]]:
+        for trajectory, line in source.conversations():
+            own = own_positions(line)
             if not own:
                 continue
             last = own[-1] + 1
-            again = sum(m.get("role") == "assistant" for m in told.messages[:last]) - len(own)
+            again = sum(m.get("role") == "assistant" for m in line.messages[:last]) - len(own)
             if again:
                 why = "turns that another line of the attempt holds too are trained again"
-                source.lost(trajectory.attempt, "own", why, again)
-            for field, why in lost_in(told, reasoning=True):
-                source.lost(trajectory.attempt, field, why)
+                source.record_loss(trajectory.attempt, "own", why, again)
+            for field, why in message_losses(line, reasoning=True):
+                source.record_loss(trajectory.attempt, field, why)
             yield {
-                "messages": for_templates(told.messages[:last]),
-                "tools": told.tools or None,
+                "messages": chat_template_messages(line.messages[:last]),
+                "tools": line.tools or None,
                 "attempt": trajectory.attempt,
                 "task": trajectory.task,
             }
@@ -88,16 +88,18 @@ class TrlGrpo:
     sampled: ClassVar[bool] = True
     holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages", "group", "attempt_rows"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         ids = {"prompt_ids": INTS, "completion_ids": INTS, "tool_mask": INTS}
         numbers = {"advantages": NUMBERS, "old_per_token_logps": NUMBERS, "row_weight": "row_weight"}
-        return write_table(self._rows(source), _typed(ids | numbers | {"group": TEXT, "attempt": TEXT}), out)
+        return write_table(self._rows(source), _arrow_columns(ids | numbers | {"group": TEXT, "attempt": TEXT}), out)
 
-    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
+    def _rows(self, source: ExportSource) -> Iterator[dict[str, Any]]:
         for row in source.rows():
             begin, known = first_trained(row), sampled_logprobs(row)
             if known is None:
-                source.lost(row.attempt, "logprobs", "some of its sampled tokens have none: the trainer computes them")
+                source.record_loss(
+                    row.attempt, "logprobs", "some of its sampled tokens have none: the trainer computes them"
+                )
             yield {
                 "prompt_ids": row.token_ids[:begin],
                 "completion_ids": row.token_ids[begin:],
@@ -110,7 +112,7 @@ class TrlGrpo:
             }
 
 
-def _typed(columns: dict[str, str]) -> dict[str, Any]:
+def _arrow_columns(columns: dict[str, str]) -> dict[str, Any]:
     import pyarrow as pa
 
     return {name: pa.float64() if kind == "row_weight" else kind for name, kind in columns.items()}

@@ -1,4 +1,4 @@
-"""AdamW with a schedule, over as many passes as a step takes."""
+"""AdamW with a learning-rate schedule and gradient accumulation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .options import Optimise
+from .options import OptimiserOptions
 
 if TYPE_CHECKING:
     import torch
@@ -15,7 +15,7 @@ __all__ = ["Optimiser"]
 
 
 class Optimiser:
-    """Steps a model.
+    """Optimises a model.
 
     Args:
         model: Its parameters are trained.
@@ -23,7 +23,7 @@ class Optimiser:
         steps: How many there will be in all, for the schedule.
     """
 
-    def __init__(self, model: Any, options: Optimise, steps: int) -> None:
+    def __init__(self, model: Any, options: OptimiserOptions, steps: int) -> None:
         import torch
 
         self.options = options
@@ -39,17 +39,17 @@ class Optimiser:
         )
 
     def rate(self) -> float:
-        """The learning rate of the next step."""
-        chosen, at = self.options, self.taken
-        if at < chosen.warmup:
-            return chosen.learning_rate * (at + 1) / chosen.warmup
-        done = min(1.0, (at - chosen.warmup) / max(1, self._steps - chosen.warmup))
+        """Returns the learning rate of the next step."""
+        chosen, step = self.options, self.taken
+        if step < chosen.warmup:
+            return chosen.learning_rate * (step + 1) / chosen.warmup
+        done = min(1.0, (step - chosen.warmup) / max(1, self._steps - chosen.warmup))
         falls = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1 + math.cos(math.pi * done))}
         return chosen.learning_rate * falls[chosen.schedule]
 
     def step(self, losses: Iterable[torch.Tensor]) -> float:
-        """One step down the gradient of the sum of `losses`, each of which is let go of before the next is asked for;
-        the gradient's norm before it was clipped. A norm that is no number steps nowhere."""
+        """Runs one step on the sum of `losses`, freeing each before the next; returns the gradient norm before
+        clipping. A step with a non-finite norm is skipped."""
         import torch
 
         self._inner.zero_grad(set_to_none=True)
@@ -65,7 +65,7 @@ class Optimiser:
         return norm
 
     def state(self) -> dict[str, torch.Tensor]:
-        """All that the next step depends on, as named tensors."""
+        """Returns the state as named tensors."""
         import torch
 
         found = {"taken": torch.tensor(self.taken)}
@@ -75,11 +75,11 @@ class Optimiser:
         return found
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Becomes what `state` was taken from."""
+        """Restores a state."""
         self.taken = int(state["taken"])
         for name, parameter in self._named.items():
-            kept = {key.partition("/")[0]: value for key, value in state.items() if key.partition("/")[2] == name}
-            if kept:
+            states = {key.partition("/")[0]: value for key, value in state.items() if key.partition("/")[2] == name}
+            if states:
                 self._inner.state[parameter] = {
-                    key: value if key == "step" else value.to(parameter.device) for key, value in kept.items()
+                    key: value if key == "step" else value.to(parameter.device) for key, value in states.items()
                 }
