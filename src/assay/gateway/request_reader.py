@@ -60,7 +60,7 @@ class RequestBody:
     def reserve(self, size: int) -> None:
         """Reserves more of the budget. Raises `CallRefused` if too little is available."""
         if not self._budget.reserve(size):
-            message = "too much is being asked at once; come back"
+            message = "too many bytes are being processed; retry later"
             raise CallRefused(ApiProblem("rate_limited", message, retry_after_s=1.0))
         self._reserved += size
 
@@ -94,7 +94,7 @@ def parse_address(head: RequestHead) -> SessionAddress:
         parts = urlsplit(head.target)
         query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50)) if parts.query else {}
     except ValueError as exc:
-        raise BadRequest(f"the address is none: {exc}") from exc
+        raise BadRequest(f"invalid request URL: {exc}") from exc
     path = parts.path
     session: str | None = None
     if path.startswith("/s/"):
@@ -112,9 +112,9 @@ def parse_address(head: RequestHead) -> SessionAddress:
 def check_head(head: RequestHead, most_bytes: int) -> None:
     """Raises `CallRefused` or `BadRequest` if the body of a model call must not be read."""
     if head.method != "POST":
-        raise CallRefused(ApiProblem("not_found", f"{head.method[:20]} is nothing here; model calls are POST"))
+        raise CallRefused(ApiProblem("not_found", f"{head.method[:20]} is not supported; model calls are POST"))
     if head.headers.get("content-encoding", "identity").lower() != "identity":
-        raise BadRequest("compressed bodies are not taken; send it plain", "Content-Encoding")
+        raise BadRequest("compressed bodies are not supported", "Content-Encoding")
     length = head.headers.get("content-length", "0")
     if len(length) > 18 or int(length) > most_bytes:
         raise CallRefused(ApiProblem("too_large", f"a body of {length[:30]} bytes; at most {most_bytes}"))

@@ -245,5 +245,5 @@ def _internal_problem(exc: AssayError) -> ApiProblem:
 def _answer_probe(dialect: Dialect | None, target: RequestTarget, model: str) -> Response | None:
     """Answers a request that is not a model call, or returns None."""
     if dialect is None:
-        raise CallRefused(ApiProblem("not_found", f"nothing is at {target.path[:200]}"))
+        raise CallRefused(ApiProblem("not_found", f"no resource at {target.path[:200]}"))
     return dialect.answer(target, model)

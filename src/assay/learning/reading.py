@@ -170,7 +170,7 @@ class RunReader:
             task = self._tasks.of(trajectory).task
         except CannotRebuildError as exc:
             raise UserError(
-                f"attempt {trajectory.attempt} asked no model, and its task is not to be had: {exc}"
+                f"attempt {trajectory.attempt} called no model, and its task is not available: {exc}"
             ) from exc
         return build_opening(task, system=self._config.system)
 

@@ -159,7 +159,7 @@ def _row(batch: Any, position: int, where: str) -> TrainingRow:
         row = TrainingRow(**fields, **arrays, weights=streams_present)
         check_row(row)
     except (ValueError, TypeError, AttributeError, RecursionError) as exc:
-        raise UserError(f"{where} is no training row: {exc}") from exc
+        raise UserError(f"{where} is not a valid training row: {exc}") from exc
     return row
 
 

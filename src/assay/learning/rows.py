@@ -181,7 +181,7 @@ def _problems(row: TrainingRow) -> Iterator[str]:
     if bool(np.any(row.loss_mask & ~trained)):
         yield f"token {int(np.argmax(row.loss_mask & ~trained))} is in the loss mask and in no trained turn"
     if length and (int(row.token_ids.min()) < 0 or int(row.roles.max()) >= len(ROLES)):
-        yield "a token is negative, or a role is none of ROLES"
+        yield "a token is negative, or a role is not in ROLES"
     if length and not -1 <= int(row.versions.min()) <= int(row.versions.max()) < len(row.weight_versions):
         yield f"a token names weight version {int(row.versions.max())} of {len(row.weight_versions)}"
     if not 0 <= row.shared <= length or row.attempt_rows < 1:

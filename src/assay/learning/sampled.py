@@ -75,7 +75,7 @@ def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
     calls = {call.id: call for call in trajectory.calls}
     if not is_imported_record(trajectory.started):
         return calls
-    imported = Certificate(certified=False, reason="it was imported: nobody here saw under which tokens it was sampled")
+    imported = Certificate(certified=False, reason="it was imported: its sampling context was not recorded here")
     replace = msgspec.structs.replace
     return {name: replace(c, certificate=imported) if c.completion_token_ids else c for name, c in calls.items()}
 

@@ -154,7 +154,7 @@ def test_an_unknown_method_is_answered_with_the_nearest() -> None:
         ({"parent": [-1, 2]}, "'parent' must name"),
         ({"reward": [1, np.inf]}, "infinite"),
         ({"tokens": [1, -1]}, "negative"),
-        ({"value": [1, NAN]}, "'value' holds what is no number"),
+        ({"value": [1, NAN]}, "'value' holds NaN"),
         ({"progress": [1, np.inf]}, "'progress' holds an infinite number"),
     ],
 )

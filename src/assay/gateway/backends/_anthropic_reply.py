@@ -86,7 +86,7 @@ def read_message(body: bytes, where: str) -> Completion:
     try:
         read = msgspec.convert(raw, _Message)
     except msgspec.ValidationError as exc:
-        raise ProviderError(f"{where} gave a reply that is no message: {exc}", status=200, retryable=False) from exc
+        raise ProviderError(f"{where} gave a reply that is not a message: {exc}", status=200, retryable=False) from exc
     usage = read.usage or _Usage()
     stop = read.stop_reason
     return Completion(
@@ -160,7 +160,7 @@ class MessageStream:
             event = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise ProviderError(
-                f"{self._where} streamed what is no event: {exc}; it starts {data[:80]!r}", status=200, retryable=False
+                f"{self._where} streamed an invalid event: {exc}; it starts {data[:80]!r}", status=200, retryable=False
             ) from exc
         if event.type == "content_block_delta" and event.delta is not None:
             return self._append(event.delta)

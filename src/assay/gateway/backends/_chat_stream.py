@@ -120,7 +120,7 @@ class ChatStream:
             chunk = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise ProviderError(
-                f"{self._where} streamed what is no chat completion: {exc}; it starts {data[:80]!r}",
+                f"{self._where} streamed an invalid chat completion chunk: {exc}; it starts {data[:80]!r}",
                 status=200,
                 retryable=False,
             ) from exc

@@ -132,7 +132,7 @@ class ModelClient(ABC):
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
         """Sends the request, with retries. See `ModelBackend.complete`."""
         if request.sampling.get("stream"):
-            raise UserError("whether an answer is streamed is no sampling option: take `stream` out of them")
+            raise UserError("`stream` is not a sampling option: remove it")
         body = self._body(request, stream=on_deltas is not None)
         data, headers = _ENCODER.encode(body), self._extra_headers(request)
         sink = _DeltaSink(on_deltas) if on_deltas is not None else None

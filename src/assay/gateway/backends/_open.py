@@ -114,6 +114,6 @@ def _scripted(rest: str) -> ModelBackend:
         raise UserError(f"--model scripted:{rest}: expected a .json, .toml or .yaml file, or module:function")
     function = plugins.load("scripts", rest)
     if not callable(function):
-        raise UserError(f"--model scripted:{rest}: it is no function but a {type(function).__name__}")
+        raise UserError(f"--model scripted:{rest}: expected a function, got {type(function).__name__}")
     place, _, attribute = rest.rpartition(":")
     return ScriptedBackend(function, f"scripted:{Path(place).name}:{attribute}")

@@ -119,7 +119,7 @@ def read_completion(body: bytes, where: str) -> Completion:
         checked = msgspec.convert(raw, _Body)
     except msgspec.ValidationError as exc:
         raise ProviderError(
-            f"{where} gave a reply that is no chat completion: {exc}", status=200, retryable=False
+            f"{where} gave a reply that is not a chat completion: {exc}", status=200, retryable=False
         ) from exc
     choice = checked.choices[0]
     tokens = choice.logprobs.content if choice.logprobs is not None else None
@@ -148,7 +148,7 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
         ) from exc
     if not isinstance(raw, dict):
         raise ProviderError(
-            f"{where} gave a reply that is no JSON object: expected `object`, got `{type(raw).__name__}` - at `$`",
+            f"{where} gave a reply that is not a JSON object: expected `object`, got `{type(raw).__name__}` - at `$`",
             status=200,
             retryable=False,
         )

@@ -123,7 +123,7 @@ class _Wire(ModelClient):
                 f"{self._where} gave a reply that is not JSON: {exc}", status=200, retryable=False
             ) from exc
         if not isinstance(raw, dict):
-            raise ProviderError(f"{self._where} gave a reply that is no JSON object", status=200, retryable=False)
+            raise ProviderError(f"{self._where} gave a reply that is not a JSON object", status=200, retryable=False)
         return Completion({}, None, Usage(), raw, None, None, None, None)
 
     def _reply_stream(self) -> ReplyStream:

@@ -208,7 +208,7 @@ def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str
             f"{name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
         ) from exc
     if not (folder / "config.json").is_file():
-        raise UserError(f"{name}: {folder} is no checkpoint: it has no config.json")
+        raise UserError(f"{name}: {folder} is not a checkpoint: it has no config.json")
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     dtype = "float32" if dtype == "auto" and device == "cpu" else dtype
     transformers.utils.logging.disable_progress_bar()

@@ -91,7 +91,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             try:
                 re.compile(rule.match)
             except re.error as exc:
-                raise ValueError(f"rule {rule.match!r} is no regular expression: {exc}") from exc
+                raise ValueError(f"rule {rule.match!r} is not a regular expression: {exc}") from exc
 
 
 Answer = str | Reply | dict[str, Any]

@@ -57,7 +57,7 @@ class OpenAIResponses:
         if not target.path.endswith("/responses"):
             return self.error(ApiProblem("not_found", "responses are not stored here"))
         if target.method == "GET":
-            text = "no websockets here: POST the request"
+            text = "websockets are not supported: POST the request"
             return Response(426, error_reply(ApiProblem("bad_request", text)).body, {"Upgrade": "HTTP/1.1"})
         return None
 

@@ -288,7 +288,7 @@ class _ClientConnection(BufferedConnection):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            self._fail(BrokenResponseError(f"what came is no answer: {type(exc).__name__}"))
+            self._fail(BrokenResponseError(f"invalid HTTP response: {type(exc).__name__}"))
             return
         if not self._head_complete and self._head_size > MAX_HEAD_BYTES:
             self._fail(BrokenResponseError("the answer's header section is too long"))

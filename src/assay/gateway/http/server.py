@@ -43,7 +43,7 @@ _OVERLOADED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Le
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _INTERNAL_ERROR = Response(500, b'{"error":{"message":"the gateway failed"}}', {})
 _JSON_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-_MALFORMED = b"this is no HTTP request that is understood here"
+_MALFORMED = b"invalid HTTP request"
 
 
 class RequestHandler(Protocol):

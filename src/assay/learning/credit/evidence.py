@@ -9,7 +9,7 @@ Ours; no published method looks at more than a reward. Around any estimator:
   neither lifts them above honest attempts nor escapes blame. With `dishonest="mask"` it is left out as the unknown ones
   are.
 - a pass whose integrity was looked at and could not be told (`unknown`, `error`) is left out, as everywhere else such a
-  pass is not taken for one. A fail stays a fail. Where nobody looked at integrity, passes count;
+  pass is not taken for one. A fail stays a fail. Without an integrity verdict, passes count;
   `need_integrity=True` leaves those out too.
 
 Turns are masked by attempt, so reasons count turns.

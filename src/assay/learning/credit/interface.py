@@ -166,6 +166,6 @@ def _check(built: Batch) -> None:
     for name in ("value", "final_value"):
         column = getattr(built, name)
         if column is not None and np.any(np.isnan(column)):
-            raise ValueError(f"column {name!r} holds what is no number; a critic has an estimate of every turn")
+            raise ValueError(f"column {name!r} holds NaN; a critic has an estimate of every turn")
     if np.any(built.tokens < 0):
         raise ValueError("column 'tokens' holds a negative count")

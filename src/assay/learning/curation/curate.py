@@ -39,7 +39,7 @@ from .teacher import Student, rank_and_surprisal
 __all__ = ["CurateConfig", "CurateReport", "curate", "kept_chains"]
 
 DECISIONS, MANIFEST, ROWS, CONVERSATIONS = "decisions.jsonl", "manifest.json", "rows.parquet", "conversations.jsonl"
-NO_OPENING = "it asked no model, and nobody knows what its agent was told"
+NO_OPENING = "it called no model, and its opening is unknown"
 STUDENT = "assay.learning.curation.student:TransformersStudent"
 
 

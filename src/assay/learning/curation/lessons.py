@@ -53,7 +53,7 @@ def pair_line(contrast: StepContrast, failed: Trajectory, opening: Opening) -> d
 def recovered_line(found: RecoveryResult, *, written: bool = True) -> dict[str, Any]:
     """Returns a line of `recovered.jsonl`, which also says whether the lessons were written."""
     one = found.failed
-    why = found.why if written or not found.lessons else f"{found.why}; nobody knows what its agent was told first"
+    why = found.why if written or not found.lessons else f"{found.why}; its opening is unknown"
     return {
         "run": one.run,
         "attempt": one.attempt,

@@ -32,7 +32,7 @@ class TransformersStudent:
         try:
             found = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         except (OSError, ValueError) as exc:
-            raise UserError(f"{folder} is no checkpoint of a causal model: {exc}") from exc
+            raise UserError(f"{folder} is not a checkpoint of a causal model: {exc}") from exc
         self._model = found.to(device).eval()
         self._device = device
         self._most = int(getattr(found.config, "max_position_embeddings", 0) or 0)
@@ -51,7 +51,7 @@ class TransformersStudent:
             return Surprisal(rank, nll)
         if int(held.max()) >= self._vocabulary:
             raise UserError(
-                f"token {int(held.max())} is none of the student's {self._vocabulary}: another tokenizer's row"
+                f"token {int(held.max())} is not one of the student's {self._vocabulary}: the row uses another tokenizer"
             )
         ids = torch.from_numpy(held.astype(np.int64)).to(self._device)
         with torch.inference_mode():

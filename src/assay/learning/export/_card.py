@@ -77,7 +77,7 @@ def _summary(content: DatasetSummary) -> str:
 
 
 def _verdicts(attempts: Sequence[AttemptSummary]) -> list[str]:
-    counts = Counter((_outcome(attempt), attempt.integrity or "nobody looked") for attempt in attempts)
+    counts = Counter((_outcome(attempt), attempt.integrity or "not judged") for attempt in attempts)
     lines = ["## Counts by verdict", "", "| outcome | integrity | attempts |", "|---|---|---|"]
     lines += [f"| {outcome} | {integrity} | {count:,} |" for (outcome, integrity), count in sorted(counts.items())]
     doubted = sum(attempt.doubted for attempt in attempts)
@@ -131,7 +131,7 @@ def _provenance(source: ExportSource, attempts: Sequence[AttemptSummary]) -> lis
 
 
 def _use(content: DatasetSummary) -> list[str]:
-    licence = f"`{content.licence}`" if content.licence else "None was named. Ask whoever published this."
+    licence = f"`{content.licence}`" if content.licence else "Not specified. Ask the publisher."
     return ["## Licence", "", licence, "", "## Use", "", "```python", "from datasets import load_dataset", "",
             f'attempts = load_dataset(PATH, "attempts", split="{content.split}")',
             'passes = attempts.filter(lambda row: row["outcome"] == "pass" and row["integrity"] == "pass")', "```", "",

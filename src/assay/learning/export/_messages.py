@@ -70,14 +70,14 @@ def message_losses(conversation: Transcript, *, reasoning: bool) -> Iterator[tup
     """Yields field and reason of what both forms lose; `reasoning` tells whether reasoning is kept."""
     for message in conversation.messages:
         if not reasoning and message.get("reasoning_content"):
-            yield "reasoning", "there is no place for it"
+            yield "reasoning", "the format has no field for it"
         if isinstance(message.get("content"), list) and any(
             isinstance(part, dict) and part.get("type") not in ("text", "input_text", "output_text")
             for part in message["content"]
         ):
-            yield "content", "a part that is no text is told in words"
+            yield "content", "a part that is not text is described in words"
         if any(isinstance(decode_arguments(f.get("arguments")), str) for f in _functions(message)):
-            yield "arguments", "they are no JSON object, and stay as they were written"
+            yield "arguments", "not a JSON object; kept as text"
 
 
 def _role(message: Message) -> str:

@@ -69,7 +69,7 @@ def first_trained(row: TrainingRow) -> int:
     return int(row.loss_mask.argmax())
 
 
-NO_REWARD = "its outcome is neither a pass nor a fail, and that is no reward"
+NO_REWARD = "its outcome is neither a pass nor a fail, which gives no reward"
 
 
 def attempt_reward(row: TrainingRow) -> float | None:

@@ -63,7 +63,7 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
         if self.to not in known and ":" not in self.to and not self.to.endswith(".py"):
             near = difflib.get_close_matches(self.to, [*known, *TARGETS], n=1)
             hint = f"; did you mean {near[0]}?" if near else f": formats are {', '.join(known)}"
-            raise UserError(f"{self.to!r} is no format and no target for trainers ({', '.join(TARGETS)}){hint}")
+            raise UserError(f"{self.to!r} is neither a format nor a target for trainers ({', '.join(TARGETS)}){hint}")
         values = msgspec.structs.asdict(self)
         defaults = {field.name: field.default for field in msgspec.structs.fields(type(self)) if not field.required}
         unknown = sorted(n for n, value in values.items() if n not in _OF_FORMATS and value and value != defaults[n])

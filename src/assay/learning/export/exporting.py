@@ -131,7 +131,7 @@ class _RunSource:
             credited_rows = self._assign_credit(credited_rows)
         for row in credited_rows:
             if self._target.sampled and row.origin == "rendered":
-                self.record_loss(row.attempt, "row", "it was rendered, not sampled: there is no policy gradient on it")
+                self.record_loss(row.attempt, "row", "it was rendered, not sampled: it has no policy gradient")
                 continue
             if "doubt" not in self._target.holds and not row.loss_mask.any():
                 self.record_loss(row.attempt, "row", f"no token of row {row.branch} is trained")
@@ -195,7 +195,7 @@ class _RunSource:
         outcome = "broken" if trajectory.finished is not None and trajectory.finished.broke else trajectory.outcome
         if self._include == "passes":
             return None if outcome == "pass" else f"its outcome is {outcome or 'not judged'}"
-        return None if outcome in ("pass", "fail") else f"its outcome is {outcome or 'not judged'}: that is no reward"
+        return None if outcome in ("pass", "fail") else f"its outcome is {outcome or 'not judged'}, which gives no reward"
 
     def _assign_credit(self, rows: Iterator[TrainingRow]) -> Iterator[TrainingRow]:
         job = CreditConfig(method=self.config.credit or "grpo", options=self.config.credit_options)

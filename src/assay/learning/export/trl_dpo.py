@@ -48,7 +48,7 @@ class TrlDpo:
         for pair in found:
             ids = _tokens(pair, spans)
             if ids is None:
-                why = "the two attempts were not told the same tokens, or none are known: only their messages are given"
+                why = "the prompts' tokens differ or are unknown: only messages are written"
                 source.record_loss(pair.chosen.attempt, "token_ids", why)
             yield _messages(pair) | (ids or {})
 

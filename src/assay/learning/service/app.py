@@ -68,11 +68,11 @@ class RolloutApp:
                 401, "this service wants its token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
             )
         if self.active_requests >= MAX_CONCURRENT_REQUESTS:
-            return _error_response(429, "too many requests at once; come back", {"Retry-After": "1"})
+            return _error_response(429, "too many concurrent requests; retry later", {"Retry-After": "1"})
         try:
             route = self._route(head)
         except ValueError as exc:
-            return _error_response(400, f"the address is none: {exc}")
+            return _error_response(400, f"invalid request URL: {exc}")
         if isinstance(route, Response):
             return route
         length = head.headers.get("content-length", "0")
@@ -90,7 +90,7 @@ class RolloutApp:
             )
         match = _BATCH.fullmatch(parts.path)
         if match is None:
-            return _error_response(404, f"nothing is at {parts.path[:100]}; batches are at /v1/batches")
+            return _error_response(404, f"no resource at {parts.path[:100]}; batches are at /v1/batches")
         batch = self._ledger.find(match[1])
         if batch is None:
             return _error_response(404, f"there is no batch {match[1]!r}")
@@ -100,17 +100,17 @@ class RolloutApp:
             ("POST", "cancel"): _Route(lambda _: self._cancel(batch)),
             ("DELETE", None): _Route(lambda _: self._delete(batch)),
         }
-        return routes.get((head.method, match[2])) or _error_response(405, f"{head.method[:20]} is nothing here")
+        return routes.get((head.method, match[2])) or _error_response(405, f"{head.method[:20]} is not supported")
 
     async def _submit(self, body: bytes) -> Response:
         try:
             request = _DECODER.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            return _error_response(400, f"the body is no request for a batch: {exc}")
+            return _error_response(400, f"the body is not a batch request: {exc}")
         if self._ledger.find(request.id) is None:
             waiting = sum(not one.is_over for one in self._ledger.all())
             if waiting >= self._config.waiting:
-                return _error_response(429, f"{waiting} batches wait already; come back", {"Retry-After": "10"})
+                return _error_response(429, f"{waiting} batches are waiting; retry later", {"Retry-After": "10"})
             if len(self._ledger.all()) >= self._config.kept:
                 return _error_response(507, f"{self._config.kept} batches are remembered: DELETE some that are over")
         try:

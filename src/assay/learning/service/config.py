@@ -175,4 +175,4 @@ def _require_installed_methods(credit: CreditConfig) -> None:
     """Accepts installed methods only, because a module name would import it."""
     for name in (credit.method, *(stage.name for stage in credit.masks)):
         if not _PLAIN.fullmatch(name):
-            raise UserError(f"credit {name[:60]!r} is no name of an installed method")
+            raise UserError(f"credit {name[:60]!r} is not an installed method")

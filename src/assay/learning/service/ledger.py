@@ -65,7 +65,7 @@ class Ledger:
                 data = path.read_bytes()
                 yield msgspec.json.decode(data, type=LedgerBatch)
             except (OSError, msgspec.DecodeError) as exc:
-                raise StoreError(f"{path} is no batch of this version ({exc}): move it away, or delete it") from exc
+                raise StoreError(f"{path} is not a batch of this version ({exc}): move it away, or delete it") from exc
 
     def find(self, name: str) -> LedgerBatch | None:
         """Returns a batch by id."""

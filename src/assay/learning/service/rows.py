@@ -110,7 +110,7 @@ def read_page(path: Path, after: int, most: int) -> Page:
         size = file.seek(0, 2)
         file.seek(max(0, after - 1))
         if after > size or (after and file.read(1) != b"\n"):
-            raise UserError(f"after={after} is no cursor of these rows: take it from `next`")
+            raise UserError(f"after={after} is not a cursor of these rows: take it from `next`")
         page_bytes = 0
         while len(lines) < min(most, MAX_PAGE_ROWS) and (page_bytes < MAX_PAGE_BYTES or not lines):
             line = file.readline()
