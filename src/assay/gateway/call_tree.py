@@ -130,7 +130,6 @@ class CallTree:
         return node
 
     def _index(self, node: CallNode) -> None:
-        """Indexes a call as the last of its branch."""
         last = self._last_by_branch.pop(node.branch, None)
         known = last.keys if last is not None and node.keys[: len(last.keys)] == last.keys else ()
         for key in node.keys[len(known) :]:
@@ -213,7 +212,6 @@ def content_text(content: Any) -> str:
 
 
 def _common_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> int:
-    """Returns the number of equal leading messages."""
     if one == other[: len(one)]:
         return len(one)
     return next(n for n, message in enumerate(one) if n >= len(other) or message != other[n])

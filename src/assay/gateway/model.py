@@ -41,11 +41,7 @@ class Model(Protocol):
     name: str
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
-        """Sends one call; `on_deltas` is `discard_deltas` if the client does not stream.
-
-        Raises:
-            ProviderError: As `ModelBackend.complete`.
-        """
+        """Sends one call; `on_deltas` is `discard_deltas` if the client does not stream."""
         ...
 
 

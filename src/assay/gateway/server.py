@@ -21,7 +21,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import NamedTuple
 
 import msgspec
 
@@ -37,7 +36,7 @@ from .request_reader import MemoryBudget, RequestBody, check_head, parse_address
 from .session import CallRefused, GatewaySession
 from .streaming_response import StreamingResponse
 
-__all__ = ["Gateway", "GatewayAddress", "GatewayOptions"]
+__all__ = ["Gateway", "GatewayOptions"]
 
 _log = logging.getLogger(__name__)
 _GC_THRESHOLD = 10_000
@@ -64,14 +63,6 @@ class GatewayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds without data after which a streaming client gets a keep-alive event."""
 
 
-class GatewayAddress(NamedTuple):
-    """URL and key of a session."""
-
-    url: str
-    """Without `/v1`: what `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`."""
-    key: str
-
-
 class Gateway:
     """The server. `async with Gateway() as gateway:`; then `open` sessions and `listen` anywhere."""
 
@@ -80,8 +71,6 @@ class Gateway:
         self._dialects = dialects
         self._sessions: dict[str, GatewaySession] = {}
         self._budget = MemoryBudget(self._options.max_bytes_at_once)
-        self._resumed = asyncio.Event()
-        self._resumed.set()
         self._server: HttpServer | None = None
         self._until_closed = AsyncExitStack()
 
@@ -106,7 +95,7 @@ class Gateway:
 
     def open(self, model: Model, hooks: CallHooks) -> GatewaySession:
         """Opens a session with a fresh id and key."""
-        session = GatewaySession(model, hooks, self._resumed)
+        session = GatewaySession(model, hooks)
         self._sessions[session.id] = session
         return session
 
@@ -114,14 +103,6 @@ class Gateway:
         """Closes a session and its key. Running calls are finished and recorded."""
         session.open = False
         self._sessions.pop(session.id, None)
-
-    def pause(self) -> None:
-        """Holds every new call until `resume`; streaming clients are kept alive meanwhile."""
-        self._resumed.clear()
-
-    def resume(self) -> None:
-        """Resumes calls."""
-        self._resumed.set()
 
     def accept(self, head: RequestHead) -> _Call | Response:
         dialect = self._dialects[-1]
@@ -157,8 +138,6 @@ class Gateway:
 
 
 class _Call:
-    """Handles one call, from its head to the last byte of the response."""
-
     def __init__(
         self,
         options: GatewayOptions,
@@ -237,13 +216,11 @@ class _Call:
 
 
 def _internal_problem(exc: AssayError) -> ApiProblem:
-    """Returns the problem for a failure of the gateway itself."""
     _log.error("a call could not be made or recorded", exc_info=exc)
     return ApiProblem("upstream", f"the gateway failed: {type(exc).__name__}")
 
 
 def _answer_probe(dialect: Dialect | None, target: RequestTarget, model: str) -> Response | None:
-    """Answers a request that is not a model call, or returns None."""
     if dialect is None:
         raise CallRefused(ApiProblem("not_found", f"no resource at {target.path[:200]}"))
     return dialect.answer(target, model)

@@ -6,7 +6,6 @@ ended, whatever happens to the client.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
 import time
@@ -48,15 +47,9 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False):
 
 
 class GatewaySession:
-    """A client's session.
+    """A client's session."""
 
-    Args:
-        model: What answers.
-        hooks: Who records and limits.
-        gate: Set while traffic flows; calls wait for it.
-    """
-
-    def __init__(self, model: Model, hooks: CallHooks, gate: asyncio.Event) -> None:
+    def __init__(self, model: Model, hooks: CallHooks) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.key = secrets.token_urlsafe(KEY_BYTES)
         self._key_bytes = self.key.encode()
@@ -65,7 +58,6 @@ class GatewaySession:
         self.open = True
         self.busy = 0
         self._hooks = hooks
-        self._resumed = gate
 
     def accepts_key(self, key: str | None) -> bool:
         """Returns whether this is the session's key, in constant time."""
@@ -78,8 +70,6 @@ class GatewaySession:
             raise CallRefused(ApiProblem("rate_limited", message, retry_after_s=1.0))
         self.busy += 1
         try:
-            if not self._resumed.is_set():
-                await self._resumed.wait()
             placement = self.call_tree.locate(parsed.request, lineage)
             parent = placement.parent.id if placement.parent is not None else None
             call_id = await self._hooks.before(parsed.request, parent)

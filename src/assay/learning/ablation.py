@@ -91,7 +91,6 @@ async def ablate_steps(
 
 
 def _plans(whole: PlannedAttempt) -> dict[int, PlannedAttempt]:
-    """Returns, by step index, the plan of the replay without that step."""
     prior = whole.prior[0]
     agent_positions = [
         position for position, act in enumerate(prior.acts) if isinstance(act, Step) and act.actor == "agent"
@@ -111,13 +110,7 @@ def _plans(whole: PlannedAttempt) -> dict[int, PlannedAttempt]:
 def ablation_column(
     rows: Sequence[TrainingRow], row_batch: RowBatch, values: Mapping[tuple[str, str], Mapping[int, float]]
 ) -> Floats:
-    """Returns a column [T] for `Batch._replace(without=...)`; NaN for turns without a value.
-
-    Args:
-        rows: That the batch was made of.
-        row_batch: The batch.
-        values: Run and chain to `Step.index` to value, as `AblationResult.rewards`.
-    """
+    """Returns a column [T] for `Batch._replace(without=...)`; NaN for turns without a value."""
     found = np.full(len(row_batch.positions), np.nan)
     for turn, (number, position) in enumerate(row_batch.positions):
         row = rows[number]

@@ -93,11 +93,6 @@ class ImproveReport(msgspec.Struct, frozen=True):
 async def improve(recipe: ImproveRecipe, settings: Settings, on_progress: OnProgress | None = None) -> ImproveReport:
     """Runs or resumes a recipe.
 
-    Args:
-        recipe: What to do.
-        settings: Where the store is.
-        on_progress: Called with a message for each step.
-
     Raises:
         UserError: The recipe cannot work, or is another one than the runs and checkpoints of its name were made by.
         TrainingStoppedError: Attempts hang or break one after the other, or replies keep coming from old weights.
@@ -139,7 +134,6 @@ class _ImprovementRun:
         self.curve: list[EvaluationPoint] = []
         self._answered_versions: list[str] = []
         """Newest version behind each step's replies."""
-        self._lost_before: list[Any] = []
 
     async def run_demonstrations(self) -> None:
         """Runs the demonstrations."""
@@ -400,7 +394,6 @@ class _ImprovementRun:
             )
 
     def _texts(self, folder: Path) -> list[str]:
-        """Renders the demonstrations, special tokens included."""
         from assay.gateway.backends.tiny import write_domain_tokenizer
 
         letters = folder.with_name("letters")

@@ -23,10 +23,6 @@ __all__ = ["build_opening", "task_tools"]
 def build_opening(task: Task, *, system: str | None = None) -> Opening:
     """Returns the messages and tools with which the agent `loop` starts.
 
-    Args:
-        task: The task.
-        system: The system prompt; None is the agent's own, empty is none.
-
     Raises:
         UserError: The task's tools are not known without opening a sandbox.
     """

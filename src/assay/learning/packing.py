@@ -39,11 +39,6 @@ class Pack(NamedTuple):
 def pack(rows: Sequence[TrainingRow], length: int, *, most: int | None = None) -> list[Pack]:
     """Packs every row once into packs of `length` tokens.
 
-    Args:
-        rows: Any number of rows.
-        length: Tokens of a pack.
-        most: Rows of one pack at most.
-
     Raises:
         UserError: A row is longer than a pack: rows are not cut.
     """

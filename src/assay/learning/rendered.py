@@ -59,8 +59,6 @@ def rendered_rows(
 
 
 class _RowBuilder:
-    """A row under construction."""
-
     def __init__(self, branch: str) -> None:
         self.branch = branch
         self.ids: list[int] = []
@@ -90,8 +88,6 @@ class _RowBuilder:
 
 
 class _ConversationRenderer:
-    """Renders the transcripts of one attempt."""
-
     def __init__(self, renderer: AttributingRenderer, harness: HarnessMessages, facts: TurnFacts) -> None:
         self._renderer = renderer
         self._harness = harness

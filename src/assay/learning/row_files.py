@@ -173,7 +173,6 @@ def _array(cell: Any, kind: Any) -> Any:
 
 @cache
 def _scalar_fields() -> type[msgspec.Struct]:
-    """Returns a struct type of the fields that are not arrays."""
     fields = [f for f in msgspec.structs.fields(TrainingRow) if f.name not in _NUMBERS and f.name != "weights"]
     typed = [(f.name, f.type, "unknown") if f.name in _ADDED else (f.name, f.type) for f in fields]
     return msgspec.defstruct("ToldOfARow", typed, kw_only=True)

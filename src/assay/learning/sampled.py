@@ -117,8 +117,6 @@ def group_name(trajectory: Trajectory) -> str:
 
 
 class _RowBuilder:
-    """Builds rows from an attempt's calls."""
-
     def __init__(
         self, trajectory: Trajectory, calls: dict[str, ModelCall], renderer: AttributingRenderer | None
     ) -> None:

@@ -65,8 +65,6 @@ def train(recipe: TrainRecipe, settings: Settings, on_progress: OnProgress | Non
 
 
 class _Training:
-    """A running recipe."""
-
     def __init__(self, recipe: TrainRecipe, settings: Settings, metrics: Metrics, on_progress: OnProgress) -> None:
         self.recipe = recipe
         self.settings = settings
@@ -163,7 +161,6 @@ class _Training:
         self._step_callback(optimiser, steps)(steps, measured)
 
     def _open_progress(self, optimiser: Optimiser) -> Optimiser:
-        """Loads the newest checkpoint if there is one."""
         known = self.checkpoints.newest(self.recipe.method)
         if known is not None:
             self.checkpoints.load(self.policy, optimiser, known)

@@ -11,8 +11,6 @@ __all__ = ["TurnFacts", "initial_state"]
 
 
 class _StepReward(NamedTuple):
-    """Reward of a step."""
-
     reward: float
     progress: float | None
     error: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -72,9 +71,7 @@ class Talk:
 
     def __init__(self, model: TokenModel) -> None:
         self.recorder = Recorder()
-        gate = asyncio.Event()
-        gate.set()
-        self.session = GatewaySession(model, self.recorder, gate)
+        self.session = GatewaySession(model, self.recorder)
         self.deltas: list[Any] = []
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.gateway.tokens.ends import token_end_offsets
+from assay.gateway.tokens.streaming import token_end_offsets
 
 pytestmark = pytest.mark.quick
 

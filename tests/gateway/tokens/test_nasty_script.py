@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from assay.gateway.server import Gateway
-from assay.gateway.tokens import TokenModel, build_token_rows, context_of, count_strict_rows
+from assay.gateway.tokens import TokenModel, build_token_rows, context_of
 from assay.records import ModelCall
 from assay.rollout.recording.model_calls import CallKeeper
 from assay.rollout.recording.redaction import Redactor
 from assay.store.blobs import BlobStore
 from assay.store.calls import prompt_ids_of
 from tests.gateway.tokens.imitations import AGENTS
-from tests.gateway.tokens.scoring import assert_scored_alike
+from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 
 pytestmark = pytest.mark.slow
 ODD = '{ "content" : "a b" ,"path":"hello.txt", "mode" : 420 }'

@@ -12,10 +12,10 @@ from assay.agents.harnesses import find_recipe
 from assay.agents.harnesses.driving import Drive, drive
 from assay.agents.harnesses.install import installed_or_none
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
-from assay.gateway.tokens import TokenModel, build_token_rows, count_strict_rows
+from assay.gateway.tokens import TokenModel, build_token_rows
 from assay.plugins import load
 from assay.settings import Settings
-from tests.gateway.tokens.scoring import assert_scored_alike
+from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 
 pytestmark = pytest.mark.slow
 TURNS, BROKEN, DOUBLE = 12, 5, 3

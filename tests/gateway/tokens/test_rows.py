@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from assay.errors import UserError
-from assay.gateway.tokens import BrokenChain, build_token_rows, certify, context_of, count_strict_rows
+from assay.gateway.tokens import BrokenChain, build_token_rows, certify, context_of
 from assay.records import Certificate, ModelCall
+from tests.gateway.tokens.scoring import count_strict_rows
 
 pytestmark = pytest.mark.quick
 GOOD = Certificate(certified=True)

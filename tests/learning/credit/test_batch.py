@@ -32,7 +32,7 @@ def test_turns_of_an_attempt_in_several_rows_stand_in_the_order_of_steps() -> No
     late = row("a", spans=[{"step": 0, "trained": False}, {"step": 1}], branch="1")
     held = build_batch([row("b", 1), early, late])
     assert held.attempts == (("r", "b", ""), ("r", "a", ""))
-    assert held.places == ((0, 0), (1, 0), (2, 1), (1, 1))
+    assert held.positions == ((0, 0), (1, 0), (2, 1), (1, 1))
     assert held.batch.attempt.tolist() == [0, 1, 1, 1]
 
 

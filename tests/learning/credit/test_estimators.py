@@ -120,16 +120,6 @@ def test_a_circle_of_parents_is_refused() -> None:
         plugins.load("advantages", "m-grpo")(held)
 
 
-def test_sub_agents_are_aligned_to_a_fixed_number() -> None:
-    from assay.learning.credit.m_grpo import align_sub_agents, main_attempts
-
-    parent = np.array([-1, 0, 0, 0, -1, 4, -1])
-    found = align_sub_agents(parent, 2, seed=1)
-    assert main_attempts(parent)[found].tolist() == [0, 0, 4, 4]
-    assert len(set(found[:2].tolist())) == 2
-    assert found[2:].tolist() == [5, 5]
-
-
 def test_a_missing_reward_is_no_zero() -> None:
     held = make_batch(group=[0, 0], reward=[1, NAN], attempt=[0, 1])
     for name in ("grpo", "dr-grpo", "rloo", "reinforce++", "gigpo", "mc-grpo", "step-returns", "m-grpo", "xrpo"):

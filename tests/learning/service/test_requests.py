@@ -66,7 +66,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
         async with HttpServer(app, ServerLimits(5, 5, 20)) as server:
             await server.listen(listener)
             yield Client(listener.getsockname()[1])
-            assert app.under_way == 0
+            assert app.active_requests == 0
 
 
 @pytest.mark.parametrize("token", [None, "", "a-token-of-some-lengtH", TOKEN + "x"])
@@ -184,7 +184,7 @@ def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
     path.write_bytes(b"".join(b'{"n":%d}\n' % n for n in range(10)))
     found, cursor = [], 0
     while cursor is not None:
-        page = msgspec.json.decode(read_page(path, cursor, 4).body)
+        page = msgspec.json.decode(read_page(path, cursor, 4))
         found += [row["n"] for row in page["rows"]]
         cursor = page["next"]
     assert found == list(range(10))

@@ -47,8 +47,6 @@ def anthropic_body(request: ModelRequest, model: str) -> dict[str, Any]:
 
 
 class _TurnBuilder:
-    """Collects messages in Anthropic's form."""
-
     def __init__(self, *, own: bool, marks: list[dict[str, Any]]) -> None:
         self.system: list[Block] = []
         self.found: list[dict[str, Any]] = []

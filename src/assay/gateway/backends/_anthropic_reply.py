@@ -11,8 +11,7 @@ from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 from assay.records import Usage
 
-from ._joined import merge_deltas
-from ._reply import Completion, decode_reply, error_in_reply
+from ._reply import Completion, decode_reply, error_in_reply, merge_deltas
 from ._retry import is_retryable
 
 __all__ = ["MessageStream", "read_message"]

@@ -11,8 +11,7 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 
-from ._joined import merge_deltas
-from ._reply import error_in_reply
+from ._reply import error_in_reply, merge_deltas
 
 __all__ = ["ChatStream"]
 
@@ -57,8 +56,6 @@ class _Chunk(msgspec.Struct, gc=False):
 
 
 class _PartialCall:
-    """A tool call whose arguments are still arriving."""
-
     def __init__(self, position: int, key: int | str | None) -> None:
         self.position = position
         self.key = key
@@ -112,7 +109,6 @@ class ChatStream:
         return merge_deltas(found) if len(found) > 1 else found
 
     def _decode(self, data: bytes) -> _Chunk | None:
-        """Decodes an event; None for the final `[DONE]`."""
         if len(data) < 20 and data.strip() == b"[DONE]":
             self._done = True
             return None

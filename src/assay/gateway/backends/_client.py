@@ -154,7 +154,6 @@ class ModelClient(ABC):
             await http.close()
 
     def _retry_delay(self, error: ProviderError, tries: int, elapsed_s: float) -> float | None:
-        """Returns the seconds to wait before the next try, or None to give up."""
         options, requested_s = self._options, error.retry_after_s
         if not error.retryable or tries >= options.max_tries:
             return None

@@ -44,16 +44,7 @@ class EngineOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GenerationJob:
-    """One request. The engine's thread calls `on_progress` with new ids, a finish reason, or an error.
-
-    Args:
-        prompt: Token ids, all in the vocabulary.
-        params: The distribution.
-        seed: Seed of the sampling.
-        max_tokens: Maximum number of new tokens.
-        is_finished: Returns whether the tokens so far end the reply.
-        on_progress: Called after each token.
-    """
+    """One request. The engine's thread calls `on_progress` with new ids, a finish reason, or an error."""
 
     def __init__(
         self,
@@ -107,21 +98,13 @@ IsFinished = Callable[[Sequence[int]], bool]
 
 
 class _WeightUpdate:
-    """A weight update, applied between requests."""
-
     def __init__(self, act: Callable[[], str | None], done: Callable[[ProviderError | None], None]) -> None:
         self.act = act
         self.done = done
 
 
 class Engine:
-    """Runs jobs until it is closed. `model` is a Transformers causal language model in evaluation mode.
-
-    Args:
-        model: The model.
-        options: Bounds.
-        version: Of its weights.
-    """
+    """Runs jobs until it is closed. `model` is a Transformers causal language model in evaluation mode."""
 
     def __init__(self, model: Any, options: EngineOptions | None = None, version: str | None = None) -> None:
         self._model = model
@@ -140,12 +123,7 @@ class Engine:
         self._put(job)
 
     def change(self, act: Callable[[], str | None], done: Callable[[ProviderError | None], None]) -> None:
-        """Queues a weight update: running requests finish first, later ones use the new weights.
-
-        Args:
-            act: Makes the change on the engine's thread and gives the new version.
-            done: Hears that it is made, on that thread, or why it is not.
-        """
+        """Queues a weight update: running requests finish first, later ones use the new weights."""
         self._put(_WeightUpdate(act, done))
 
     def _put(self, what: GenerationJob | _WeightUpdate) -> None:
@@ -311,11 +289,7 @@ class Engine:
 
 
 def attention_windows(config: Any) -> dict[str, int | None]:
-    """Returns the window of each attention kind of a model (None: unlimited).
-
-    Raises:
-        ProviderError: It has layers that are no such attention.
-    """
+    """Returns the window of each attention kind of a model (None: unlimited)."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     window = getattr(text, "sliding_window", None)
     kinds = set(getattr(text, "layer_types", None) or ["sliding_attention" if window else "full_attention"])

@@ -51,11 +51,7 @@ class CachedSequence:
 
 
 class PrefixKVCache:
-    """Slots with reference counts.
-
-    Args:
-        most_bytes: What conversations that have ended may take.
-    """
+    """Slots with reference counts."""
 
     def __init__(self, max_bytes: int) -> None:
         self.layers: list[_Layer] = []
@@ -155,7 +151,6 @@ class PrefixKVCache:
         self._free += range(after - 1, before - 1, -1)
 
     def _bytes_per_token(self) -> int:
-        """Returns the bytes of one token over all layers."""
         return sum(layer.bytes_each for layer in self.layers)
 
 

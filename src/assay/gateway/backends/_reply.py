@@ -6,11 +6,13 @@ Pure: bytes in, values out. A malformed reply raises `ProviderError` naming the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from assay.errors import ProviderError
+from assay.gateway.interface import Delta
 from assay.records import Usage
 
 from ._retry import is_retryable
@@ -21,6 +23,7 @@ __all__ = [
     "ServerError",
     "decode_reply",
     "error_in_reply",
+    "merge_deltas",
     "read_completion",
     "read_error",
 ]
@@ -104,10 +107,6 @@ class ServerError(NamedTuple):
 
 def read_completion(body: bytes, where: str) -> Completion:
     """Validates a reply with status 200.
-
-    Args:
-        body: The whole body.
-        where: Who answered, for the error message.
 
     Raises:
         ProviderError: Not JSON, or a field is missing or of the wrong type; not retryable.
@@ -223,3 +222,24 @@ def read_error(status: int, body: bytes) -> ServerError:
 
 def _scalar(value: Any) -> str:
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+
+
+def merge_deltas(deltas: Iterable[Delta]) -> list[Delta]:
+    """The pieces, those that go on with the one before made one with it."""
+    found: list[Delta] = []
+    for delta in deltas:
+        last = found[-1] if found else None
+        if last is None or not _continues(last, delta):
+            found.append(delta)
+        elif delta.index is None:
+            found[-1] = Delta(text=last.text + delta.text, reasoning=last.reasoning + delta.reasoning)
+        else:
+            found[-1] = msgspec.structs.replace(last, arguments=last.arguments + delta.arguments)
+    return found
+
+
+def _continues(last: Delta, delta: Delta) -> bool:
+    if last.index != delta.index or delta.id is not None or delta.name is not None:
+        return False
+    plain = last.sealed is None is delta.sealed and last.prompt_tokens is None is delta.prompt_tokens
+    return plain and bool(last.text) == bool(delta.text) and bool(last.reasoning) == bool(delta.reasoning)

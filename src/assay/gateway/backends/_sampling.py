@@ -46,12 +46,7 @@ def parse_sampling(sampling: dict[str, Any]) -> SamplingParams:
 
 
 def log_probabilities(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
-    """Returns log-probabilities of all tokens, in float64 for float64 logits, else float32.
-
-    Args:
-        logits: Of shape (..., vocabulary).
-        params: The distribution.
-    """
+    """Returns log-probabilities of all tokens, in float64 for float64 logits, else float32."""
     import torch
 
     if logits.dtype != torch.float64:

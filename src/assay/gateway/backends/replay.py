@@ -33,12 +33,7 @@ class RecordedCall(NamedTuple):
 
 
 class ReplayBackend:
-    """A recorded attempt as a model. Every session replays all of it from the start.
-
-    Args:
-        calls: The attempt's answered calls, in the order in which they were made.
-        name: What records call the model.
-    """
+    """A recorded attempt as a model. Every session replays all of it from the start."""
 
     def __init__(self, calls: Sequence[RecordedCall], name: str) -> None:
         self.name = name
@@ -62,8 +57,6 @@ class ReplayBackend:
 
 
 class _ReplayedSession:
-    """One replay session. Implements `Model`."""
-
     def __init__(self, calls: Sequence[RecordedCall], name: str) -> None:
         self.name = name
         recorded = {one.call.id for one in calls}
@@ -135,7 +128,6 @@ def _shape(message: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _shape_mismatch(requested: Sequence[dict[str, Any]], recorded: Sequence[dict[str, Any]]) -> tuple[int, str] | None:
-    """Returns the first message of another shape and the difference, or None if the shapes match."""
     for position, (one, other) in enumerate(zip(requested, recorded, strict=False)):
         if _shape(one) != _shape(other):
             return position, f"it is {' '.join(_shape(one))}, and {' '.join(_shape(other))} was recorded"

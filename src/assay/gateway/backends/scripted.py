@@ -124,12 +124,7 @@ def _decoder(suffix: str) -> Callable[[bytes], Any]:
 
 
 class ScriptedBackend:
-    """Answers from a script.
-
-    Args:
-        script: A function, a list of replies, or a `Script`.
-        name: What records call the model.
-    """
+    """Answers from a script."""
 
     def __init__(self, script: ScriptFunction | Sequence[str | Reply] | Script, name: str = "scripted") -> None:
         self.name = name

@@ -31,14 +31,7 @@ _SPLIT = (
 
 
 def write_tiny_model(folder: Path, *, seed: int = 0, vocabulary: int = 4096, context: int = 65536) -> Path:
-    """Writes a checkpoint (about 3 MB) into `folder`, unless one is there; returns the folder. Needs `assay[local]`.
-
-    Args:
-        folder: Is made; its name is free.
-        seed: Of the weights.
-        vocabulary: Tokens, the special ones included.
-        context: Longest prompt and answer together.
-    """
+    """Writes a checkpoint (about 3 MB) into `folder`, unless one is there; returns the folder. Needs `assay[local]`."""
     if (folder / "model.safetensors").is_file():
         return folder
     import torch
@@ -80,11 +73,6 @@ def write_domain_tokenizer(folder: Path, texts: Iterable[str], vocabulary: int) 
 
     Words are not kept apart, only digits are: what is always the same (a tool's schema, a template) becomes a few long
     tokens, so that conversations of one domain are several times shorter, while numbers stay readable to the model.
-
-    Args:
-        folder: Is made.
-        texts: Conversations as they are rendered; special tokens in them are recognised.
-        vocabulary: Tokens at most, the 256 bytes and the special ones included.
     """
     from tokenizers import pre_tokenizers
 

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.gateway.interface import ModelRequest
 
-from ._events import encode
+from ._deltas import encode
 from ._validation import convert_part, require, require_foreign_part
 from .interface import ParsedRequest, RequestTarget
 
@@ -53,8 +53,6 @@ class _ResultContent(msgspec.Struct, gc=False):
 
 
 class _SourceBlock(NamedTuple):
-    """A validated block with its raw form and its path."""
-
     block: _Block
     raw: dict[str, Any]
     where: str

@@ -13,11 +13,19 @@ from assay.gateway.interface import Delta, ModelReply
 
 from .interface import BadRequest
 
-__all__ = ["arguments_as_object", "is_too_deep", "limit_depth", "normalize_tool_calls", "split_reply"]
+__all__ = ["arguments_as_object", "encode", "encode_event", "is_too_deep", "limit_depth", "normalize_tool_calls",
+           "split_reply"]  # fmt: skip
 
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
+encode = _ENCODER.encode
 _MANY, _SPARE = 100, 400
+
+
+def encode_event(data: Any, event: str | None = None) -> bytes:
+    """Encodes one event with JSON data."""
+    named = b"" if event is None else b"event: " + event.encode() + b"\n"
+    return named + b"data: " + _ENCODER.encode(data) + b"\n\n"
 
 
 def split_reply(reply: ModelReply) -> list[Delta]:
@@ -36,11 +44,7 @@ def split_reply(reply: ModelReply) -> list[Delta]:
 
 
 def normalize_tool_calls(reply: ModelReply, call_id: str) -> ModelReply:
-    """Returns the reply with complete tool calls: each has an id, a name, and arguments as text.
-
-    Raises:
-        ProviderError: A call has no name, or is no call at all.
-    """
+    """Returns the reply with complete tool calls: each has an id, a name, and arguments as text."""
     calls = reply.message.get("tool_calls") or []
     if all(_is_call(call) for call in calls):
         return reply

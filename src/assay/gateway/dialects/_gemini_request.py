@@ -9,7 +9,7 @@ import msgspec
 
 from assay.gateway.interface import ModelRequest
 
-from ._events import encode
+from ._deltas import encode
 from ._validation import convert_part, require
 from .interface import ParsedRequest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._events import encode
+from ._deltas import encode
 from .interface import ApiProblem, Response
 
 __all__ = ["error_body", "error_code", "error_reply"]

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.gateway.interface import ModelRequest
 
-from ._events import encode
+from ._deltas import encode
 from ._validation import convert_part, require, require_foreign_part
 from .interface import ParsedRequest
 
@@ -257,7 +257,6 @@ class _ToolReader:
 
 
 def _text_tool(tool: _Tool) -> dict[str, Any]:
-    """Returns a function with one text parameter for a text tool."""
     grammar = tool.format or {}
     description = tool.description or ""
     if isinstance(grammar.get("definition"), str):

@@ -14,11 +14,7 @@ Shape = TypeVar("Shape")
 
 
 def convert_part(body: dict[str, Any], shape: type[Shape], where: str = "") -> Shape:
-    """Converts the body to `shape`, ignoring unknown fields. `where` is the path of a nested body.
-
-    Raises:
-        BadRequest: With the path of what does not fit.
-    """
+    """Converts the body to `shape`, ignoring unknown fields. `where` is the path of a nested body."""
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as exc:

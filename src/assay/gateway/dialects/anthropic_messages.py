@@ -20,8 +20,7 @@ from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
 from ._anthropic_request import OWN_SIGNATURE, read_request
-from ._deltas import arguments_as_object, limit_depth, split_reply
-from ._events import encode, encode_event
+from ._deltas import arguments_as_object, encode, encode_event, limit_depth, split_reply
 from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
 
 __all__ = ["AnthropicMessages"]
@@ -234,7 +233,6 @@ def _head(
 
 
 def _stop_fields(reply: ModelReply) -> dict[str, Any]:
-    """Returns the stop reason, verbatim if an Anthropic server gave one."""
     if reply.raw.get("type") == "message" and isinstance(reply.raw.get("stop_reason"), str):
         return {"stop_reason": reply.raw["stop_reason"], "stop_sequence": reply.raw.get("stop_sequence")}
     called = bool(reply.message.get("tool_calls")) and reply.finish_reason in {"stop", None}

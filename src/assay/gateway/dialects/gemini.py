@@ -19,8 +19,7 @@ from urllib.parse import unquote
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
-from ._deltas import arguments_as_object, limit_depth, split_reply
-from ._events import encode
+from ._deltas import arguments_as_object, encode, limit_depth, split_reply
 from ._gemini_request import read_request
 from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
 

@@ -28,12 +28,7 @@ ProblemKind = Literal[
 
 
 class BadRequest(Exception):
-    """The request does not fit the dialect.
-
-    Args:
-        message: What was expected and what was found.
-        field: Where, for example `messages[2].content`.
-    """
+    """The request does not fit the dialect."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message if field is None else f"{field}: {message}")

@@ -13,7 +13,7 @@ import msgspec
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 from assay.records import Usage
 
-from ._events import encode, encode_event
+from ._deltas import encode, encode_event
 from ._openai_errors import error_body, error_reply
 from ._validation import convert_part, require
 from .interface import ApiProblem, BadRequest, ParsedRequest, RequestTarget, Response, StreamWriter

@@ -21,8 +21,7 @@ import msgspec
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
-from ._deltas import limit_depth, split_reply
-from ._events import encode, encode_event
+from ._deltas import encode, encode_event, limit_depth, split_reply
 from ._openai_errors import error_code, error_reply
 from ._responses_request import OWN_SEAL, read_request
 from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter

@@ -135,8 +135,6 @@ class HttpClient:
 
 
 class _PendingExchange:
-    """One request and its response."""
-
     def __init__(self, client: HttpClient, data: bytes) -> None:
         self._client = client
         self._data = data

@@ -142,8 +142,6 @@ class HttpServer:
 
 
 class _PendingRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request that is being received or waits to be answered."""
-
     call: RequestHandler | None
     refusal: Response | None
     head_only: bool

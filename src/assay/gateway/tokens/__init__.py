@@ -13,7 +13,6 @@ from .rows import (
     build_token_rows,
     certify,
     context_of,
-    count_strict_rows,
 )
 
 __all__ = [
@@ -32,5 +31,4 @@ __all__ = [
     "build_token_rows",
     "certify",
     "context_of",
-    "count_strict_rows",
 ]

@@ -91,16 +91,7 @@ class TokenHistory:
         sent: Sequence[int],
         own_ids: Mapping[str, str],
     ) -> Certificate:
-        """Stores a finished call and returns its certificate.
-
-        Args:
-            call_id: The call's id.
-            request: The client's request.
-            prompt: The intended prompt.
-            sampled: The sampled tokens.
-            sent: The prompt that was actually sent.
-            own_ids: Client-visible tool-call ids to the model's own.
-        """
+        """Stores a finished call and returns its certificate."""
         self._own_ids |= own_ids
         tail = prompt.ids[prompt.shared :]
         tokens = ModelCall(call_id, "", "", {}, None, prompt_token_ids=tail, completion_token_ids=sampled)
@@ -159,7 +150,6 @@ class TokenHistory:
         return tuple(self._renderer.render(self._with_model_ids(request), request.tools))
 
     def _with_model_ids(self, request: ModelRequest) -> list[dict[str, Any]]:
-        """Returns messages with the model's own tool-call ids, for templates that show them."""
         return (
             [_with_own_ids(message, self._own_ids) for message in request.messages]
             if self._own_ids

@@ -32,13 +32,7 @@ _MISSING = "rendering prompts needs the package {} ({}); install assay[tokens]"
 
 
 class LibraryRenderer:
-    """Implements `Renderer` and `AttributingRenderer`.
-
-    Args:
-        inner: A renderer of the library, over `tokenizer`.
-        tokenizer: Guards against special tokens in other people's text.
-        name: The library's name for the template.
-    """
+    """Implements `Renderer` and `AttributingRenderer`."""
 
     def __init__(self, inner: Any, tokenizer: EscapingTokenizer, name: str) -> None:
         self.name = name

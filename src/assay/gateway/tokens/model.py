@@ -20,9 +20,8 @@ from assay.gateway.model import ModelAnswer, discard_deltas
 from assay.records import Usage
 
 from .conversation import Prompt, TokenHistory
-from .ends import token_end_offsets
 from .interface import ParsedReply, Renderer
-from .streaming import IncrementalParser
+from .streaming import IncrementalParser, token_end_offsets
 
 __all__ = ["RenderedBackend", "Steer", "TokenModel"]
 
@@ -148,14 +147,7 @@ class TokenModel:
 
 
 class RenderedBackend:
-    """A token backend and its renderer, as one `ModelBackend`.
-
-    Args:
-        tokens: Samples; closed with this.
-        renderer: Between messages and tokens.
-        forced: See `TokenModel`.
-        steer: See `TokenModel`.
-    """
+    """A token backend and its renderer, as one `ModelBackend`."""
 
     def __init__(
         self,
@@ -206,13 +198,11 @@ def _tool_call_id(call_id: str, position: int) -> str:
 
 
 def _ignored_options(requested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the requested options that are not supported."""
     found = [key for key, harmless in _NEUTRAL_VALUES.items() if requested.get(key) not in harmless]
     return found + [f"tools: {tool.get('type')}" for tool in tools if not isinstance(tool.get("function"), dict)]
 
 
 def _usable_logprobs(sampled: TokenReply) -> tuple[float, ...] | None:
-    """Returns the log-probabilities if there is a finite one for each token."""
     logprobs = sampled.logprobs
     fits = len(logprobs) == len(sampled.token_ids) and all(map(math.isfinite, logprobs))
     return logprobs if fits and logprobs else None

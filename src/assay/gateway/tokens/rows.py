@@ -27,7 +27,6 @@ __all__ = [
     "build_token_rows",
     "certify",
     "context_of",
-    "count_strict_rows",
 ]
 
 _log = logging.getLogger(__name__)
@@ -79,11 +78,7 @@ class TokenRows(NamedTuple):
 
 
 def context_of(calls: Mapping[str, ModelCall], call_id: str) -> tuple[int, ...]:
-    """Returns the whole prompt of a call, from its own stored tokens and its ancestors'.
-
-    Raises:
-        BrokenChain: A link is missing or too short.
-    """
+    """Returns the whole prompt of a call, from its own stored tokens and its ancestors'."""
     call = calls[call_id]
     parts = [call.prompt_token_ids or ()]
     needed = call.shared_tokens
@@ -151,7 +146,6 @@ def build_token_rows(calls: Iterable[ModelCall], *, uncertified: Uncertified = "
 
 
 def _broken_chains(everything: Mapping[str, ModelCall], known: Mapping[str, ModelCall]) -> dict[str, str]:
-    """Returns calls with an incomplete chain, and why."""
     found: dict[str, str] = {}
     for call_id in known:
         try:
@@ -159,24 +153,6 @@ def _broken_chains(everything: Mapping[str, ModelCall], known: Mapping[str, Mode
         except BrokenChain as exc:
             found[call_id] = str(exc)
     return found
-
-
-def count_strict_rows(turns: Iterable[tuple[Sequence[int], Sequence[int]]]) -> int:
-    """Counts rows by the strict prefix rule of other tools: a turn extends a row that is exactly a prefix of its
-    prompt.
-
-    Args:
-        turns: (prompt, sampled) of each call in order, the prompt as rendered from what the client sent.
-    """
-    rows: list[list[int]] = []
-    for prompt, sampled in turns:
-        whole = [*prompt, *sampled]
-        found = next((i for i, row in enumerate(rows) if row == whole[: len(row)] and len(row) <= len(prompt)), None)
-        if found is None:
-            rows.append(whole)
-        else:
-            rows[found] = whole
-    return len(rows)
 
 
 def _sampled(call: ModelCall) -> tuple[int, ...]:

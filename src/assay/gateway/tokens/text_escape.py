@@ -26,11 +26,7 @@ _ESCAPE, _LITERAL, _MARK = "\ufdd0", "\ufdd0\ufdd1", "\ufdd0\ufdd2"
 
 
 class TextEscape:
-    """Escapes added tokens in untrusted text.
-
-    Args:
-        added: The texts of the tokenizer's added tokens.
-    """
+    """Escapes added tokens in untrusted text."""
 
     def __init__(self, added: Iterable[str]) -> None:
         longest_first = sorted({text for text in added if text}, key=len, reverse=True)

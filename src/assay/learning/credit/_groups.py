@@ -114,11 +114,7 @@ def per_attempt(values: Floats, batch: Batch) -> Floats:
 
 
 def progress_gains(batch: Batch) -> Floats:
-    """Returns the gain [T] in measured progress since the previous measurement; 0 where not measured.
-
-    Raises:
-        ValueError: The batch has no progress, or a share lies outside [0, 1].
-    """
+    """Returns the gain [T] in measured progress since the previous measurement; 0 where not measured."""
     shares = require_column(batch, "progress")
     known = ~np.isnan(shares)
     if np.any((shares[known] < 0) | (shares[known] > 1)):
@@ -133,11 +129,7 @@ def progress_gains(batch: Batch) -> Floats:
 
 
 def require_column(batch: Batch, column: str) -> Any:
-    """Returns a required column.
-
-    Raises:
-        ValueError: The batch has none.
-    """
+    """Returns a required column."""
     found = getattr(batch, column)
     if found is None:
         raise ValueError(f"this method needs the column {column!r}, which the batch does not have")

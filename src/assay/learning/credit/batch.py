@@ -188,11 +188,7 @@ def _version(version_name: str | None, known: Mapping[str, int]) -> int:
 
 
 def apply_credit(rows: Sequence[TrainingRow], row_batch: RowBatch, credit: Credit) -> list[TrainingRow]:
-    """Returns rows with each turn's credit on its tokens; masked turns leave the loss mask.
-
-    Raises:
-        ValueError: The rows are not those that the batch was made of.
-    """
+    """Returns rows with each turn's credit on its tokens; masked turns leave the loss mask."""
     numbers = [np.zeros(len(row.turns), dtype=np.float32) for row in rows]
     masks = [np.ones(len(row.turns), dtype=np.bool_) for row in rows]
     if len(row_batch.positions) != len(credit.advantage):

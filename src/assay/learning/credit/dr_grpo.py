@@ -17,11 +17,7 @@ __all__ = ["dr_grpo"]
 
 
 def dr_grpo(batch: Batch) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Raises:
-        ValueError: An attempt has no reward.
-    """
+    """Credit [T] in units of the reward."""
     reward = require_column(batch, "reward")
     group, count = group_codes(batch.group)
     return credit_attempts(reward - mean(reward, group, count)[group], batch)

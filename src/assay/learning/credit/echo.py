@@ -33,9 +33,6 @@ def echo_weights(
         sequence: [N] which row a token is of, never decreasing, where several are packed; one row where left out.
         alpha: The term's weight.
         names: What codes mean, in order, where roles are codes.
-
-    Raises:
-        ValueError: Lengths differ, or alpha is negative.
     """
     if alpha < 0:
         raise ValueError(f"alpha must not be negative; got {alpha}")

@@ -26,9 +26,6 @@ def entropy(batch: Batch, credit: Credit, *, share: float = 0.2, within: Literal
         credit: So far.
         share: How much stays, in (0, 1]: of n turns at least one, and n * share rounded up.
         within: What the share is of.
-
-    Raises:
-        ValueError: There is no such column, or the share is none.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share must lie in (0, 1]; got {share}")

@@ -19,13 +19,7 @@ __all__ = ["first_error"]
 
 
 def first_error(batch: Batch, credit: Credit, *, after: Literal["keep", "mask"] = "keep") -> Credit:
-    """Masks those turns.
-
-    Args:
-        batch: Needs outcomes and `error`.
-        credit: So far.
-        after: What becomes of the turns after the first error.
-    """
+    """Masks those turns."""
     number = turn_numbers(batch)
     first = np.full(len(batch.group), -1, dtype=np.int64)
     errors = np.flatnonzero(batch.error)[::-1]

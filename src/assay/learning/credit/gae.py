@@ -23,9 +23,6 @@ def gae(batch: Batch, *, discount: float = 0.99, decay: float = 0.9) -> Credit:
         batch: Needs `value`; `final_value` where attempts were cut off.
         discount: By turn, in [0, 1].
         decay: Lambda: 0 trusts the critic, 1 the rewards.
-
-    Raises:
-        ValueError: There is no value, or an attempt has no reward.
     """
     require_column(batch, "reward")
     value = require_column(batch, "value")

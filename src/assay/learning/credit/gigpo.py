@@ -45,9 +45,6 @@ def gigpo(
         discount: By turn, in [0, 1].
         normalise: Whether both parts are divided by their deviations.
         weigh: Over what the group's mean is formed.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
     reward = require_column(batch, "reward")
     if weigh == "turns":

@@ -17,15 +17,7 @@ __all__ = ["grpo"]
 
 
 def grpo(batch: Batch, *, epsilon: float = 1e-6) -> Credit:
-    """Credit [T] in standard deviations of the group.
-
-    Args:
-        batch: Needs rewards, and no more.
-        epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward.
-    """
+    """Credit [T] in standard deviations of the group."""
     reward = require_column(batch, "reward")
     group, count = group_codes(batch.group)
     middle, scale = mean(reward, group, count), deviation(reward, group, count)

@@ -35,9 +35,6 @@ def relabel_goals(batch: Batch) -> RelabelledGoals:
     """Returns hindsight goals: for each honest failed attempt, its final state.
 
     An attempt that ended where it began reached nothing, and one whose last state is not known cannot be relabelled.
-
-    Raises:
-        ValueError: There is no column `final_state`.
     """
     after = _after(batch)
     final = require_column(batch, "final_state")
@@ -60,9 +57,6 @@ def hindsight(batch: Batch, *, discount: float = 0.95) -> Credit:
     Args:
         batch: Needs outcomes, states and `final_state`.
         discount: By turn, in [0, 1].
-
-    Raises:
-        ValueError: There is no column `final_state`.
     """
     turn = relabel_goals(batch).turn[batch.attempt]
     left = turn - turn_numbers(batch)
@@ -74,7 +68,6 @@ def hindsight(batch: Batch, *, discount: float = 0.95) -> Credit:
 
 
 def _after(batch: Batch) -> Ints:
-    """Returns the state code [T] after each turn."""
     found = np.full(len(batch.state), -1, dtype=np.int64)
     found[:-1] = batch.state[1:]
     last = last_turns(batch)

@@ -58,9 +58,6 @@ def importance_weights(
         mean: Whether the unit's differences are averaged instead of summed.
         cap: The largest weight; None for no cap.
         band: Smallest and largest weight that is not masked; applied before the cap.
-
-    Raises:
-        ValueError: Lengths differ, or cap or band make no sense.
     """
     new, old = np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)
     if new.shape != old.shape or new.ndim != 1 or (unit is not None and unit.shape != new.shape):

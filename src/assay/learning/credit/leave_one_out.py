@@ -22,15 +22,7 @@ __all__ = ["leave_one_out"]
 
 
 def leave_one_out(batch: Batch, *, weight: float = 1.0) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Args:
-        batch: Needs rewards and `without`.
-        weight: Of the part by turn.
-
-    Raises:
-        ValueError: There is no such column, or an attempt has no reward.
-    """
+    """Credit [T] in units of the reward."""
     without = require_column(batch, "without")
     whole = leave_one_out_of_group(batch)
     measured = ~np.isnan(without)

@@ -34,9 +34,6 @@ def mc_grpo(batch: Batch, *, scale: Literal["none", "mad"] = "none", rescale: bo
         batch: Needs rewards; odd groups are best.
         scale: What to divide by.
         rescale: Whether to make up for the attempts whose advantage is 0.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
     reward = require_column(batch, "reward")
     group, count = group_codes(batch.group)

@@ -19,15 +19,7 @@ __all__ = ["progress"]
 
 
 def progress(batch: Batch, *, weight: float = 1.0) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Args:
-        batch: Needs rewards and `progress`.
-        weight: Of the part by turn.
-
-    Raises:
-        ValueError: There is no such column, a share is none, or an attempt has no reward.
-    """
+    """Credit [T] in units of the reward."""
     gained = progress_gains(batch)
     group, count = group_codes(batch.group[batch.attempt])
     whole = leave_one_out_of_group(batch)

@@ -31,9 +31,6 @@ def reinforce_plus_plus(
         baseline: Whether the group's mean is taken off first.
         discount: By turn, in [0, 1].
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
     reward = require_column(batch, "reward")
     if baseline == "group":

@@ -18,11 +18,7 @@ __all__ = ["leave_one_out_of_group", "rloo"]
 
 
 def rloo(batch: Batch) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Raises:
-        ValueError: An attempt has no reward.
-    """
+    """Credit [T] in units of the reward."""
     return credit_attempts(leave_one_out_of_group(batch), batch)
 
 

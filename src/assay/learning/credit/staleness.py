@@ -29,9 +29,6 @@ def fresh(
         now: Version of the weights that are about to be trained.
         most: The largest lag that is used.
         by: Whether an attempt is stale as a whole.
-
-    Raises:
-        ValueError: A turn was sampled by a version that is yet to come.
     """
     if np.any(batch.version > now):
         raise ValueError(f"a turn is of version {int(batch.version.max())}, newer than the trainer's {now}")

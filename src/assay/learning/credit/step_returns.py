@@ -45,9 +45,6 @@ def step_returns(
         baseline: What is taken off.
         normalise: Whether to divide by the deviation of what the baseline is the mean of.
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward, or there is nothing to normalise by.
     """
     require_column(batch, "reward")
     returns = discounted(rewards(batch), batch.attempt, discount)

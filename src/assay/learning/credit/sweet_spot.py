@@ -29,9 +29,6 @@ def sweet_spot(
         tiers: Shares of progress below 1 at which a tier begins, rising.
         growth: How much more each tier is worth than the one before, at least 1.
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: There is no progress, or the tiers do not rise.
     """
     if list(tiers) != sorted(set(tiers)) or any(not 0 < tier < 1 for tier in tiers) or growth < 1:
         raise ValueError(f"tiers must rise within 0 and 1 and growth be 1 or more; got {tuple(tiers)} and {growth}")

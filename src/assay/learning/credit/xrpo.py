@@ -27,9 +27,6 @@ def xrpo(batch: Batch, *, strength: float = 1.0, bound: float = 1.0, epsilon: fl
         strength: How much is added at most for what was least likely.
         bound: How much is added at most, as a share of the advantage.
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
     reward = require_column(batch, "reward")
     group, count = group_codes(batch.group)

@@ -36,7 +36,7 @@ from .select import SelectionResult, count_by_stage, parse_stage, select
 from .similar import LeakageIndex
 from .teacher import Student, rank_and_surprisal
 
-__all__ = ["CurateConfig", "CurateReport", "curate", "kept_chains"]
+__all__ = ["CurateConfig", "CurateReport", "curate"]
 
 DECISIONS, MANIFEST, ROWS, CONVERSATIONS = "decisions.jsonl", "manifest.json", "rows.parquet", "conversations.jsonl"
 NO_OPENING = "it called no model, and its opening is unknown"
@@ -82,31 +82,6 @@ def curate(config: CurateConfig, settings: Settings, on_progress: OnProgress | N
     return report
 
 
-def kept_chains(folder: Path) -> dict[str, set[str]]:
-    """Returns the selected chains by run. Raises `UserError` if the folder holds no selection."""
-    path = folder / DECISIONS
-    found: dict[str, set[str]] = {}
-    number = 0
-    try:
-        with path.open("rb") as stream:
-            for line in stream:
-                number += 1
-                one = msgspec.json.decode(line, type=_DecisionLine)
-                if one.kept:
-                    found.setdefault(one.run, set()).add(one.chain)
-    except OSError as exc:
-        raise UserError(f"{folder} holds no selection: {exc.strerror} ({path.name}); `assay curate` makes one") from exc
-    except msgspec.DecodeError as exc:
-        raise UserError(f"{path}, line {number}: {exc}") from exc
-    return found
-
-
-class _DecisionLine(msgspec.Struct, frozen=True):
-    run: str
-    chain: str
-    kept: bool
-
-
 def _candidates(config: CurateConfig, settings: Settings, on_progress: OnProgress) -> Iterator[AttemptCandidate]:
     held_out = _open_held_out(config.held_out)
     student = _open_student(config.student)
@@ -126,7 +101,6 @@ def _candidates(config: CurateConfig, settings: Settings, on_progress: OnProgres
 
 
 def _mean_rank_surprisal(student: Student, rows: Sequence[TrainingRow]) -> tuple[float, float] | None:
-    """Returns mean rank and surprisal over all trained tokens."""
     found = [(rank_and_surprisal(student.read(row.token_ids), row.loss_mask), int(row.loss_mask.sum())) for row in rows]
     known = [(pair, count) for pair, count in found if pair is not None]
     total = sum(count for _, count in known)
@@ -174,14 +148,11 @@ def _kept_pairs(
 
 
 def _line(one: AttemptCandidate, decision: SelectionResult) -> dict[str, Any]:
-    """Returns the line of `decisions.jsonl`, without columns needed only for comparisons."""
     fields = {k: v for k, v in msgspec.to_builtins(one).items() if k not in ("moves", "signature")}
     return {"kept": decision.kept, "stage": decision.stage, "why": decision.why, **fields}
 
 
 class _SelectionWriter:
-    """Writes the selected attempts."""
-
     def __init__(
         self,
         config: CurateConfig,
@@ -269,7 +240,6 @@ class _SelectionWriter:
                     self.lessons["pairs"] += 1
 
     def _failed_attempts(self) -> dict[tuple[str, str], tuple[Trajectory, Opening | None]]:
-        """Returns the selected failed attempts, each with its opening if known."""
         found: dict[tuple[str, str], tuple[Trajectory, Opening | None]] = {}
         for reader, trajectory in self._trajectories():
             if trajectory.outcome != "fail":

@@ -19,13 +19,7 @@ __all__ = ["diversity", "move_distances"]
 
 
 def diversity(candidates: Sequence[AttemptCandidate], *, most: int = 4, at_least: float = 0.0) -> list[Selection]:
-    """Keeps at most `most` attempts a task, each at least `at_least` from all others that are kept.
-
-    Args:
-        candidates: What is decided about.
-        most: Attempts a task.
-        at_least: Least Jaccard distance, in [0, 1].
-    """
+    """Keeps at most `most` attempts a task, each at least `at_least` from all others that are kept."""
     if most < 1 or not 0 <= at_least <= 1:
         raise ValueError(f"most must be 1 or more and at_least lie in [0, 1]; got {most} and {at_least}")
     tasks: defaultdict[str, list[int]] = defaultdict(list)

@@ -41,13 +41,7 @@ class AttemptMeasurement(NamedTuple):
 
 
 def measure(trajectory: Trajectory, instruction: str = "", held_out: LeakageIndex | None = None) -> AttemptMeasurement:
-    """Measures one attempt.
-
-    Args:
-        trajectory: With what was learnt of it since.
-        instruction: Of its task, for finding what leaked; empty where it is not known.
-        held_out: What must not leak.
-    """
+    """Measures one attempt."""
     actions = actions_of(trajectory)
     stages = stages_of(actions)
     states = states_of(actions, stages)

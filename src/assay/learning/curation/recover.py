@@ -94,13 +94,7 @@ async def _recover_from_prefixes(
 
 
 def from_prefixes(failed: Trajectory, rewound: Rewound, won: dict[str, Trajectory]) -> RecoveryResult:
-    """Derives lessons from the continuations of one attempt. Pure.
-
-    Args:
-        failed: The attempt.
-        rewound: What came of going on from before each step.
-        won: By chain, the continuations that passed and that nothing speaks against.
-    """
+    """Derives lessons from the continuations of one attempt. Pure."""
     wins = {one.prefix: won[one.chain] for one in rewound.outcomes if one.chain in won}
     agent_steps = [step for step in failed.steps if step.actor == "agent"]
     lessons: list[Lesson] = []
@@ -129,7 +123,6 @@ async def _reattempt_all(
 async def _reattempt_run(
     run: str, failed: Sequence[Trajectory], config: CurateConfig, settings: Settings, progress: Progress
 ) -> list[RecoveryResult]:
-    """Retries each failed attempt once, in one run."""
     with RunStore.open(settings.store, run) as store, PastTasks(store, "recorded") as past:
         texts = [build_guidance(one, config.guidance) for one in failed]
         tasks = [

@@ -72,13 +72,7 @@ def similarity(a: Sequence[int], b: Sequence[int]) -> float:
 def duplicates(
     candidates: Sequence[AttemptCandidate], *, at_most: float = 0.9, within_task: bool = False
 ) -> list[Selection]:
-    """Leaves out what is nearly the same as one that is kept; the first stays, so put the best first.
-
-    Args:
-        candidates: What is decided about.
-        at_most: Largest similarity to one that is kept.
-        within_task: Compare attempts at one task alone.
-    """
+    """Leaves out what is nearly the same as one that is kept; the first stays, so put the best first."""
     if not 0 < at_most <= 1:
         raise ValueError(f"at_most must lie in (0, 1]; got {at_most}")
     bands: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}

@@ -51,7 +51,7 @@ class TransformersStudent:
             return Surprisal(rank, nll)
         if int(held.max()) >= self._vocabulary:
             raise UserError(
-                f"token {int(held.max())} is not one of the student's {self._vocabulary}: the row uses another tokenizer"
+                f"token {int(held.max())} is not in the student's {self._vocabulary}: the row uses another tokenizer"
             )
         ids = torch.from_numpy(held.astype(np.int64)).to(self._device)
         with torch.inference_mode():

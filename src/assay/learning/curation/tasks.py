@@ -72,7 +72,6 @@ def difficulty(
 
 
 def _profiles(everyone: Sequence[AttemptCandidate]) -> dict[str, TaskProfile]:
-    """Returns outcome profiles by task, over all agents."""
     passed: Counter[str] = Counter(one.task for one in everyone if one.has_known_outcome and one.trusted)
     judged: Counter[str] = Counter(one.task for one in everyone if one.has_known_outcome)
     made = profiles(TaskCount("", None, task, passed[task], judged[task] - passed[task], 0, 0) for task in judged)

@@ -63,13 +63,7 @@ def teacher(
     most: int = 1,
     by: Literal["agent", "model", "run"] = "model",
 ) -> list[Selection]:
-    """Keeps attempts of the `most` teachers with the lowest RSR over the candidates.
-
-    Args:
-        candidates: What is decided about; those that the student did not read are left out.
-        most: Teachers.
-        by: What tells teachers apart.
-    """
+    """Keeps attempts of the `most` teachers with the lowest RSR over the candidates."""
     pairs_by_teacher: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in candidates:
         if one.rsr is not None:

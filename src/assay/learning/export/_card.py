@@ -90,7 +90,6 @@ def _outcome(attempt: AttemptSummary) -> str:
 
 
 def _soundness(source: ExportSource, attempts: Sequence[AttemptSummary]) -> list[str]:
-    """Returns the section about the verifiers' admission."""
     digests = {attempt.task_digest for attempt in attempts}
     certified = certificates(source.settings.store, digests)
     lines = ["## Soundness of the verifiers", ""]

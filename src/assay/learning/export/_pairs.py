@@ -50,19 +50,13 @@ class _MessageRef(NamedTuple):
 
 
 class _MessageOutcomes:
-    """Outcomes of the attempts with one message at one position."""
-
     def __init__(self) -> None:
         self.passes: list[_MessageRef] = []
         self.failures: list[_MessageRef] = []
 
 
 def find_message_pairs(source: ExportSource) -> Iterator[MessagePair]:
-    """Yields the pairs of a run, in the order of their prompts.
-
-    Raises:
-        UserError: No two attempts part in this way.
-    """
+    """Yields the pairs of a run, in the order of their prompts."""
     chosen = _choose_pairs(_outcomes_by_prompt(source))
     if not chosen:
         raise UserError(
@@ -90,7 +84,6 @@ def find_message_pairs(source: ExportSource) -> Iterator[MessagePair]:
 
 
 def _normalized(side: PairSide) -> dict[str, Any]:
-    """Returns a message's content with parsed arguments."""
     plain = _without_ids(side.conversation.messages[side.position])
     return plain | {"calls": [(name, decode_arguments(arguments)) for name, arguments in plain["calls"]]}
 
@@ -114,7 +107,6 @@ def _outcomes_by_prompt(source: ExportSource) -> dict[tuple[str, str], dict[str,
 
 
 def _outcome_list(trajectory: Trajectory, outcomes: _MessageOutcomes) -> list[_MessageRef] | None:
-    """Returns the list an attempt counts in; None if it is unjudged or broke."""
     if trajectory.finished is not None and trajectory.finished.broke is not None:
         return None
     return {"pass": outcomes.passes, "fail": outcomes.failures}.get(trajectory.outcome or "")
@@ -137,7 +129,6 @@ def _choose_pairs(
 
 
 def _without_ids(message: dict[str, Any]) -> dict[str, Any]:
-    """Returns a message's content without call ids."""
     calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
     return {
         "role": message.get("role"),

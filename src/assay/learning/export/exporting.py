@@ -101,8 +101,6 @@ def _remove(partial: Path) -> None:
 
 
 class _ExportJob(NamedTuple):
-    """Parameters of an export."""
-
     run: str
     config: WriteConfig
     settings: Settings
@@ -110,8 +108,6 @@ class _ExportJob(NamedTuple):
 
 
 class _RunSource:
-    """Implements `ExportSource`."""
-
     def __init__(self, job: _ExportJob, reader: RunReader, target: ExportTarget, losses: LossFile) -> None:
         self.run, self.config, self.settings, self._progress = job
         self.standings: dict[str, Stands] = {}
@@ -184,7 +180,6 @@ class _RunSource:
             yield trajectory
 
     def _exclusion_reason(self, trajectory: Trajectory, standing: Stands) -> str | None:
-        """Returns the reason to leave out an attempt, or None."""
         says_so = self._target.credit or "doubt" in self._target.holds
         if standing.doubt is not None and not (says_so and self._include == "all"):
             return f"it passed, and {standing.doubt}"
@@ -195,7 +190,9 @@ class _RunSource:
         outcome = "broken" if trajectory.finished is not None and trajectory.finished.broke else trajectory.outcome
         if self._include == "passes":
             return None if outcome == "pass" else f"its outcome is {outcome or 'not judged'}"
-        return None if outcome in ("pass", "fail") else f"its outcome is {outcome or 'not judged'}, which gives no reward"
+        return (
+            None if outcome in ("pass", "fail") else f"its outcome is {outcome or 'not judged'}, which gives no reward"
+        )
 
     def _assign_credit(self, rows: Iterator[TrainingRow]) -> Iterator[TrainingRow]:
         job = CreditConfig(method=self.config.credit or "grpo", options=self.config.credit_options)
@@ -209,12 +206,10 @@ class _RunSource:
 
 
 def _informative_fields(row: TrainingRow) -> set[str]:
-    """Returns the fields of a row that differ from their defaults."""
     return {name for name, default in _DEFAULTS.items() if _is_informative(getattr(row, name), default)}
 
 
 def _non_message_counts(trajectory: Trajectory) -> Counter[str]:
-    """Counts an attempt's data beyond its messages."""
     tokens = sum(call.completion_token_ids is not None for call in trajectory.calls)
     states = sum(step.state is not None for step in trajectory.steps)
     credited_rows = {"tokens": tokens, "states": states, "evidence": len(trajectory.evidence)}

@@ -65,9 +65,5 @@ class ExportTarget(Protocol):
     """Fields of `TrainingRow` that it represents; empty for message targets."""
 
     def write(self, source: ExportSource, out: Path) -> int:
-        """Writes the file or folder `out`; returns the number of examples.
-
-        Raises:
-            UserError: The run has nothing that this target can take.
-        """
+        """Writes the file or folder `out`; returns the number of examples."""
         ...

@@ -73,7 +73,6 @@ def _write(lines: Iterator[dict[str, Any]], out: Path) -> int:
 
 
 def _line(transcript: Transcript, end: int) -> dict[str, Any]:
-    """Returns the messages up to `end`, with the tools."""
     line: dict[str, Any] = {"messages": openai_messages(transcript)[:end]}
     return line | ({"tools": transcript.tools, "parallel_tool_calls": True} if transcript.tools else {})
 

@@ -146,7 +146,6 @@ def _temperatures(row: TrainingRow) -> list[float]:
 
 
 def _stream(packed: Pack, name: str) -> list[float] | None:
-    """Returns a weight stream of a pack; None if no row has it."""
     if all(name not in row.weights for row in packed.rows):
         return None
     parts: list[Any] = []

@@ -72,7 +72,6 @@ def _stop_reason(row: TrainingRow) -> str:
 
 
 def _identities(rows: list[TrainingRow]) -> list[dict[str, Any]]:
-    """Returns the group of each row, and its attempt's number in the group."""
     numbers: dict[str, dict[str, int]] = {}
     found: list[dict[str, Any]] = []
     for row in rows:

@@ -46,8 +46,6 @@ _DECODER = msgspec.json.Decoder(BatchRequest)
 
 
 class _Route(NamedTuple):
-    """A matched route."""
-
     answer: Callable[[bytes], Awaitable[Response]]
     has_body: bool = False
 
@@ -157,7 +155,7 @@ class RolloutApp:
         if after is None or most is None or most < 1:
             return _error_response(400, "after is a cursor that `next` gave, most a number from 1 to 1000")
         try:
-            return Response(200, read_page(self._ledger.rows_path(batch), after, most).body, {})
+            return Response(200, read_page(self._ledger.rows_path(batch), after, most), {})
         except UserError as exc:
             return _error_response(400, str(exc))
 
@@ -171,7 +169,6 @@ class RolloutApp:
         return Response(204, b"", {})
 
     def _batch_fields(self, batch: LedgerBatch) -> dict[str, Any]:
-        """Returns a batch's public fields."""
         fields: dict[str, Any] = {"id": batch.request.id, "state": batch.state, "run": batch.run}
         if self._worker.is_running(batch):
             tally = self._worker.tally
@@ -185,8 +182,6 @@ class RolloutApp:
 
 
 class _Call:
-    """A running request."""
-
     def __init__(self, app: RolloutApp, route: _Route) -> None:
         self._app, self._route = app, route
         self._body = BodyBuffer()

@@ -76,11 +76,7 @@ class Ledger:
         return sorted(self._batches.values(), key=lambda one: one.order)
 
     def add(self, request: BatchRequest) -> tuple[LedgerBatch, bool]:
-        """Returns the batch of a request, and whether it is new.
-
-        Raises:
-            UserError: Another request has this name.
-        """
+        """Returns the batch of a request, and whether it is new."""
         known = self._batches.get(request.id)
         if known is not None:
             if digest_record(known.request) != digest_record(request):

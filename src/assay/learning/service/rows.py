@@ -19,7 +19,7 @@ from assay.learning.rows import ROLES, TrainingRow
 
 from .ledger import LedgerBatch
 
-__all__ = ["Page", "WrittenRows", "read_page", "row_as_json", "write_batch"]
+__all__ = ["WrittenRows", "read_page", "row_as_json", "write_batch"]
 
 MAX_PAGE_ROWS = 1000
 MAX_PAGE_BYTES = 8 << 20
@@ -95,16 +95,8 @@ def _tokens_by_version(rows: list[TrainingRow]) -> dict[str, int]:
     return dict(found)
 
 
-class Page(NamedTuple):
-    """A page of rows."""
-
-    body: bytes
-    """Response body: `{"next": cursor or null, "rows": [...]}`."""
-    rows: int
-
-
-def read_page(path: Path, after: int, most: int) -> Page:
-    """Returns the rows from a cursor on. Raises `UserError` for an invalid cursor."""
+def read_page(path: Path, after: int, most: int) -> bytes:
+    """Returns `{"next": cursor or null, "rows": [...]}` from a cursor on. Raises `UserError` for an invalid cursor."""
     lines: list[bytes] = []
     with boundary(StoreError, f"reading {path}"), path.open("rb") as file:
         size = file.seek(0, 2)
@@ -120,4 +112,4 @@ def read_page(path: Path, after: int, most: int) -> Page:
             lines.append(line.rstrip(b"\n"))
         at = file.tell()
     following = b"null" if at >= size else str(at).encode()
-    return Page(b'{"next":' + following + b',"rows":[' + b",".join(lines) + b"]}", len(lines))
+    return b'{"next":' + following + b',"rows":[' + b",".join(lines) + b"]}"

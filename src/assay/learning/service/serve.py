@@ -79,7 +79,6 @@ async def _run_until(until: Awaitable[object], worker: BatchWorker) -> None:
 
 
 def _load_token(path: Path) -> str:
-    """Loads the token, creating one if there is none."""
     if not path.exists():
         with boundary(StoreError, f"writing {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)

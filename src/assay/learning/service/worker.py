@@ -121,7 +121,6 @@ class BatchWorker:
         )
 
     def _warnings(self, batch: LedgerBatch, versions: dict[str, int]) -> tuple[str, ...]:
-        """Returns warnings about the weights behind the replies."""
         requested, policy = batch.request.policy.version, batch.request.policy.name
         named = set(versions) - {"unknown"}
         found = []
@@ -141,7 +140,6 @@ class BatchWorker:
 
 
 def _folder(config: RolloutServiceConfig, requested: BatchRequest) -> str | None:
-    """Returns the tokenizer folder of a policy, if known."""
     if requested.policy.name in config.renderers:
         return config.renderers[requested.policy.name]
     model = config.policies[requested.policy.name].replace(VERSION, requested.policy.version or "")

@@ -35,12 +35,7 @@ class TrainingProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoints:
-    """The checkpoints of one training, by stage and step.
-
-    Args:
-        folder: Where they lie.
-        keep_last: Number of newest checkpoints kept for each stage.
-    """
+    """The checkpoints of one training, by stage and step."""
 
     def __init__(self, folder: Path, keep_last: int = 2) -> None:
         self.folder = folder
@@ -70,11 +65,7 @@ class Checkpoints:
             return msgspec.json.decode((path / "progress.json").read_bytes(), type=TrainingProgress)
 
     def load(self, policy: TrainedPolicy, optimiser: Optimiser | None, progress: TrainingProgress) -> None:
-        """Restores the policy and the optimiser.
-
-        Raises:
-            StoreError: A file is missing or damaged: the weights are not those that the checkpoint names.
-        """
+        """Restores the policy and the optimiser."""
         from safetensors.torch import load_file
 
         from assay.gateway.backends.local import load_checkpoint

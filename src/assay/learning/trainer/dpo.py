@@ -44,8 +44,6 @@ class TokenPair(NamedTuple):
 
 
 class _AnswerOutcomes:
-    """One answer, and the attempts that gave it."""
-
     def __init__(self, answer: Ids) -> None:
         self.answer = answer
         self.passes: list[str] = []
@@ -116,19 +114,7 @@ def train_dpo(
     optimiser: Optimiser | None = None,
     done: Done | None = None,
 ) -> None:
-    """Trains until `options.steps` are done.
-
-    Args:
-        policy: Is trained in place.
-        scored: Their reference is the policy as it was before the first step.
-        options: See there.
-        seed: Of the order in which pairs are taken.
-        optimiser: One that may have taken some of the steps already.
-        done: Told after each step: its number from 1, and what was measured.
-
-    Raises:
-        UserError: There is no pair.
-    """
+    """Trains until `options.steps` are done, and calls `done` with each step's number, from 1, and its metrics."""
     if not scored.pairs:
         raise UserError(
             "there is no pair to learn from: no two attempts at one task, one passed and one failed, parted at a turn"

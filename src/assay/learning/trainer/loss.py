@@ -62,14 +62,7 @@ def k3_divergence(logprobs: torch.Tensor, reference: torch.Tensor, weights: torc
 def dpo_loss(
     chosen: torch.Tensor, rejected: torch.Tensor, reference: tuple[torch.Tensor, torch.Tensor], beta: float
 ) -> torch.Tensor:
-    """Returns DPO's loss of each pair, (pairs,): -log sigmoid(beta * (margin - reference margin)).
-
-    Args:
-        chosen: Log-probability of each preferred answer, (pairs,).
-        rejected: Of the other one.
-        reference: The same two by the policy that the training began with.
-        beta: See `DpoOptions`.
-    """
+    """Returns DPO's loss of each pair, (pairs,): -log sigmoid(beta * (margin - reference margin))."""
     import torch.nn.functional as functional
 
     margin = (chosen - rejected) - (reference[0] - reference[1])

@@ -29,13 +29,6 @@ OnProgress = Callable[[str], None]
 class Metrics:
     """The record of one training, continued if it exists. Use as a context manager.
 
-    Args:
-        root: The store's folder.
-        run: Name of the run.
-        recipe: What was asked for, as plain data.
-        seed: Of the training.
-        tensorboard: A folder for TensorBoard's files; None for none.
-
     Raises:
         UserError: The run was made from another recipe, or TensorBoard is not installed.
     """

@@ -15,13 +15,7 @@ __all__ = ["Optimiser"]
 
 
 class Optimiser:
-    """Optimises a model.
-
-    Args:
-        model: Its parameters are trained.
-        options: See there.
-        steps: How many there will be in all, for the schedule.
-    """
+    """Optimises a model."""
 
     def __init__(self, model: Any, options: OptimiserOptions, steps: int) -> None:
         import torch

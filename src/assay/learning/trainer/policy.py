@@ -28,13 +28,7 @@ __all__ = ["TrainedPolicy", "make_model", "require_torch"]
 
 class TrainedPolicy:
     """A causal language model in training. It stays in evaluation mode, because dropout would change the recomputed
-    log-probabilities.
-
-    Args:
-        model: A Transformers model, on its device.
-        folder: Where its tokenizer and configuration lie.
-        options: How it was made.
-    """
+    log-probabilities."""
 
     def __init__(self, model: Any, folder: Path, options: ModelOptions) -> None:
         self.model = model.eval()

@@ -71,14 +71,6 @@ def update_policy(
 ) -> dict[str, float]:
     """Trains on one batch: `options.epochs` passes of `options.minibatches` steps.
 
-    Args:
-        policy: Is trained in place.
-        optimiser: Of its model.
-        rows: With advantages.
-        options: See there.
-        reference: The model that `reference_pull` pulls towards.
-        seed: Of how attempts are put into minibatches.
-
     Returns:
         What was measured, means over all trained tokens or all steps.
 
@@ -205,7 +197,6 @@ def _require_credit(rows: Sequence[TrainingRow]) -> None:
 
 
 def _measure_gap(rows: Sequence[TrainingRow], now: Sequence[Floats], version: str) -> LogProbGap:
-    """Measures the gap over tokens sampled with the current weights."""
     found: list[Any] = []
     for row, logprobs in zip(rows, now, strict=True):
         current = [position for position, name in enumerate(row.weight_versions) if name == version]
@@ -311,8 +302,6 @@ def _first_seen_roles(row: TrainingRow) -> Any:
 
 
 class _Sums:
-    """Sums over passes."""
-
     def __init__(self) -> None:
         self.loss = self.norm = self.observation_loss = self.reference_loss = 0.0
         self.clipped = self.tokens = 0.0

@@ -146,16 +146,7 @@ def read_training_rows(
     roles: bool = False,
     system: str | None = None,
 ) -> list[TrainingRow]:
-    """Returns the training rows of a run after verifying its chains.
-
-    Args:
-        settings: Where the store is.
-        run: Its name.
-        policy: Whose tokens they are.
-        rendered: Whether attempts without tokens are rendered.
-        roles: Whether each token's role is needed.
-        system: The system prompt told to rendered attempts.
-    """
+    """Returns the training rows of a run after verifying its chains."""
     options = policy.options
     config = RowsConfig(
         model=str(policy.folder) if rendered or roles else None,

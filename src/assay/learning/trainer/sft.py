@@ -33,19 +33,7 @@ def train_sft(
     optimiser: Optimiser | None = None,
     done: Done | None = None,
 ) -> None:
-    """Trains until `options.steps` are done.
-
-    Args:
-        policy: Is trained in place.
-        rows: What was said, of any attempts.
-        options: See there.
-        seed: Of the order in which attempts are taken.
-        optimiser: One that may have taken some of the steps already.
-        done: Told after each step: its number from 1, and what was measured.
-
-    Raises:
-        UserError: No row has a token to learn.
-    """
+    """Trains until `options.steps` are done, and calls `done` with each step's number, from 1, and its metrics."""
     rows = [row for row in rows if row.loss_mask.any()]
     if not rows:
         raise UserError("there is nothing to learn from: no row has a token in its loss mask")
