@@ -111,7 +111,7 @@ def test_script_files(tmp_path: Path, name: str, text: str) -> None:
         ("s.json", "{", "s.json"),
         ("s.json", "{}", "either `replies` or `rules`"),
         ("s.json", "[3]", r"\$\.replies\[0\]"),
-        ("s.json", '{"rules": [{"match": "(", "reply": "x"}]}', "no regular expression"),
+        ("s.json", '{"rules": [{"match": "(", "reply": "x"}]}', "not a regular expression"),
         ("s.toml", "reply = 3", "unknown field `reply`"),
         pytest.param("s.json", "[" * 100_000, "s.json", id="deep"),
     ],

@@ -118,7 +118,7 @@ async def test_after_the_first_piece_nothing_is_retried(upstream: Any, kinds: An
 @pytest.mark.parametrize(
     ("pieces", "text"),
     [
-        ((b"data: {\n\n",), "no chat completion"),
+        ((b"data: {\n\n",), "invalid chat completion chunk"),
         ((b'data: {"choices": 3}\n\n',), "$.choices"),
         ((chunk({"content": 3}),), "$.choices[0].delta.content"),
         ((b'data: {"error": {"message": "boom", "code": 422}}\n\n',), "boom"),

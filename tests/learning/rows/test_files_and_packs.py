@@ -62,11 +62,11 @@ def test_rows_come_back_from_a_file_as_they_were(trajectory: Callable[..., Traje
 @pytest.mark.parametrize(
     ("column", "value", "problem"),
     [
-        ("roles", [9, 9, 9], "none of ROLES"),
+        ("roles", [9, 9, 9], "not in ROLES"),
         ("loss_mask", [True, True, True], "no trained turn"),
         ("logprobs", [0.0], "expected \\(3,\\)"),
         ("token_ids", [1, None, 2], "empty place"),
-        ("token_ids", None, "no training row"),
+        ("token_ids", None, "not a valid training row"),
         ("outcome", "splendid", "splendid"),
         ("shared", 99, "shares 99"),
         ("versions", [0, 0, 0], "weight version 0 of 0"),

@@ -189,7 +189,7 @@ def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
         cursor = page["next"]
     assert found == list(range(10))
     for wrong in (3, 10_000):
-        with pytest.raises(UserError, match="no cursor"):
+        with pytest.raises(UserError, match="not a cursor"):
             read_page(path, wrong, 4)
 
 
