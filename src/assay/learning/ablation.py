@@ -1,8 +1,7 @@
 """Leave-one-out ablation: replays an attempt without each of its steps and judges the result.
 
-For credit by leaving one out (`assay.learning.credit.leave_one_out`). Every replay is an ordinary, judged attempt of an
-ordinary run. Later steps are done as they were recorded, so where one would have said something else without the step
-that is left out, that is not seen: it measures the step's effect on the state, not on the agent.
+For the credit method `leave_one_out`. Every replay is an ordinary, judged attempt of an ordinary run. Later steps are
+replayed as recorded, so the ablation measures a step's effect on the state, not on the agent's later decisions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transcripts of an attempt: one for each line of its model calls, or one built from its steps.
 
-Messages are canonical (the shape of Chat Completions, arguments as raw text). Of attempts that asked no model the steps
-are put into the form in which a model would have been told them; what stood before the first of them, and which tools
-there were, no step says: who asks gives an `Opening`.
+Messages are canonical (the shape of Chat Completions, arguments as raw text). Steps of attempts without model calls are
+converted to the messages that a model would get; the caller provides the preceding messages and the tools as an
+`Opening`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def conversations(trajectory: Trajectory, opening: Opening | None = None) -> Ite
         opening: What stands before the steps of an attempt that asked no model.
 
     Raises:
-        UserError: It asked no model, and there is no opening.
+        UserError: It has neither model calls nor an opening.
         StoreError: Its calls do not hold together.
     """
     answered = [call for call in trajectory.calls if answer_of(call) is not None]

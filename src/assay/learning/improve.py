@@ -1,11 +1,10 @@
 """The improvement loop: demonstrate, attempt, verify, assign credit, train, evaluate on held-out tasks, gate.
 
-Everything that is tried is an ordinary run: same store, same records, same verification. What a step learns from is
-read out of the store with its chains checked, and what it measured goes into the record of the training.
+All attempts are ordinary runs: same store, same records, same verification. A step reads its rows from the store after
+verifying the hash chains, and its metrics are recorded in a run of the training.
 
-Invariant: killed at any moment and called again, the same recipe ends with the same weights. Every draw follows from
-the seed and the number of the step; finished attempts are never made again; and the gradient rests on the tokens that
-were sampled and on nothing that depends on which requests ran beside which.
+Invariant: a recipe that is killed and resumed ends with the same weights. Every random draw follows from the seed and
+the step number; finished attempts are not repeated; and the gradient does not depend on how requests were batched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Builds the opening of a task for agents without a model, so that their attempts can be trained on.
 
-It is what the agent `loop` tells: system prompt, instruction, the environment's tools, and `finish` where the
-environment has none of its own. An expert's record and a model's own attempts then read alike.
+The opening equals that of the agent `loop`: system prompt, instruction, the environment's tools, and `finish` if the
+environment has no such tool. So an expert's record has the same form as a model's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Validates options of a function that is configured by name.
 
-For functions whose options are keyword-only. What a recipe or a command line says is checked against the annotations
-before anything is computed, so that a misspelt choice is an error and never a silent default.
+For functions with keyword-only options. Values from a recipe or a command line are checked against the annotations
+before anything runs, so that a misspelt choice is an error instead of a silent default.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def convert_options(
         what: What the function is called, for messages: `stage 'density'`.
         function: Its keyword-only parameters are the options.
         options: As they were said.
-        handed: Parameters that are no options: the caller hands them.
+        handed: Parameters passed by the caller, which are not options.
 
     Raises:
         UserError: An option does not exist, or is of another type.

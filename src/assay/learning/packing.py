@@ -1,7 +1,7 @@
 """Packs rows of unequal length into sequences of one length.
 
-A row is never cut and never split over two packs: its tokens were sampled under all that stands before them. Each goes,
-in order of falling length, into the fullest pack that has room for it.
+A row is never cut or split over two packs, because its tokens depend on all tokens before them. Rows are placed by
+falling length into the fullest pack with enough room.
 """
 
 from __future__ import annotations

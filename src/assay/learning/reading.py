@@ -152,7 +152,7 @@ class RunReader:
                 self.on_left_out(trajectory.attempt, "tokens", "no tokens are known of it")
             return found
         if not has_agent_output(trajectory):
-            self.on_left_out(trajectory.attempt, "tokens", "its agent said and did nothing")
+            self.on_left_out(trajectory.attempt, "tokens", "its agent has no output")
             return []
         opening = self._opening(trajectory)
         return rendered_rows(
@@ -181,7 +181,7 @@ class RunReader:
         found = whole(self._store, row.chain, self._later_events.get(row.chain, ()))
         if not self._imported_run or is_imported_record(found.started):
             return found
-        # A format that forgot to say so makes nobody else's record ours.
+        # Imported runs stay marked as imported even if their format does not say so.
         config_fields: dict[str, Any] = {**found.started.config, IMPORTED: {}}
         return msgspec.structs.replace(found, started=msgspec.structs.replace(found.started, config=config_fields))
 

@@ -1,10 +1,8 @@
 """Training rows of attempts without tokens: experts without a model, models behind an API, imported records.
 
-A conversation becomes the tokens that the gateway would have told and a model of this template would have said, turn by
-turn: what was said stays as it was said, and only what is new is rendered after it. (Rendered in one go, many templates
-write a turn otherwise once another follows: a model would be trained on what it is never asked.) It is a guess all the
-same at what somebody else's tokens would have been, so these rows say `origin="rendered"`, have no log-probability, and
-are for supervised training alone.
+Each turn is rendered after the tokens of the turns before it, as the gateway would do, because many templates render a
+turn differently once another follows. The tokens are still a guess, so these rows have `origin="rendered"`, no
+log-probabilities, and are for supervised training only.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Token roles of prompts: which tokens are template, prompt, observation or warning.
 
-Nothing is tokenized for a row. A prompt is rendered again to see where its tokens come from, and only where that gives
-the tokens that the model was told are they attributed; else they stay `unknown`. One difference is allowed: a record
-sorts the keys of the tools, so what is scaffold in both may be written otherwise.
+No row is tokenized anew. A prompt is rendered again to attribute its tokens, and only if the result equals the recorded
+tokens; otherwise they stay `unknown`. One difference is allowed: a record sorts the keys of the tools, so scaffolding
+may differ in one place.
 
-Limit: a template that is written around a message in one token with its first letter counts that token to the message.
+Limit: a template token that includes the first letter of a message counts as part of the message.
 """
 
 from __future__ import annotations

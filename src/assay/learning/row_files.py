@@ -1,7 +1,7 @@
 """Training rows as a Parquet file (zstd), one row each: Assay's interchange format.
 
-The columns are those of `TrainingRow`; `turns` is a list of structs, `weights` one list a stream. The file's metadata
-names the version of the schema. Reading checks every row: a file is a stranger's.
+The columns are those of `TrainingRow`; `turns` is a list of structs, `weights` one list per stream. The file's metadata
+names the schema version. Every row read is validated, because files are untrusted.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
     """Yields the rows of a file in order.
 
     Raises:
-        UserError: It is no such file, of another version, or a row of it does not hold together.
+        UserError: It is another kind of file or version, or holds an invalid row.
     """
     import pyarrow.lib
     import pyarrow.parquet as pq

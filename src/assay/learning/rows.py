@@ -1,13 +1,13 @@
 """Training rows: one line of model calls as flat columns over its tokens.
 
-What is sampled here was sampled under exactly the tokens that stand before it: rows are put together out of certified
-spans (`assay.gateway.tokens.rows`), and no text is made into tokens again. Rows of `origin` "rendered" are the
-exception and say so: they come from runs that know no tokens.
+Each sampled token was sampled under exactly the tokens before it: rows consist of certified spans
+(`assay.gateway.tokens.rows`), and no text is tokenized again. Rows of `origin` "rendered" are the exception: their runs
+have no tokens.
 
-Invariants, checked by `check`: all columns of a row have its length; `loss_mask` holds tokens of trained spans alone;
-`logprobs` is 0 off the spans, and `advantages` off the mask; every number is one, but for the log-probabilities of
-sampled tokens. A sampled token is trained in one row of its attempt and no more; `shared` says how many leading tokens
-an earlier row of the attempt holds, so that whoever counts or trains other tokens counts them once.
+Invariants, validated by `check_row`: all columns of a row have its length; `loss_mask` holds tokens of trained spans
+only; `logprobs` is 0 off the spans, and `advantages` off the mask; all numbers are finite except unknown
+log-probabilities. A sampled token is trained in one row of its attempt; `shared` is the number of leading tokens that
+an earlier row of the attempt holds, so that other tokens count once too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Training rows of sampled tokens: one per line of calls, from certified spans only.
 
-Covered: a span without a certificate, or whose tokens do not hold together, is refused, or left out of the loss and
-named; an imported record cannot certify itself. Not covered: whether the chain is whole, which `reading` checks before
-it hands a trajectory here.
+Covered: a span without a certificate, or with an incomplete chain, is refused, or masked and reported; an imported
+record cannot certify itself. Not covered: the integrity of the hash chain, which `reading` verifies first.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def sampled_rows(
 
     Args:
         trajectory: With all verdicts that count, those given later included.
-        renderer: Of the model that was asked, for the roles of what it was told; without it they are `unknown`.
+        renderer: The model's renderer, for the roles of prompt tokens; without it they are `unknown`.
         tokenizer: Content address of its tokenizer.
         uncertified: What becomes of spans without a certificate: `refuse` raises; `mask` keeps them as context;
             `keep` trains them all the same, with `TurnSpan.certified` False. The last two are logged.

@@ -207,7 +207,7 @@ class _ClientConnection(BufferedConnection):
         self._head_complete = self._complete = self._keep_alive = False
         self._failure: Exception | None = None
 
-    # What whoever asks calls.
+    # Called by the client.
 
     async def ask(self, data: bytes, patience: ClientLimits) -> ClientResponse:
         """Sends a request and waits for the response head."""
@@ -260,7 +260,7 @@ class _ClientConnection(BufferedConnection):
         self._closed = True
         self.transport.abort()
 
-    # What the loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -279,7 +279,7 @@ class _ClientConnection(BufferedConnection):
 
     def data_received(self, data: memoryview) -> None:
         if not self._in_use or self._complete:
-            self.abort()  # nobody asked for that
+            self.abort()  # unsolicited data
             return
         if not self._head_complete:
             self._head_size += len(data)
@@ -293,7 +293,7 @@ class _ClientConnection(BufferedConnection):
         elif self._has_arrived():
             self._wake_waiter()
 
-    # What the parser calls; what comes after a whole answer is none, and ends the connection.
+    # Called by the parser; data after a complete response closes the connection.
 
     def on_message_begin(self) -> None:
         if self._complete:

@@ -228,7 +228,7 @@ class _Connection(BufferedConnection):
         else:
             self.transport.resume_reading()
 
-    # What the parser calls, in this order for each request.
+    # Called by the parser, in this order for each request.
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._in_head = [], {}, True

@@ -15,8 +15,8 @@ client changed in it is recorded here and not shown to the model:
 | `form` | wrote the calls as text |
 | `edited` | gave an argument that the model did give another value, or said another text beside the calls |
 
-`edited` alone is a rewriting: somebody wants the model to see something else, so a branch begins there, rendered as
-the client has it.
+Only `edited` counts as a rewrite: the model is meant to see other content, so a branch begins there, rendered from the
+client's messages.
 """
 
 from __future__ import annotations

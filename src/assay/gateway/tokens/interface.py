@@ -13,7 +13,7 @@ class ParsedCall(NamedTuple):
 
     name: str
     arguments: str
-    """The raw text, also where it is no JSON."""
+    """Raw text, even if it is not JSON."""
     id: str | None = None
     """The model's own id, if its format has one."""
 

@@ -1,7 +1,7 @@
 """Builds a credit batch from training rows, and writes credit back to rows.
 
-An attempt's turns may lie in several rows (branches, sub-agents); each turn is trained in one of them, and only there
-it is a turn of the batch. The reward is the verdict's, never what the world reported, unless it is asked for.
+An attempt's turns may be in several rows (branches, sub-agents); each turn is trained in one of them and counted there.
+The reward is the verdict's; the environment's own rewards count only if configured.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def build_batch(rows: Sequence[TrainingRow], columns: Columns | None = None, **e
     """Builds a batch of the turns that the rows train.
 
     Args:
-        rows: Of any attempts; an attempt's rows need not stand together.
+        rows: Of any attempts, in any order.
         columns: Maps row fields to columns.
         extra: Further columns by name: `value`, `entropy`, `final_value`, `without`; in the order of `positions` or
             `attempts`, which is the same for the same rows.

@@ -1,8 +1,8 @@
 """Credit by name: an estimator and its masks, as named in a recipe.
 
 Estimators and masks are found by the entry point group `assay.advantages`, or as `module:function`. An estimator is
-called with the batch, a mask with the batch and the credit so far. Every estimator is made evidence-aware unless the
-recipe says otherwise.
+called with the batch, a mask with the batch and the credit so far. Estimators are evidence-aware unless configured
+otherwise.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
 """Evidence-aware credit: unverified attempts are left out, and dishonest attempts never count as successes.
 
-Ours; no published method looks at more than a reward. Around any estimator:
+Ours; published methods use only a reward. For any estimator:
 
 - an attempt whose outcome is `unknown`, `error` or `broke`, or was not judged, or has no reward, is left out: its turns
-  are masked, and it is no part of any baseline. Zero in its place would teach that what nobody could judge is bad.
+  are masked, and it is in no baseline. A reward of zero would penalise what could not be judged.
 - an attempt whose integrity failed gets no positive credit at any turn, whatever the estimator says. Its pass counts as
   a fail, its reward as `failed_reward`, and nothing that it earned on the way counts before baselines are formed, so it
   neither lifts them above honest attempts nor escapes blame. With `dishonest="mask"` it is left out as the unknown ones
   are.
-- a pass whose integrity was looked at and could not be told (`unknown`, `error`) is left out, as everywhere else such a
-  pass is not taken for one. A fail stays a fail. Without an integrity verdict, passes count;
-  `need_integrity=True` leaves those out too.
+- a pass with unknown integrity (`unknown`, `error`) is left out, as elsewhere. A fail stays a fail. Passes without an
+  integrity verdict count, unless `need_integrity=True`.
 
 Turns are masked by attempt, so reasons count turns.
 """

@@ -6,9 +6,8 @@ Source: arXiv 2505.10978; details of the released code (verl-agent) where the pa
     E_i = r_i - m, over the attempts of the group      (divided by deviation + epsilon where `normalise="deviation"`)
     S_t = G_t - mean of G over the anchor group of t   (likewise),  G_t = e_t + discount * G_{t+1}
 
-The anchor group of a turn is all turns of its group that began in the same state of the environment, told by the
-state's digest; theirs is told by the text of the observation. A turn whose state is not known, or that is alone in its
-anchor group, has S = 0.
+The anchor group of a turn is all turns of its group that began in the same environment state, identified by the state's
+digest (in their code by the observation's text). A turn with an unknown state, or alone in its anchor group, has S = 0.
 
 Two differences, ours: `weigh="attempts"` forms the mean of E over attempts, where the released code forms it over turns
 (`weigh="turns"`), so that long attempts count more; and a group of one has E = 0, where theirs keeps the raw reward.

@@ -6,8 +6,7 @@ of a success, discounted by the remaining turns,
 
     A_t = discount^(turns from t to the goal)        up to the turn that first reached it; later turns are masked
 
-Ours. An attempt whose integrity failed, or was looked at and could not be told, is never relabelled: what it reached it
-may have reached by cheating.
+Ours. An attempt with failed or unknown integrity is never relabelled: it may have reached its state by cheating.
 """
 
 from __future__ import annotations

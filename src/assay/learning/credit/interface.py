@@ -1,10 +1,10 @@
 """Interface of credit estimators: columns over attempts and turns in, one advantage per turn out.
 
 Columns instead of objects, so that a million turns are a few arrays. An attempt is one try at one task, a group is all
-attempts that compete (as a rule those at one task), a turn is one act of the agent: one or several sampled tokens.
+competing attempts (usually those at one task), a turn is one action of the agent with one or more sampled tokens.
 
-Invariant: `Batch.attempt` never decreases, so an attempt's turns stand together and in the order in which they were
-taken, and every attempt, the last included, has a number below A. `batch(...)` checks it.
+Invariant: `Batch.attempt` never decreases, so an attempt's turns are adjacent and in order, and every attempt number is
+below A. `make_batch` validates it.
 """
 
 from __future__ import annotations

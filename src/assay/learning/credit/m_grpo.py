@@ -2,7 +2,7 @@
 
 Source: catalogued from the abstract and from the released code (MrlX). A sub-agent's attempt names in `parent` the one
 that called it; calls may be nested. Attempts without a parent are compared with one another in their group, by GRPO;
-sub-agents with all sub-agents of the group, whoever called them and however often:
+sub-agents with all sub-agents of the group, independent of their callers:
 
     A_i = (r_i - m) / (s + epsilon), m and s over the attempts of the group and of i's rank (main or sub)
 

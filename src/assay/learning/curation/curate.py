@@ -1,7 +1,7 @@
 """Selects attempts of runs, and writes them with a decision for each attempt.
 
-Invariants: an attempt is taken from a run whose chains hold, or not at all; `decisions.jsonl` has one line for every
-decided attempt of every run, kept or not, with its chain's head; nothing that exists is written over.
+Invariants: attempts are taken from runs with intact hash chains only; `decisions.jsonl` has one line for every decided
+attempt of every run, with its chain's head; existing files are never overwritten.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def verdicts(
         doubtful: Keep passes that something speaks against, though never those whose integrity failed.
         need_integrity: Keep only what passed an integrity verdict.
         process_at_least: Keep only what has a process score of at least this.
-        imported: Keep outcomes that another system claimed and nobody judged here.
+        imported: Keep outcomes that another system claimed and were not judged here.
     """
 
     def decide(one: AttemptCandidate) -> Selection:

@@ -1,8 +1,7 @@
 """Interface of selection stages: candidates in, one decision with a reason for each out.
 
-Invariants: a selection decides about every candidate it is given, in their order, and says why of each, also of those
-it keeps; it changes none of them; what it must know of attempts that an earlier stage left out (how often a task is
-solved) it finds in `everyone`.
+Invariants: a stage decides about every candidate, in order, with a reason for each; it changes none of them; facts
+about attempts that an earlier stage removed (such as a task's success rate) are in `everyone`.
 """
 
 from __future__ import annotations

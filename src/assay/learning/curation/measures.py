@@ -1,7 +1,6 @@
 """Measures attempts for selection: verdicts, behaviour and content.
 
-Pure over trajectories. Text and observations are looked at once and let go: what stays of an attempt is its candidate,
-and until its task is complete its states.
+Pure over trajectories. Only the candidate and, until its task is complete, its states are kept in memory.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def find_cycles(actions: Sequence[Action], stages: Sequence[Stage]) -> list[tupl
     """Returns complete inspect-act-verify cycles as half-open index ranges. Ours.
 
     A cycle is a run of acts that look (explore or verify), then one that changes (implement), then one that checks
-    (verify) of which at least one act brought something back: what nobody could see verified nothing. Acts that only
+    (verify) of which at least one act returned an observation. Acts that only
     speak or organise break no run. The checking end of a cycle may be the looking beginning of the next.
     """
     runs: list[tuple[Stage, int, int]] = []

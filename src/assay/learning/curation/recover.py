@@ -1,7 +1,7 @@
 """Derives lessons from failed attempts: an agent continues from before each of their steps, or retries with guidance.
 
-The continuations and reattempts are ordinary, judged runs in the store. Invariant: only what passed and what nothing
-speaks against wins; every failed attempt gets a line that says what came of it.
+Continuations and reattempts are ordinary, judged runs in the store. Invariant: only undoubted passes count as wins;
+every failed attempt gets a line with its result.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Near-duplicate detection among attempts, and leakage of held-out tasks.
 
-Texts are compared by runs of words (shingles), hashed. Near-duplicates by MinHash (Broder 1997): of 64 hashes the share
-of equal minima estimates the Jaccard index within about 0.06; rows of four are looked up by band, so that N attempts
-take about N comparisons and not N squared. Leakage by containment, exactly: the share of a held-out task's distinctive
-shingles that stand in an attempt. Shingles that many held-out tasks share say nothing about one of them, so they do
-not count: instructions of a generated family differ in a few words.
+Texts are compared by hashed runs of words (shingles). Near-duplicates by MinHash (Broder 1997): the share of equal
+minima among 64 hashes estimates the Jaccard index within about 0.06; bands of four rows are indexed, so that N attempts
+take about N comparisons. Leakage by exact containment: the share of a held-out task's distinctive shingles found in an
+attempt. Shingles that many held-out tasks share do not count, because instructions of a generated family differ in a
+few words.
 
 Not covered: paraphrase, translation, and code that was renamed throughout.
 """

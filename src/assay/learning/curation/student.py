@@ -1,6 +1,6 @@
 """Student model for stage `teacher`: any causal language model by its checkpoint folder (extra `assay[local]`).
 
-It runs on CPU unless it is told otherwise. Nothing of the folder is executed.
+It runs on CPU by default. No code of the folder is executed.
 """
 
 from __future__ import annotations

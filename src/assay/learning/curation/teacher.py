@@ -5,9 +5,9 @@ Source: RSR, arXiv 2601.14249. With r_t the rank of a token among all that the s
 
     RSR = mean r / mean s;      of a teacher: sum over attempts of mean r / sum over attempts of mean s
 
-Lower suits better: tokens that surprise the student (large s) and yet rank high with it (small r) are what it can
-learn. That lower is better is read out of abstract and code, which do not say it outright. Needs a forward pass of the
-student over rows of tokens (`learning.curation.student`), so it is a stage of its own and off by default.
+Lower is better: tokens that surprise the student (large s) and yet rank high (small r) are what it can learn. (The
+direction is inferred from the abstract and the code.) The stage needs a forward pass of the student over token rows
+(`learning.curation.student`), so it is off by default.
 """
 
 from __future__ import annotations

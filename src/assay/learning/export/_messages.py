@@ -1,6 +1,6 @@
 """Converts messages for the trainers' libraries.
 
-OpenAI wants the arguments of a call as text, chat templates want them as an object; neither takes the other's.
+OpenAI expects call arguments as text, chat templates as an object.
 """
 
 from __future__ import annotations

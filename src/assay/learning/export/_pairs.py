@@ -1,11 +1,11 @@
 """Message preferences: two attempts at one task diverge, and only one continuation leads to a pass.
 
-Attempts are laid over one another as a tree of messages (without the ids of calls, which every attempt has its own of).
-At each place where what was told is the same and what was said is not, a message is chosen that a plain pass went
-through, and one is rejected that failures alone went through: one pair a place, of the ways that most attempts took.
+Attempts are merged into a tree of messages (without call ids, which differ between attempts). After each prompt with
+different continuations, the message of most undoubted passes is chosen, and the message of most failures and no pass is
+rejected: at most one pair per prompt.
 
-The prompt is all that was told, results of tools among it, and chosen and rejected are one message each. So no trainer
-that trains "all after the prompt" trains what a tool said.
+The prompt includes tool results, and chosen and rejected are one message each. So a trainer that trains everything
+after the prompt trains no tool output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parquet tables written in bounded memory, and helpers shared by targets.
 
-Messages and tools are written as JSON columns (`arrow.json`): as structs Arrow would give every call the arguments of
-all others, filled with nulls, and prompts would change without a word.
+Messages and tools are written as JSON columns (`arrow.json`): as structs, Arrow would give every call the arguments of
+all others, filled with nulls, and silently change prompts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ NO_REWARD = "its outcome is neither a pass nor a fail, which gives no reward"
 def attempt_reward(row: TrainingRow) -> float | None:
     """Returns an attempt's reward for trainers that compute advantages: its score, or 1 for a pass and 0 for a fail.
 
-    None for an unjudged attempt or a broken infrastructure, which is no 0. A dishonest attempt is paid nothing.
+    None, not 0, for an unjudged attempt or a broken infrastructure. A dishonest attempt gets at most 0.
     """
     if row.outcome not in ("pass", "fail") or row.broke is not None:
         return None

@@ -1,7 +1,7 @@
 """Exports a run for a trainer: selects attempts, assigns credit, and lists every loss.
 
-Invariants: nothing is taken from a run whose chain does not hold; a pass that something speaks against is never written
-as a plain pass; what a target has no place for is in OUT.losses.json.
+Invariants: runs with a broken hash chain are refused; a doubted pass is never written as a plain pass; data without a
+field in the target is listed in OUT.losses.json.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class _RunSource:
     def conversations(self) -> Iterator[AttemptConversation]:
         for trajectory in self._trajectories():
             if not has_agent_output(trajectory):
-                self.record_loss(trajectory.attempt, "messages", "its agent said and did nothing")
+                self.record_loss(trajectory.attempt, "messages", "its agent has no output")
                 continue
             if not self._target.holds and trajectory.chain not in self._counted:
                 self._counted.add(trajectory.chain)

@@ -1,7 +1,7 @@
 """Hugging Face dataset: conversations with verdicts, training rows where tokens are known, and a card.
 
-A pass that something speaks against has no `outcome` here: what it claims is in `claimed_outcome`, and why it is not
-taken for a pass in `doubt`. Names of tasks, agents and models are strangers' words: the card shows them as code.
+A doubted pass has no `outcome`: its claim is in `claimed_outcome`, and the reason in `doubt`. Names of tasks, agents
+and models are untrusted: the card shows them as code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Export targets: projections of training rows or transcripts to one trainer's format.
 
-A target says which fields of a row it holds; everything else that a row says is listed as lost by who exports, so that
-nothing goes in silence. Whether an attempt may be written at all is decided before a target sees it.
+A target declares which row fields it represents; the exporter lists all other data as losses. Attempts are selected
+before a target sees them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """prime-rl 0.8: packed micro batches for its file transport (`rollout_transport.type = "filesystem"`).
 
-The trainer knows no algorithm: it takes our advantages and weight streams as they are. The wire form is a MessagePack
-array of the fields in the order below; fields after the last one given are at their defaults.
+The trainer applies our advantages and weight streams unchanged. The wire format is a MessagePack array of the fields in
+the order below; trailing fields at their defaults are omitted.
 """
 
 from __future__ import annotations

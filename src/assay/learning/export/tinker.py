@@ -1,7 +1,6 @@
 """Tinker: one `Datum` a line, as the SDK's own type has it, for `importance_sampling`, `ppo` and the like.
 
-Inputs are all tokens but the last, targets all but the first; what belongs to a token stands at the place of its
-target.
+Inputs are all tokens but the last, targets all but the first; columns are aligned with the targets.
 """
 
 from __future__ import annotations

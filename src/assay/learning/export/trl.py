@@ -1,8 +1,8 @@
 """TRL 1.16: supervised rows as tokens, supervised conversations, and rows with credit for policy gradients.
 
-`trl-sft` is what the stock `SFTTrainer` trains token for token, without a template. `trl-chat` is rendered by TRL with
-the model's own template; use `assistant_only_loss`. `trl-grpo` is for `trl_trainers.grpo_trainer()`, because the stock
-trainer samples for itself.
+The stock `SFTTrainer` trains `trl-sft` token for token, without a template. TRL renders `trl-chat` with the model's own
+template; use `assistant_only_loss`. `trl-grpo` is for `trl_trainers.grpo_trainer()`, because the stock trainer samples
+for itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """TRL 1.16 DPO: preferences between single messages.
 
-Each row has the conversation (`prompt`, `chosen`, `rejected`, `tools`), which the stock `DPOTrainer` renders; and where
-both attempts know their tokens, the very tokens too (`prompt_ids`, `chosen_ids`, `rejected_ids`), which
-`trl_trainers.dpo_trainer()` and our own trainer take as they are. In both only the one message is trained.
+Each row has the conversation (`prompt`, `chosen`, `rejected`, `tools`), which the stock `DPOTrainer` renders, and the
+tokens if both attempts have them (`prompt_ids`, `chosen_ids`, `rejected_ids`), for `trl_trainers.dpo_trainer()` and our
+own trainer. Only the one message is trained.
 """
 
 from __future__ import annotations

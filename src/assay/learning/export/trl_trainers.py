@@ -1,8 +1,8 @@
 """TRL trainers for exported tokens. Needs `trl`, imported on demand.
 
-`grpo_trainer()` gives a `GRPOTrainer` that samples nothing: rows of the file that `trl-grpo` wrote are what is trained,
-with their advantages per token and the log-probabilities of whoever sampled them. `dpo_trainer()` gives a `DPOTrainer`
-that does not render `prompt`, `chosen` and `rejected` again where the file has their tokens.
+`grpo_trainer()` returns a `GRPOTrainer` that trains on rows of a `trl-grpo` export, with their per-token advantages and
+the sampler's log-probabilities, instead of sampling. `dpo_trainer()` returns a `DPOTrainer` that uses the tokens of the
+file instead of rendering `prompt`, `chosen` and `rejected`.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@
 | `POST /v1/batches/ID/cancel` | ends it; its run stays in the store |
 | `DELETE /v1/batches/ID` | forgets a batch that is over, and its rows |
 
-Covered: nothing is answered and no body read without the token; bodies are bounded in size, time and depth, requests in
-number; a request names no path, URL or module of its own choice (see `config`).
-Not covered: TLS and other machines. It listens on loopback; put a proxy of yours before it.
+Covered: requests without the token get no data and their bodies are not read; bodies are bounded in size, time and
+depth, requests in number; a request can name no path, URL or module of its own (see `config`). Not covered: TLS and
+other machines. The service listens on loopback; use a proxy in front of it.
 """
 
 from __future__ import annotations

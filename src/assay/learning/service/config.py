@@ -1,7 +1,7 @@
 """Service configuration, and the request format of its clients.
 
-Whoever holds the token may spend this machine's time on what the operator named, and no more: policies, agents,
-families and task folders go by the operator's list, so that no request names a path, a URL, a module or a credential.
+A client with the token may use what the operator listed and nothing else: policies, agents, families and task folders
+are named by the operator, so a request contains no path, URL, module or credential.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stored batches of the service, one file each, so that a killed service can resume.
 
-Invariant: what a client was told is on disk before it is told; a file is whole or not there.
+Invariant: state is on disk before a client learns of it; files are replaced atomically.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows of finished batches as JSON lines, in pages.
 
-A page begins at a line; its cursor is the line's place in the file, so that a page costs no more the later it comes.
+A page begins at a line; its cursor is a file offset, so that later pages cost no more.
 """
 
 from __future__ import annotations

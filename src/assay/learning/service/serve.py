@@ -49,7 +49,7 @@ async def serve_rollouts(
         until: Done when it is to end.
 
     Raises:
-        UserError: The configuration cannot work, or the port is not to be had; nothing was started.
+        UserError: The configuration cannot work, or the port is not available; nothing was started.
         StoreError: Another service uses this store, or its files cannot be read or written.
     """
     require_policies(config)

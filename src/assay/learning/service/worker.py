@@ -1,7 +1,6 @@
 """Runs batches one at a time: an ordinary run each, then its rows.
 
-Killed at any moment, it goes on where it was: a run is resumed with nothing lost and nothing run twice, rows that were
-half written are written again.
+After a kill it resumes: a run continues without loss or repetition, and partly written rows are rewritten.
 """
 
 from __future__ import annotations

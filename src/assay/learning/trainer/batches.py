@@ -1,7 +1,7 @@
 """Batches of rows: rows of each forward pass, token weights, and log-probabilities.
 
-Rows are padded on the right, where causal attention never looks. The weight of a token is settled over the whole step
-before it is cut into passes, so that how it is cut changes nothing but the rounding.
+Rows are padded on the right, which causal attention ignores. Token weights are computed over the whole step before it
+is split into passes, so that the split changes only the rounding.
 """
 
 from __future__ import annotations

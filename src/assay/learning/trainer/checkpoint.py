@@ -1,7 +1,7 @@
 """Checkpoints: the complete training state, written atomically.
 
-A checkpoint is a model's folder as any loader takes it, with the optimiser's state and a page of numbers beside it.
-Tensors are safetensors: nothing is unpickled.
+A checkpoint is a standard model folder with the optimiser's state and a progress file. Tensors are safetensors: nothing
+is unpickled.
 """
 
 from __future__ import annotations

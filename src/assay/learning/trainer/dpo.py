@@ -1,8 +1,7 @@
 """Direct preference optimisation over turns at which two attempts diverged.
 
-A pair is two attempts at one task, one that passed and one that did not, whose tokens are the same up to a turn that
-both sampled and that differs: the same question, two answers. Only those two answers are trained; what the world said
-after them is nobody's preference.
+A pair is a passed and a failed attempt at one task whose tokens are equal up to a sampled turn that differs. Only the
+two differing answers are trained.
 """
 
 from __future__ import annotations
@@ -116,9 +115,7 @@ def train_dpo(
 ) -> None:
     """Trains until `options.steps` are done, and calls `done` with each step's number, from 1, and its metrics."""
     if not scored.pairs:
-        raise UserError(
-            "there is no pair to learn from: no two attempts at one task, one passed and one failed, parted at a turn"
-        )
+        raise UserError("no preference pair: no passed and failed attempt at one task diverged at a turn")
     optimiser = optimiser or Optimiser(policy.model, options.optimise, options.steps)
     while optimiser.taken < options.steps:
         positions = draw_batch(len(scored.pairs), options.batch, optimiser.taken, seed)

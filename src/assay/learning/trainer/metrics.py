@@ -1,7 +1,7 @@
 """Training metrics as a run of its own with one chain, extended by every step.
 
-So the numbers are as hard to change afterwards as any other record, name the weights before and after, and are read by
-the same tools. TensorBoard gets the same numbers where a recipe asks for it.
+The numbers are as tamper-evident as other records, name the weight versions, and are read by the same tools.
+TensorBoard gets the same numbers if configured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Policy gradient over sampled tokens, with any credit.
 
-What is taken for granted elsewhere is checked here, on every batch: that tokens were drawn from the whole distribution
-(a cut one makes every ratio wrong), that the weights behind them are known and not too old, and that the trainer gives
-the sampled tokens the log-probabilities that the engine gave them.
+Every batch is validated: tokens were sampled from the untruncated distribution (else ratios are biased), their weights
+are known and recent enough, and the trainer's log-probabilities agree with the engine's.
 """
 
 from __future__ import annotations

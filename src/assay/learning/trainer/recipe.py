@@ -180,7 +180,7 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def require_name(name: str) -> None:
-    """Raises `UserError` for a recipe name that is no valid run and folder name."""
+    """Raises `UserError` for a recipe name that is not a valid run and folder name."""
     if not _NAME.fullmatch(name):
         raise UserError(f"name is {name!r}: up to 60 letters, digits, - and _, the first a letter or a digit")
 

@@ -1,6 +1,6 @@
 """Attempts for training and evaluation: ordinary runs in the store that use the trained policy.
 
-A run that was cut is finished, and one that is finished is not made again, so what a training has tried survives it.
+Interrupted runs are resumed and finished runs are reused, so a training's attempts survive it.
 """
 
 from __future__ import annotations
