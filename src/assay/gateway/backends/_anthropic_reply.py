@@ -11,7 +11,7 @@ from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 from assay.records import Usage
 
-from ._reply import Completion, decode_reply, error_in_reply, merge_deltas
+from ._reply import Completion, decode_reply, error_in_reply, invalid_reply, merge_deltas
 from ._retry import is_retryable
 
 __all__ = ["MessageStream", "read_message"]
@@ -85,7 +85,7 @@ def read_message(body: bytes, where: str) -> Completion:
     try:
         read = msgspec.convert(raw, _Message)
     except msgspec.ValidationError as exc:
-        raise ProviderError(f"{where} gave a reply that is not a message: {exc}", status=200, retryable=False) from exc
+        raise invalid_reply(f"{where} gave a reply that is not a message: {exc}") from exc
     usage = read.usage or _Usage()
     stop = read.stop_reason
     return Completion(
@@ -158,9 +158,7 @@ class MessageStream:
         try:
             event = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            raise ProviderError(
-                f"{self._where} streamed an invalid event: {exc}; it starts {data[:80]!r}", status=200, retryable=False
-            ) from exc
+            raise invalid_reply(f"{self._where} streamed an invalid event: {exc}; it starts {data[:80]!r}") from exc
         if event.type == "content_block_delta" and event.delta is not None:
             return self._append(event.delta)
         if event.type == "content_block_start" and event.content_block is not None:
@@ -258,7 +256,7 @@ class MessageStream:
         return [delta]
 
     def _raise_malformed(self, what: str) -> NoReturn:
-        raise ProviderError(f"{self._where} streamed {what}", status=200, retryable=False)
+        raise invalid_reply(f"{self._where} streamed {what}")
 
     def _stream_error(self, data: bytes) -> ProviderError:
         error = error_in_reply(data, self._where)

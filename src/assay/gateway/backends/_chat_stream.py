@@ -11,7 +11,7 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 
-from ._reply import error_in_reply, merge_deltas
+from ._reply import error_in_reply, invalid_reply, merge_deltas
 
 __all__ = ["ChatStream"]
 
@@ -115,10 +115,8 @@ class ChatStream:
         try:
             chunk = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            raise ProviderError(
-                f"{self._where} streamed an invalid chat completion chunk: {exc}; it starts {data[:80]!r}",
-                status=200,
-                retryable=False,
+            raise invalid_reply(
+                f"{self._where} streamed an invalid chat completion chunk: {exc}; it starts {data[:80]!r}"
             ) from exc
         if chunk.error is not None:
             raise error_in_reply(data, self._where)
@@ -195,13 +193,13 @@ class ChatStream:
 
     def _interleaved_error(self) -> ProviderError:
         message = f"{self._where} streamed a tool call's pieces between others; each call must end before what follows"
-        return ProviderError(message, status=200, retryable=False)
+        return invalid_reply(message)
 
     def assemble(self) -> dict[str, Any]:
         if not self._done and self._finish is None:
             raise ProviderError(f"{self._where} ended its stream before the answer was complete", status=200)
         if not all(call.announced for call in self._calls):
-            raise ProviderError(f"{self._where} streamed a tool call without a name", status=200, retryable=False)
+            raise invalid_reply(f"{self._where} streamed a tool call without a name")
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
         if self._reasoning:
             message["reasoning_content"] = "".join(self._reasoning)

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.errors import ProviderError, UserError
-from assay.gateway.backends._reply import CONTEXT_LENGTH, Completion, read_error
+from assay.gateway.backends._reply import CONTEXT_LENGTH, Completion, invalid_reply, invalid_request, read_error
 from assay.gateway.backends._retry import ClientOptions, backoff_delay, is_retryable, retry_after
 from assay.gateway.backends.pricing import Prices
 from assay.gateway.http.client import ClientLimits, ClientResponse, HttpClient, ResponseTooLargeError
@@ -181,10 +181,8 @@ class ModelClient(ABC):
                     return await self._read_stream(response, sink)
                 return self._read(self._redact_bytes(await response.read()))
         except ResponseTooLargeError as exc:
-            raise ProviderError(
-                f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes",
-                status=200,
-                retryable=False,
+            raise invalid_reply(
+                f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes"
             ) from exc
         except TimeoutError as exc:
             raise ProviderError(
@@ -243,7 +241,7 @@ class ModelClient(ABC):
     def _status_error(self, response: ClientResponse, body: bytes) -> ProviderError:
         error, status = read_error(response.status, body), response.status
         if error.context_length:
-            return ProviderError(f"{CONTEXT_LENGTH}: {self._where}: {error.text}", status=400, retryable=False)
+            return invalid_request(f"{CONTEXT_LENGTH}: {self._where}: {error.text}")
         hint = ""
         if 300 <= status < 400:
             hint = (

@@ -23,6 +23,8 @@ __all__ = [
     "ServerError",
     "decode_reply",
     "error_in_reply",
+    "invalid_reply",
+    "invalid_request",
     "merge_deltas",
     "read_completion",
     "read_error",
@@ -105,6 +107,16 @@ class ServerError(NamedTuple):
     context_length: bool
 
 
+def invalid_reply(message: str) -> ProviderError:
+    """Returns the error for a reply with status 200 that breaks the protocol; not retryable."""
+    return ProviderError(message, status=200, retryable=False)
+
+
+def invalid_request(message: str) -> ProviderError:
+    """Returns the error for a request that the model cannot answer; not retryable."""
+    return ProviderError(message, status=400, retryable=False)
+
+
 def read_completion(body: bytes, where: str) -> Completion:
     """Validates a reply with status 200.
 
@@ -117,9 +129,7 @@ def read_completion(body: bytes, where: str) -> Completion:
     try:
         checked = msgspec.convert(raw, _Body)
     except msgspec.ValidationError as exc:
-        raise ProviderError(
-            f"{where} gave a reply that is not a chat completion: {exc}", status=200, retryable=False
-        ) from exc
+        raise invalid_reply(f"{where} gave a reply that is not a chat completion: {exc}") from exc
     choice = checked.choices[0]
     tokens = choice.logprobs.content if choice.logprobs is not None else None
     return Completion(
@@ -140,23 +150,19 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
         raw = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
         shown = body[:120].decode("utf-8", "replace")
-        raise ProviderError(
-            f"{where} gave a reply that is not JSON ({type(exc).__name__}: {exc}); it starts {shown!r}",
-            status=200,
-            retryable=False,
+        raise invalid_reply(
+            f"{where} gave a reply that is not JSON ({type(exc).__name__}: {exc}); it starts {shown!r}"
         ) from exc
     if not isinstance(raw, dict):
-        raise ProviderError(
-            f"{where} gave a reply that is not a JSON object: expected `object`, got `{type(raw).__name__}` - at `$`",
-            status=200,
-            retryable=False,
+        raise invalid_reply(
+            f"{where} gave a reply that is not a JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
         )
     if len(body) > _MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > _MAX_DEPTH:
         # A record puts the reply some levels deeper: what cannot be encoded there must not get that far.
         try:
             msgspec.json.encode(_wrapped(raw))
         except RecursionError as exc:
-            raise ProviderError(f"{where} gave a reply that is nested too deeply", status=200, retryable=False) from exc
+            raise invalid_reply(f"{where} gave a reply that is nested too deeply") from exc
     return raw
 
 
@@ -172,7 +178,7 @@ def error_in_reply(body: bytes, where: str) -> ProviderError:
     inner = int(error.code) if error.code.isascii() and error.code.isdigit() else None
     status = inner if isinstance(inner, int) and 400 <= inner < 600 else 200
     if error.context_length:
-        return ProviderError(f"{CONTEXT_LENGTH}: {where}: {error.text}", status=400, retryable=False)
+        return invalid_request(f"{CONTEXT_LENGTH}: {where}: {error.text}")
     message = f"{where} answered 200 with an error: {error.text}"
     return ProviderError(message, status=status, retryable=is_retryable(status, error.code))
 

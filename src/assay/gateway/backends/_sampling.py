@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.errors import ProviderError
+from ._reply import invalid_request
 
 if TYPE_CHECKING:
     import torch
@@ -37,9 +37,7 @@ def parse_sampling(sampling: dict[str, Any]) -> SamplingParams:
     for name, (default, low, high) in limits.items():
         given = sampling.get(name, default)
         if not isinstance(given, int | float) or isinstance(given, bool) or not low <= given <= high:
-            raise ProviderError(
-                f"{name} must be a number from {low:g} to {high:g}, got {given!r}", status=400, retryable=False
-            )
+            raise invalid_request(f"{name} must be a number from {low:g} to {high:g}, got {given!r}")
         found[name] = given
     top_p = found["top_p"] or 1e-9  # 0 asks for the likeliest token alone
     return SamplingParams(float(found["temperature"]), float(top_p), max(0, int(found["top_k"])), float(found["min_p"]))

@@ -23,7 +23,7 @@ from assay.errors import ProviderError, UserError, boundary
 from assay.gateway.interface import TokenReply
 
 from ._engine import Engine, EngineOptions, GenerationJob
-from ._reply import CONTEXT_LENGTH
+from ._reply import CONTEXT_LENGTH, invalid_request
 from ._sampling import SamplingParams, log_probabilities, parse_sampling
 
 __all__ = ["LocalBackend", "is_small_cpu_model", "load_checkpoint", "open_local", "weights_digest"]
@@ -140,15 +140,11 @@ class LocalBackend:
         self, prompt: Sequence[int], sampling: dict[str, Any], stop_ids: Sequence[int], notify: Any
     ) -> GenerationJob:
         if not prompt or min(prompt) < 0 or max(prompt) >= self._vocabulary:
-            raise ProviderError(
-                f"a prompt is one or more token ids from 0 to {self._vocabulary - 1}", status=400, retryable=False
-            )
+            raise invalid_request(f"a prompt is one or more token ids from 0 to {self._vocabulary - 1}")
         room = self._context - len(prompt)
         if room < 1:
-            raise ProviderError(
-                f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}",
-                status=400,
-                retryable=False,
+            raise invalid_request(
+                f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}"
             )
         most = min(room, _integer_option(sampling, "max_tokens", _DEFAULT_MAX_TOKENS, least=1))
         seed = _integer_option(sampling, "seed", secrets.randbits(63)) % (1 << 63)
@@ -164,9 +160,7 @@ class LocalBackend:
             return lambda ids: ids[-1] in stops
         decode = self._decode
         if decode is None:
-            raise ProviderError(
-                "this model was opened without a tokenizer, so it cannot stop at a text", status=400, retryable=False
-            )
+            raise invalid_request("this model was opened without a tokenizer, so it cannot stop at a text")
         window = 4 + max(len(text.encode()) for text in texts)  # a token is a byte at least
 
         def ends(ids: Sequence[int]) -> bool:
@@ -245,10 +239,8 @@ def _integer_option(sampling: dict[str, Any], name: str, default: int, *, least:
         return default
     usable = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
     if not usable or int(given) != given or (least is not None and given < least):
-        raise ProviderError(
-            f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}",
-            status=400,
-            retryable=False,
+        raise invalid_request(
+            f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}"
         )
     return int(given)
 

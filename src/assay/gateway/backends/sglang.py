@@ -13,6 +13,7 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import TokenReply
 
+from ._reply import invalid_reply
 from ._token_client import TokenClient, complete_logprobs, convert_answer
 
 __all__ = ["SGLangBackend"]
@@ -44,7 +45,9 @@ class SGLangBackend(TokenClient):
 
     path = "/generate"
 
-    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
+    def _prompt_body(
+        self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]
+    ) -> dict[str, Any]:
         parameters: dict[str, Any] = {theirs: sampling[own] for own, theirs in _FORWARDED.items() if own in sampling}
         if parameters.get("top_k") == 0:
             parameters["top_k"] = -1
@@ -58,7 +61,7 @@ class SGLangBackend(TokenClient):
         }
         return {"input_ids": prompt, "sampling_params": parameters, "return_logprob": True, "stream": False}
 
-    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+    def _token_reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
         whole = convert_answer(raw, _Generation, self.name)
         meta = whole.meta_info
         finish = meta.finish_reason
@@ -67,19 +70,13 @@ class SGLangBackend(TokenClient):
                 f"{self.name}: an answer that ended with {finish.type!r}: {(finish.message or '')[:200]}", status=200
             )
         if meta.prompt_tokens is not None and meta.prompt_tokens != len(prompt):
-            raise ProviderError(
-                f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent",
-                status=200,
-                retryable=False,
+            raise invalid_reply(
+                f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent"
             )
         ids: list[int] = [token for _, token, _ in meta.output_token_logprobs]
         given = [logprob for logprob, _, _ in meta.output_token_logprobs]
         if whole.output_ids is not None and whole.output_ids != ids[: len(whole.output_ids)]:
-            raise ProviderError(
-                f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens",
-                status=200,
-                retryable=False,
-            )
+            raise invalid_reply(f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens")
         matched = finish.matched if isinstance(finish.matched, int) else None
         if matched is not None and matched in stop_ids and ids[-1:] != [matched]:
             ids, given = [*ids, matched], [*given, None]  # trimmed by the server, yet sampled

@@ -14,6 +14,7 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import TokenReply
 
+from ._reply import invalid_reply
 from ._token_client import TokenClient, complete_logprobs, convert_answer
 
 __all__ = ["VLLMBackend", "VLLMCompletions"]
@@ -65,7 +66,9 @@ class VLLMBackend(TokenClient):
 
     path = "/inference/v1/generate"
 
-    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
+    def _prompt_body(
+        self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]
+    ) -> dict[str, Any]:
         parameters = {key: sampling[key] for key in _FORWARDED if key in sampling}
         parameters |= {
             "max_tokens": most,
@@ -75,17 +78,15 @@ class VLLMBackend(TokenClient):
         }
         return {"model": self._model, "token_ids": prompt, "sampling_params": parameters}
 
-    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+    def _token_reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
         whole = convert_answer(raw, _Generation, self.name)
         choice = whole.choices[0]
         _require_same_prompt(self.name, whole.prompt_token_ids, prompt)
         entries = (choice.logprobs.content if choice.logprobs is not None else None) or []
         named = [_id_of(entry) for entry in entries]
         if any(one is not None and one != other for one, other in zip(named, choice.token_ids, strict=False)):
-            raise ProviderError(
-                f"{self.name}: log-probabilities of other tokens than were sampled (choices[0].logprobs.content)",
-                status=200,
-                retryable=False,
+            raise invalid_reply(
+                f"{self.name}: log-probabilities of other tokens than were sampled (choices[0].logprobs.content)"
             )
         logprobs = complete_logprobs([entry.logprob for entry in entries], len(choice.token_ids))
         finish = _finish(self.name, choice.finish_reason)
@@ -97,7 +98,9 @@ class VLLMCompletions(TokenClient):
 
     path = "/v1/completions"
 
-    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
+    def _prompt_body(
+        self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]
+    ) -> dict[str, Any]:
         body = {key: sampling[key] for key in _FORWARDED if key in sampling}
         return body | {
             "model": self._model,
@@ -110,7 +113,7 @@ class VLLMCompletions(TokenClient):
             "add_special_tokens": False,
         }
 
-    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+    def _token_reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
         choice = convert_answer(raw, _Completion, self.name).choices[0]
         _require_same_prompt(self.name, choice.prompt_token_ids, prompt)
         given = (choice.logprobs.token_logprobs if choice.logprobs is not None else None) or []
@@ -121,10 +124,8 @@ class VLLMCompletions(TokenClient):
 
 def _require_same_prompt(name: str, told: list[int] | None, sent: list[int]) -> None:
     if told is not None and told != sent:
-        raise ProviderError(
-            f"{name}: the server sampled under another prompt than it was sent ({len(told)} tokens, {len(sent)} sent)",
-            status=200,
-            retryable=False,
+        raise invalid_reply(
+            f"{name}: the server sampled under another prompt than it was sent ({len(told)} tokens, {len(sent)} sent)"
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from assay.errors import UserError
 from assay.formats.shared.writing import outcome_verdict
@@ -21,7 +21,7 @@ from assay.verdicts import current_verdicts_of, trust_of
 from ._card import AttemptSummary, DatasetSummary, render_card
 from ._messages import chat_template_messages
 from ._tables import JSON, TEXT, write_table
-from .interface import ExportSource, Include
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["HfDataset"]
 
@@ -31,15 +31,13 @@ _TEXTS = ("run", "chain", "head", "attempt", "task", "task_digest", "agent", "mo
           "integrity", "doubt", "separation", "ended", "stopped", "broke", "branch")  # fmt: skip
 
 
-class HfDataset:
+class HfDataset(ExportTarget):
     """The `hf-dataset` target."""
 
-    name: ClassVar[str] = "hf-dataset"
-    title: ClassVar[str] = "Hugging Face dataset with a card (a folder)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset(TrainingRow.__struct_fields__)
+    name = "hf-dataset"
+    title = "Hugging Face dataset with a card (a folder)"
+    include = "all"
+    holds = frozenset(TrainingRow.__struct_fields__)
 
     def write(self, source: ExportSource, out: Path) -> int:
         split, licence = source.config.split, source.config.licence

@@ -50,20 +50,20 @@ class ExportSource(Protocol):
 
 
 class ExportTarget(Protocol):
-    """One trainer's format. Stateless."""
+    """One trainer's format. Stateless; a target inherits the defaults."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     """Title for people."""
-    include: ClassVar[Include]
+    include: ClassVar[Include] = "judged"
     """Default attempts: `passes`, `judged` (undoubted passes and failures), or `all`."""
-    credit: ClassVar[bool]
+    credit: ClassVar[bool] = False
     """Rows carry advantages, in which a doubted pass gains nothing."""
-    sampled: ClassVar[bool]
+    sampled: ClassVar[bool] = False
     """For policy gradients: rendered rows are left out."""
-    holds: ClassVar[frozenset[str]]
+    holds: ClassVar[frozenset[str]] = frozenset()
     """Fields of `TrainingRow` that it represents; empty for message targets."""
 
     def write(self, source: ExportSource, out: Path) -> int:
-        """Writes the file or folder `out`; returns the number of examples."""
+        """Writes the file or folder `out`; returns the number of examples. Raises `UserError` if there is none."""
         ...

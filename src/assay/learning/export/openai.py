@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -13,20 +13,17 @@ from assay.learning.conversation import Transcript
 
 from ._messages import message_losses, openai_messages, own_positions
 from ._pairs import MessagePair, find_message_pairs
-from .interface import AttemptConversation, ExportSource, Include
+from .interface import AttemptConversation, ExportSource, ExportTarget
 
 __all__ = ["OpenAi", "OpenAiDpo"]
 
 
-class OpenAi:
+class OpenAi(ExportTarget):
     """One conversation per line; turns trained in another line have `weight` 0."""
 
-    name: ClassVar[str] = "openai"
-    title: ClassVar[str] = "OpenAI fine-tuning (JSON lines)"
-    include: ClassVar[Include] = "passes"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset()
+    name = "openai"
+    title = "OpenAI fine-tuning (JSON lines)"
+    include = "passes"
 
     def write(self, source: ExportSource, out: Path) -> int:
         return _write(self._lines(source), out)
@@ -39,15 +36,11 @@ class OpenAi:
                 yield _line(line.conversation, own[-1] + 1)
 
 
-class OpenAiDpo:
+class OpenAiDpo(ExportTarget):
     """`input`, `preferred_output` and `non_preferred_output`: single messages where attempts diverge."""
 
-    name: ClassVar[str] = "openai-dpo"
-    title: ClassVar[str] = "OpenAI preference fine-tuning (JSON lines)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset()
+    name = "openai-dpo"
+    title = "OpenAI preference fine-tuning (JSON lines)"
 
     def write(self, source: ExportSource, out: Path) -> int:
         return _write(map(self._line, find_message_pairs(source)), out)

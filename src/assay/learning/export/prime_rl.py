@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from assay.learning.packing import Pack, pack
 from assay.learning.rows import TrainingRow
 
 from ._tables import sampled_logprobs
-from .interface import ExportSource, Include
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["MicroBatch", "PrimeRl"]
 
@@ -52,17 +52,15 @@ class MicroBatch(msgspec.Struct, array_like=True, omit_defaults=True):
     """[S] index of the row in its attempt."""
 
 
-class PrimeRl:
+class PrimeRl(ExportTarget):
     """The `prime-rl` target."""
 
-    name: ClassVar[str] = "prime-rl"
-    title: ClassVar[str] = "prime-rl micro batches (a folder for its file transport)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset(
-        {"loss_mask", "logprobs", "advantages", "weights", "temperature", "task"}
-    )
+    name = "prime-rl"
+    title = "prime-rl micro batches (a folder for its file transport)"
+    include = "all"
+    credit = True
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "advantages", "weights", "temperature", "task"})
 
     def write(self, source: ExportSource, out: Path) -> int:
         """Writes one step for one rank; move the files where the orchestrator expects them."""

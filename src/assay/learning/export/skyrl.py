@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,20 +17,18 @@ from assay.formats.shared.writing import new_file
 from assay.learning.rows import TrainingRow
 
 from ._tables import NO_REWARD, attempt_reward, first_trained, sampled_logprobs
-from .interface import ExportSource, Include
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["SkyRl"]
 
 
-class SkyRl:
+class SkyRl(ExportTarget):
     """The `skyrl` target."""
 
-    name: ClassVar[str] = "skyrl"
-    title: ClassVar[str] = "SkyRL generator output (JSON)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "group", "score", "attempt_rows"})
+    name = "skyrl"
+    title = "SkyRL generator output (JSON)"
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "group", "score", "attempt_rows"})
 
     def write(self, source: ExportSource, out: Path) -> int:
         rows: list[TrainingRow] = []

@@ -6,7 +6,7 @@ Inputs are all tokens but the last, targets all but the first; columns are align
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,20 +17,20 @@ from assay.formats.shared.writing import new_file
 from assay.learning.rows import TrainingRow
 
 from ._tables import sampled_logprobs
-from .interface import ExportSource, Include
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["Tinker"]
 
 
-class Tinker:
+class Tinker(ExportTarget):
     """The `tinker` target."""
 
-    name: ClassVar[str] = "tinker"
-    title: ClassVar[str] = "Tinker datums (JSON lines)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages"})
+    name = "tinker"
+    title = "Tinker datums (JSON lines)"
+    include = "all"
+    credit = True
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "advantages"})
 
     def write(self, source: ExportSource, out: Path) -> int:
         written = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,22 +17,20 @@ from assay.learning.rows import TrainingRow
 
 from ._messages import chat_template_messages, message_losses, own_positions
 from ._tables import INTS, JSON, NUMBERS, TEXT, first_trained, sampled_logprobs, write_table
-from .interface import ExportSource, Include
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["TrlChat", "TrlGrpo", "TrlSft"]
 
 NOT_TRAINED = -100
 
 
-class TrlSft:
+class TrlSft(ExportTarget):
     """Columns `input_ids` and `labels` (-100 where nothing is trained)."""
 
-    name: ClassVar[str] = "trl-sft"
-    title: ClassVar[str] = "TRL SFT, pre-tokenized (Parquet)"
-    include: ClassVar[Include] = "passes"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask"})
+    name = "trl-sft"
+    title = "TRL SFT, pre-tokenized (Parquet)"
+    include = "passes"
+    holds = frozenset({"loss_mask"})
 
     def write(self, source: ExportSource, out: Path) -> int:
         columns = {"input_ids": INTS, "labels": INTS, "attempt": TEXT, "task": TEXT}
@@ -44,15 +42,12 @@ def _supervised(row: TrainingRow) -> dict[str, Any]:
     return {"input_ids": row.token_ids, "labels": labels, "attempt": row.attempt, "task": row.task}
 
 
-class TrlChat:
+class TrlChat(ExportTarget):
     """Columns `messages` and `tools`, for runs without tokens."""
 
-    name: ClassVar[str] = "trl-chat"
-    title: ClassVar[str] = "TRL SFT, conversations with tools (Parquet)"
-    include: ClassVar[Include] = "passes"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset()
+    name = "trl-chat"
+    title = "TRL SFT, conversations with tools (Parquet)"
+    include = "passes"
 
     def write(self, source: ExportSource, out: Path) -> int:
         columns = {"messages": JSON, "tools": JSON, "attempt": TEXT, "task": TEXT}
@@ -78,15 +73,15 @@ class TrlChat:
             }
 
 
-class TrlGrpo:
+class TrlGrpo(ExportTarget):
     """Prompt and completion as tokens, with advantages and sampled log-probabilities per token."""
 
-    name: ClassVar[str] = "trl-grpo"
-    title: ClassVar[str] = "TRL GRPO rows for assay's trainer subclass (Parquet)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages", "group", "attempt_rows"})
+    name = "trl-grpo"
+    title = "TRL GRPO rows for assay's trainer subclass (Parquet)"
+    include = "all"
+    credit = True
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "advantages", "group", "attempt_rows"})
 
     def write(self, source: ExportSource, out: Path) -> int:
         ids = {"prompt_ids": INTS, "completion_ids": INTS, "tool_mask": INTS}

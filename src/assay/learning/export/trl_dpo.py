@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +19,19 @@ from assay.learning.rows import TrainingRow, TurnSpan
 from ._messages import chat_template_messages
 from ._pairs import MessagePair, PairSide, find_message_pairs
 from ._tables import INTS, JSON, TEXT, write_table
-from .interface import ExportSource, Include
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["TrlDpo"]
 
 Ids = NDArray[np.int32]
 
 
-class TrlDpo:
+class TrlDpo(ExportTarget):
     """The `trl-dpo` target."""
 
-    name: ClassVar[str] = "trl-dpo"
-    title: ClassVar[str] = "TRL DPO, single messages where attempts part (Parquet)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "group"})
+    name = "trl-dpo"
+    title = "TRL DPO, single messages where attempts part (Parquet)"
+    holds = frozenset({"loss_mask", "group"})
 
     def write(self, source: ExportSource, out: Path) -> int:
         messages = {"prompt": JSON, "chosen": JSON, "rejected": JSON, "tools": JSON}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -28,7 +28,7 @@ from ._tables import (
     sampled_logprobs,
     write_table,
 )
-from .interface import ExportSource, Include
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["Verl"]
 
@@ -36,15 +36,13 @@ AGENT_LOOP = "assay"
 """Name of the agent loop in the prompts."""
 
 
-class Verl:
+class Verl(ExportTarget):
     """The `verl` target."""
 
-    name: ClassVar[str] = "verl"
-    title: ClassVar[str] = "verl agent-loop rows and prompts (a folder of Parquet)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "group", "score", "weight_versions"})
+    name = "verl"
+    title = "verl agent-loop rows and prompts (a folder of Parquet)"
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "group", "score", "weight_versions"})
 
     def write(self, source: ExportSource, out: Path) -> int:
         import pyarrow as pa
