@@ -178,7 +178,7 @@ def train_tokens(policy: TrainedPolicy, rows: Sequence[TrainingRow], budget: int
     optimiser, trained = Optimiser(policy.model, OPTIMISE, 1), 0
     while trained < budget:
         chosen: list[TrainingRow] = []
-        for place in draw_batch(len(members), BATCH, optimiser.taken, seed):
+        for place in draw_batch(len(members), BATCH, optimiser.steps_taken, seed):
             if trained >= budget:
                 break
             chosen += members[place]

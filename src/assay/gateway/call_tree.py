@@ -86,8 +86,8 @@ class CallTree:
         """Returns the placement of `request` without changing the tree."""
         named_lineage = dict(lineage or {})
         last = self._nodes.get(self._latest or "")
-        known = 0 if last is None else _common_prefix_length(last.request.messages, request.messages)
-        keys = _prefix_keys(request.messages, last.keys if last is not None and known == len(last.keys) else ())
+        leading = 0 if last is None else _common_prefix_length(last.request.messages, request.messages)
+        keys = _prefix_keys(request.messages, last.keys if last is not None and leading == len(last.keys) else ())
         same_tools = last is not None and last.request.tools == request.tools
         tools = last.tools if last is not None and same_tools else hash(repr(request.tools))
         twin_id = self._by_request.get(hash((keys[-1], tools))) if keys else None
@@ -100,7 +100,7 @@ class CallTree:
         if parent is None:
             cause, differs_at = self._branch_cause(request, keys, named_lineage)
             return Placement(None, None, cause, differs_at, 0, keys, tools, named_lineage)
-        shared = _shared_message_count(parent, request.messages, known if parent is last else None)
+        shared = _shared_message_count(parent, request.messages, leading if parent is last else None)
         if tools != parent.tools:
             return Placement(parent, None, "tools", 0, shared, keys, tools, named_lineage)
         if parent.id in self._continued:
@@ -131,8 +131,8 @@ class CallTree:
 
     def _index(self, node: CallNode) -> None:
         last = self._last_by_branch.pop(node.branch, None)
-        known = last.keys if last is not None and node.keys[: len(last.keys)] == last.keys else ()
-        for key in node.keys[len(known) :]:
+        leading = last.keys if last is not None and node.keys[: len(last.keys)] == last.keys else ()
+        for key in node.keys[len(leading) :]:
             self._branches_by_prefix.setdefault(key, {})[node.branch] = None
         self._last_by_branch[node.branch] = node
 
@@ -153,12 +153,12 @@ class CallTree:
         relative = placement.parent if twin_id is None else self._nodes[twin_id]
         if relative is None:
             return request
-        known, shared = relative.request.messages, placement.shared_messages
+        base, shared = relative.request.messages, placement.shared_messages
         if twin_id is not None:
-            shared = _common_prefix_length(known, request.messages)
-        elif shared > len(known) and relative.answer is not None:
-            known = [*known, relative.answer]
-        messages = known[:shared] + request.messages[shared:]
+            shared = _common_prefix_length(base, request.messages)
+        elif shared > len(base) and relative.answer is not None:
+            base = [*base, relative.answer]
+        messages = base[:shared] + request.messages[shared:]
         tools = relative.request.tools if relative.request.tools == request.tools else request.tools
         return replace(request, messages=messages, tools=tools)
 
@@ -217,11 +217,11 @@ def _common_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> i
     return next(n for n, message in enumerate(one) if n >= len(other) or message != other[n])
 
 
-def _prefix_keys(messages: Sequence[Message], known: tuple[int, ...] = ()) -> tuple[int, ...]:
+def _prefix_keys(messages: Sequence[Message], leading: tuple[int, ...] = ()) -> tuple[int, ...]:
     """Returns one hash per prefix; those of leading messages may be given."""
-    found = list(known)
-    key = known[-1] if known else 0
-    for message in messages[len(known) :]:
+    found = list(leading)
+    key = leading[-1] if leading else 0
+    for message in messages[len(leading) :]:
         key = hash((key, _assistant_keys(message)[0] if message.get("role") == "assistant" else _message_key(message)))
         found.append(key)
     return tuple(found)
@@ -255,12 +255,12 @@ def _system_prompt(messages: Sequence[Message]) -> str:
 
 
 def _shared_message_count(parent: CallNode | None, messages: Sequence[Message], alike: int | None = None) -> int:
-    """Returns the number of leading messages shared with the parent and its answer; `alike` is the first part if
+    """Returns the number of base messages shared with the parent and its answer; `alike` is the first part if
     known."""
     if parent is None:
         return 0
-    known = parent.request.messages
-    count = _common_prefix_length(known, messages) if alike is None else alike
-    if count == len(known) < len(messages) and messages[count] == parent.answer:
+    base = parent.request.messages
+    count = _common_prefix_length(base, messages) if alike is None else alike
+    if count == len(base) < len(messages) and messages[count] == parent.answer:
         count += 1
     return count

@@ -172,7 +172,7 @@ class _ImprovementRun:
             known = self.checkpoints.newest(_SFT)
             if known is not None:
                 self.checkpoints.load(policy, optimiser, known)
-            if optimiser.taken < teach.sft.steps:
+            if optimiser.steps_taken < teach.sft.steps:
                 rows = read_training_rows(
                     self.settings,
                     f"{self.name}-demonstrations",

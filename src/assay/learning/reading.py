@@ -92,11 +92,11 @@ def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, on_left_
 class RunReader:
     """A verified run, as trajectories and rows. Opened with `RunReader.open`."""
 
-    def __init__(self, store: RunStore, config: RowsConfig, on_left_out: OnLeftOut, past: PastTasks) -> None:
+    def __init__(self, store: RunStore, config: RowsConfig, on_left_out: OnLeftOut, recorded_tasks: PastTasks) -> None:
         self._store = store
         self._config = config
         self.on_left_out = on_left_out
-        self._tasks = past
+        self._tasks = recorded_tasks
         self._later_events = learnt(store.layout.root, store.run)
         self._imported_run = store.manifest().get("kind") == "import"
         self.renderer: AttributingRenderer | None = None
@@ -113,8 +113,8 @@ class RunReader:
     ) -> Iterator[RunReader]:
         """Verifies and opens a run. Raises as `rows_of_run`."""
         require_whole(root, run)
-        with RunStore.open(root, run) as store, PastTasks(store, "recorded") as past:
-            yield cls(store, config, on_left_out or _ignore_left_out, past)
+        with RunStore.open(root, run) as store, PastTasks(store, "recorded") as recorded_tasks:
+            yield cls(store, config, on_left_out or _ignore_left_out, recorded_tasks)
 
     def trajectories(self) -> Iterator[Trajectory]:
         """Yields the deciding trial of each selected attempt with its later verdicts, by task and attempt, so that the

@@ -192,8 +192,8 @@ def _wrong_numbers(row: TrainingRow, sampled: NDArray[np.bool_]) -> Iterator[str
     """Yields invalid or misplaced numbers."""
     if bool(np.any(np.isinf(row.logprobs))) or bool(np.any(row.logprobs[~sampled] != 0)):
         yield "a log-probability is infinite, or stands where nothing was sampled"
-    given = row.advantages
-    if given is not None and (not np.all(np.isfinite(given)) or bool(np.any(given[~row.loss_mask] != 0))):
+    values = row.advantages
+    if values is not None and (not np.all(np.isfinite(values)) or bool(np.any(values[~row.loss_mask] != 0))):
         yield "an advantage is not finite, or stands off the loss mask"
     for name, stream in row.weights.items():
         if not np.all(np.isfinite(stream)):
@@ -223,13 +223,13 @@ def spread_credit(
     if len(rows) != len(turn_advantages) or (masks is not None and len(masks) != len(rows)):
         raise ValueError(f"{len(rows)} rows and credit for {len(turn_advantages)}")
     turn_masks: Sequence[Any] = [None] * len(rows) if masks is None else masks
-    return [_spread_row(row, given, mask) for row, given, mask in zip(rows, turn_advantages, turn_masks, strict=True)]
+    return [_spread_row(row, values, mask) for row, values, mask in zip(rows, turn_advantages, turn_masks, strict=True)]
 
 
-def _spread_row(row: TrainingRow, given: Any, mask: Any) -> TrainingRow:
-    numbers = np.asarray(given, dtype=np.float32)
+def _spread_row(row: TrainingRow, values: Any, mask: Any) -> TrainingRow:
+    numbers = np.asarray(values, dtype=np.float32)
     if numbers.shape != (len(row.turns),) or not np.all(np.isfinite(numbers)):
-        raise ValueError(f"row {row.branch!r}: expected {len(row.turns)} finite numbers, one a turn, got {given!r}")
+        raise ValueError(f"row {row.branch!r}: expected {len(row.turns)} finite numbers, one a turn, got {values!r}")
     advantages, loss_mask = np.zeros(len(row), dtype=np.float32), row.loss_mask.copy()
     for position, turn in enumerate(row.turns):
         if mask is not None and not mask[position]:

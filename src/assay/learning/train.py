@@ -149,7 +149,7 @@ class _Training:
         recipe, options = self.recipe, self.recipe.policy_gradient
         steps = options.epochs * options.minibatches
         optimiser = self._open_progress(Optimiser(self.policy.model, options.optimise, steps))
-        if optimiser.taken >= steps:
+        if optimiser.steps_taken >= steps:
             return
         credited = (
             assign_credit(rows, recipe.credit).rows if any(row.advantages is None for row in rows) else list(rows)

@@ -31,7 +31,7 @@ class Watched(Optimiser):
     def step(self, losses: Any) -> float:
         for loss in losses:
             loss.backward()
-        self.taken += 1
+        self.steps_taken += 1
         return 0.0
 
 

@@ -89,11 +89,13 @@ def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
     return RenderedBackend(tokens, _renderer(Path(options["tokenizer"]), options), _forced_sampling(options))
 
 
-def _options(whole: str, query: str, known: set[str]) -> dict[str, str]:
+def _options(whole: str, query: str, allowed: set[str]) -> dict[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = sorted(options.keys() - known)
+    unknown = sorted(options.keys() - allowed)
     if unknown:
-        raise UserError(f"--model {whole}: no such option: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        raise UserError(
+            f"--model {whole}: no such option: {', '.join(unknown)}; known are {', '.join(sorted(allowed))}"
+        )
     for key in options.keys() & _SAMPLING.keys():
         _number(whole, key, options, _SAMPLING[key])
     if options.get("thinking", "true") not in {"true", "false"}:

@@ -197,13 +197,13 @@ def _ids_in_tokens(tokens: list[_TokenLogprob] | None) -> tuple[int, ...] | None
     return tuple(int(text) for text in found)
 
 
-def _usage(given: _Usage | None) -> Usage:
-    if given is None:
+def _usage(reported: _Usage | None) -> Usage:
+    if reported is None:
         return Usage()
-    prompt, completion = given.prompt_tokens_details, given.completion_tokens_details
+    prompt, completion = reported.prompt_tokens_details, reported.completion_tokens_details
     return Usage(
-        prompt_tokens=given.prompt_tokens,
-        completion_tokens=given.completion_tokens,
+        prompt_tokens=reported.prompt_tokens,
+        completion_tokens=reported.completion_tokens,
         cached_tokens=prompt.cached_tokens if prompt is not None else None,
         reasoning_tokens=completion.reasoning_tokens if completion is not None else None,
     )

@@ -118,7 +118,7 @@ def convert_answer(raw: dict[str, Any], shape: type[Shape], name: str) -> Shape:
         raise invalid_reply(f"{name} gave an answer that is not as documented: {exc}") from exc
 
 
-def complete_logprobs(given: Sequence[float | None], count: int) -> tuple[float, ...]:
+def complete_logprobs(logprobs: Sequence[float | None], count: int) -> tuple[float, ...]:
     """Returns the log-probabilities if all `count` are known, else an empty tuple."""
-    known = tuple(float(one) for one in given if one is not None and math.isfinite(one) and one > _SENTINEL)
-    return known if len(known) == count == len(given) else ()
+    known = tuple(float(one) for one in logprobs if one is not None and math.isfinite(one) and one > _SENTINEL)
+    return known if len(known) == count == len(logprobs) else ()

@@ -116,16 +116,16 @@ class VLLMCompletions(TokenClient):
     def _token_reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
         choice = convert_answer(raw, _Completion, self.name).choices[0]
         _require_same_prompt(self.name, choice.prompt_token_ids, prompt)
-        given = (choice.logprobs.token_logprobs if choice.logprobs is not None else None) or []
+        reported = (choice.logprobs.token_logprobs if choice.logprobs is not None else None) or []
         finish = _finish(self.name, choice.finish_reason)
-        logprobs = complete_logprobs(given, len(choice.token_ids))
+        logprobs = complete_logprobs(reported, len(choice.token_ids))
         return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
 
 
-def _require_same_prompt(name: str, told: list[int] | None, sent: list[int]) -> None:
-    if told is not None and told != sent:
+def _require_same_prompt(name: str, prompt_seen: list[int] | None, sent: list[int]) -> None:
+    if prompt_seen is not None and prompt_seen != sent:
         raise invalid_reply(
-            f"{name}: the server sampled under another prompt than it was sent ({len(told)} tokens, {len(sent)} sent)"
+            f"{name}: the server sampled under another prompt ({len(prompt_seen)} tokens) than was sent ({len(sent)})"
         )
 
 
@@ -143,11 +143,11 @@ def _id_of(entry: _Entry) -> int | None:
     return int(text) if (entry.token or "").startswith("token_id:") and text.isdecimal() and len(text) < 12 else None
 
 
-def _version(given: Any) -> str | None:
+def _version(reported: Any) -> str | None:
     """One name for the weights: a text, or the texts of a list of spans, each once."""
-    if given is None or isinstance(given, str | int):
-        return None if given is None else str(given)
-    spans = given if isinstance(given, list) else [given]
+    if reported is None or isinstance(reported, str | int):
+        return None if reported is None else str(reported)
+    spans = reported if isinstance(reported, list) else [reported]
     names = [
         str(span.get("version", span.get("weight_version"))) if isinstance(span, dict) else str(span) for span in spans
     ]

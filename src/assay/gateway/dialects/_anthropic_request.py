@@ -123,10 +123,10 @@ class _RequestReader:
         self._tool_fields: dict[str, dict[str, Any]] = {}
         if read.system:
             self._say("system", read.system, body["system"], "system")
-        for position, (message, given) in enumerate(zip(read.messages, body["messages"], strict=True)):
-            self._message(message, given["content"], f"messages[{position}].content")
-        for tool, given in zip(read.tools or (), body.get("tools") or (), strict=True):
-            self._tool(tool, given)
+        for position, (message, source) in enumerate(zip(read.messages, body["messages"], strict=True)):
+            self._message(message, source["content"], f"messages[{position}].content")
+        for tool, source in zip(read.tools or (), body.get("tools") or (), strict=True):
+            self._tool(tool, source)
 
     def passthrough(self, target: RequestTarget) -> dict[str, Any]:
         found = {key: value for key, value in self._body.items() if key not in _OWN}
@@ -141,28 +141,28 @@ class _RequestReader:
             found["anthropic_beta"] = betas[:2000]
         return found
 
-    def _tool(self, tool: _Tool, given: dict[str, Any]) -> None:
+    def _tool(self, tool: _Tool, source: dict[str, Any]) -> None:
         if tool.input_schema is None:
-            self._server_tools.append(given)
+            self._server_tools.append(source)
             return
         require(tool.name, "a tool needs a name", "tools")
         function: dict[str, Any] = {"name": tool.name, "parameters": tool.input_schema}
         if tool.description is not None:
             function["description"] = tool.description
         self.tools.append({"type": "function", "function": function})
-        extra = {key: value for key, value in given.items() if key not in _TOOL_OWN}
+        extra = {key: value for key, value in source.items() if key not in _TOOL_OWN}
         if extra:
             self._tool_fields[tool.name] = extra
 
-    def _message(self, message: _Message, given: Any, where: str) -> None:
+    def _message(self, message: _Message, source: Any, where: str) -> None:
         if message.role == "assistant":
-            self._assistant(message.content, given, where)
+            self._assistant(message.content, source, where)
             return
         if isinstance(message.content, str) or message.role == "system":
-            self._say(message.role, message.content, given, where)
+            self._say(message.role, message.content, source, where)
             return
         rest: list[_SourceBlock] = []
-        for item in _source_blocks(message.content, given, where):
+        for item in _source_blocks(message.content, source, where):
             if item.block.type == "tool_result":
                 self._result(item.block, item.where)
             else:
@@ -170,11 +170,11 @@ class _RequestReader:
         if rest or not message.content:
             self._say_parts("user", rest)
 
-    def _say(self, role: str, content: str | list[_Block], given: Any, where: str) -> None:
+    def _say(self, role: str, content: str | list[_Block], source: Any, where: str) -> None:
         if isinstance(content, str):
             self.messages.append({"role": role, "content": content})
         else:
-            self._say_parts(role, _source_blocks(content, given, where))
+            self._say_parts(role, _source_blocks(content, source, where))
 
     def _say_parts(self, role: str, items: list[_SourceBlock]) -> None:
         for part, item in enumerate(items):
@@ -191,14 +191,14 @@ class _RequestReader:
         message = {"role": "tool", "tool_call_id": block.tool_use_id, "content": content}
         self.messages.append(message | {"is_error": True} if block.is_error else message)
 
-    def _assistant(self, content: str | list[_Block], given: Any, where: str) -> None:
+    def _assistant(self, content: str | list[_Block], source: Any, where: str) -> None:
         if isinstance(content, str):
             self.messages.append({"role": "assistant", "content": content})
             return
         texts: list[_SourceBlock] = []
         thoughts: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
-        for item in _source_blocks(content, given, where):
+        for item in _source_blocks(content, source, where):
             if item.block.type in {"thinking", "redacted_thinking"}:
                 thoughts.append(_thought(item))
             elif item.block.type == "tool_use":
@@ -224,8 +224,8 @@ class _RequestReader:
 
 def _source_blocks(blocks: list[_Block], raw: list[dict[str, Any]], where: str) -> list[_SourceBlock]:
     return [
-        _SourceBlock(block, given, f"{where}[{position}]")
-        for position, (block, given) in enumerate(zip(blocks, raw, strict=True))
+        _SourceBlock(block, source, f"{where}[{position}]")
+        for position, (block, source) in enumerate(zip(blocks, raw, strict=True))
     ]
 
 

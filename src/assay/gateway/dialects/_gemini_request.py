@@ -130,11 +130,11 @@ class _MessageReader:
         """Adds a message that is not the model's, after the function responses in it."""
         parts: list[dict[str, Any]] = []
         responses = 0
-        for position, given in enumerate(content.parts or ()):
+        for position, raw in enumerate(content.parts or ()):
             path = f"{where}.parts[{position}]"
-            part = convert_part(_camel(given), _Part, path)
+            part = convert_part(_camel(raw), _Part, path)
             if part.function_response is None:
-                parts.append(_part(part, given))
+                parts.append(_part(part, raw))
                 continue
             responses += 1
             self._response(_camel(part.function_response), f"{path}.functionResponse")
@@ -142,14 +142,14 @@ class _MessageReader:
             self.messages.append({"role": role, "content": _simplify(parts)})
 
     def _response(self, response: dict[str, Any], where: str) -> None:
-        name, identity, given = response.get("name"), response.get("id"), response.get("response")
+        name, identity, raw = response.get("name"), response.get("id"), response.get("response")
         require(isinstance(name, str), "expected the name of a function", f"{where}.name")
         require(identity is None or isinstance(identity, str), "expected text", f"{where}.id")
         identity = identity or self._first_waiting(str(name))
         require(identity, "answers no function call that came before", f"{where}.id")
         self._answered.add(str(identity))
-        only = given.get("output") if isinstance(given, dict) and len(given) == 1 else None
-        content: Any = only if isinstance(only, str) else encode(given if given is not None else {}).decode()
+        only = raw.get("output") if isinstance(raw, dict) and len(raw) == 1 else None
+        content: Any = only if isinstance(only, str) else encode(raw if raw is not None else {}).decode()
         extra = response.get("parts")
         if isinstance(extra, list) and extra:
             more = [_part(convert_part({"part": p}, _ResponsePart, f"{where}.parts").read(), p) for p in extra]
@@ -168,15 +168,15 @@ class _MessageReader:
         thoughts: list[str] = []
         parts: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
-        for position, given in enumerate(content.parts or ()):
+        for position, raw in enumerate(content.parts or ()):
             path = f"{where}.parts[{position}]"
-            part = convert_part(_camel(given), _Part, path)
+            part = convert_part(_camel(raw), _Part, path)
             if part.function_call is not None:
                 calls.append(self._call(part, f"call_{len(self.messages)}_{len(calls)}", path))
             elif part.thought and part.text is not None:
                 thoughts.append(part.text)
             else:
-                parts.append(_part(part, given))
+                parts.append(_part(part, raw))
         texts = [part["text"] for part in parts if part["type"] == "text"]
         combined: Any = parts if len(texts) < len(parts) else "".join(texts)
         message: dict[str, Any] = {"role": "assistant", "content": combined if combined or not calls else None}
@@ -187,8 +187,8 @@ class _MessageReader:
         self.messages.append(message)
 
     def _call(self, part: _Part, fallback: str, where: str) -> dict[str, Any]:
-        given = _camel(part.function_call or {})
-        name, identity, args = given.get("name"), given.get("id"), given.get("args")
+        raw = _camel(part.function_call or {})
+        name, identity, args = raw.get("name"), raw.get("id"), raw.get("args")
         require(isinstance(name, str) and name, "expected the name of a function", f"{where}.functionCall.name")
         require(identity is None or isinstance(identity, str), "expected text", f"{where}.functionCall.id")
         require(args is None or isinstance(args, dict), "expected an object", f"{where}.functionCall.args")
@@ -208,12 +208,12 @@ class _ResponsePart(msgspec.Struct, gc=False):
         return convert_part(_camel(self.part), _Part, "functionResponse.parts")
 
 
-def _camel(given: dict[str, Any]) -> dict[str, Any]:
+def _camel(raw: dict[str, Any]) -> dict[str, Any]:
     """Returns keys in camelCase; the API accepts snake_case too."""
-    if "_" not in "".join(given):
-        return given
+    if "_" not in "".join(raw):
+        return raw
     found: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in raw.items():
         first, *rest = key.split("_")
         found[first + "".join(word[:1].upper() + word[1:] for word in rest)] = value
     return found
@@ -229,7 +229,7 @@ def _simplify(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
 
 
-def _part(part: _Part, given: Any) -> dict[str, Any]:
+def _part(part: _Part, raw: Any) -> dict[str, Any]:
     """Converts a part that is neither call nor response; unknown parts are kept unchanged."""
     if part.text is not None:
         return {"type": "text", "text": part.text}
@@ -240,16 +240,16 @@ def _part(part: _Part, given: Any) -> dict[str, Any]:
             return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{payload}"}}
         if isinstance(uri, str):
             return {"type": "image_url", "image_url": {"url": uri}}
-    return {"type": "gemini_part", "part": given}
+    return {"type": "gemini_part", "part": raw}
 
 
 def _tools(tools: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
     hosted: list[dict[str, Any]] = []
-    for position, given in enumerate(tools):
-        tool = convert_part(_camel(given), _Tool, f"tools[{position}]")
+    for position, raw in enumerate(tools):
+        tool = convert_part(_camel(raw), _Tool, f"tools[{position}]")
         if tool.function_declarations is None:
-            hosted.append(given)
+            hosted.append(raw)
         for path, inner in enumerate(tool.function_declarations or ()):
             where = f"tools[{position}].functionDeclarations[{path}]"
             declared = convert_part(_camel(inner), _Declaration, where)
@@ -275,8 +275,8 @@ def _json_schema(schema: Any) -> Any:
     }
 
 
-def _sampling(read: _Request, given: dict[str, Any]) -> dict[str, Any]:
-    found = {common: given[own] for own, common in _SAMPLING.items() if given.get(own) is not None}
+def _sampling(read: _Request, raw: dict[str, Any]) -> dict[str, Any]:
+    found = {common: raw[own] for own, common in _SAMPLING.items() if raw.get(own) is not None}
     calling = read.tool_config.function_calling_config if read.tool_config else None
     if calling is not None and calling.mode is not None:
         field = "toolConfig.functionCallingConfig.mode"

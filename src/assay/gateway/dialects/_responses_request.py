@@ -208,8 +208,8 @@ class _MessageReader:
             require(isinstance(item.input, str), "expected text", f"{where}.input")
             arguments = encode({"input": item.input}).decode()
         else:
-            given = item.action if isinstance(item.action, dict) else _call_fields(raw)
-            arguments = encode({key: value for key, value in given.items() if key != "type"}).decode()
+            raw_values = item.action if isinstance(item.action, dict) else _call_fields(raw)
+            arguments = encode({key: value for key, value in raw_values.items() if key != "type"}).decode()
         call = {"id": item.call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         self._open().setdefault("tool_calls", []).append(call)
 
@@ -217,12 +217,12 @@ class _MessageReader:
 class _ToolReader:
     """Converts tools to functions, and records the form in which the client expects their calls."""
 
-    def __init__(self, tools: list[_Tool], given: list[dict[str, Any]]) -> None:
+    def __init__(self, tools: list[_Tool], raw_values: list[dict[str, Any]]) -> None:
         self.messages: list[dict[str, Any]] = []
         self.hosted: list[dict[str, Any]] = []
         self.names: dict[str, tuple[str, str | None, str]] = {}
         """Function name to call type, namespace and name; plain functions are omitted."""
-        for position, (tool, raw) in enumerate(zip(tools, given, strict=True)):
+        for position, (tool, raw) in enumerate(zip(tools, raw_values, strict=True)):
             where = f"tools[{position}]"
             if tool.type == "namespace":
                 self._namespace(tool, where)

@@ -226,8 +226,8 @@ class _Writer:
         failed = self._response("failed") | {"error": {"code": error_code(problem), "message": problem.message}}
         return self._event("response.failed", response=failed)
 
-    def _event(self, kind: str, given: dict[str, Any] | None = None, **fields: Any) -> bytes:
-        event = {"type": kind, "sequence_number": self._number, **(given or {}), **fields}
+    def _event(self, kind: str, values: dict[str, Any] | None = None, **fields: Any) -> bytes:
+        event = {"type": kind, "sequence_number": self._number, **(values or {}), **fields}
         self._number += 1
         return encode_event(event, kind)
 
@@ -262,24 +262,24 @@ def _text_part(text: str) -> dict[str, Any]:
 def _custom_tool_input(arguments: str) -> str:
     """Returns the text input of a custom tool; arguments without one are the text themselves."""
     try:
-        given = msgspec.json.decode(arguments)
+        values = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return arguments
-    text = given.get("input") if isinstance(given, dict) else None
+    text = values.get("input") if isinstance(values, dict) else None
     return text if isinstance(text, str) else arguments
 
 
 def _shell_call(item: dict[str, Any], arguments: str) -> dict[str, Any]:
     """Returns a `local_shell` call, or a function call if the arguments hold no command."""
     try:
-        given = msgspec.json.decode(arguments)
+        values = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        given = None
-    command = given.get("command") if isinstance(given, dict) else None
+        values = None
+    command = values.get("command") if isinstance(values, dict) else None
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
         return item | {"type": "function_call", "arguments": arguments}
     action = {"type": "exec", "command": command, "env": {}}
-    action |= {key: given[key] for key in ("working_directory", "timeout_ms") if given.get(key) is not None}
+    action |= {key: values[key] for key in ("working_directory", "timeout_ms") if values.get(key) is not None}
     kept = {key: value for key, value in item.items() if key != "name"}
     return kept | {"action": action}
 

@@ -31,18 +31,18 @@ __all__ = ["find_changes"]
 Message = Mapping[str, Any]
 
 
-def find_changes(said: Message, echo: Message) -> tuple[str, ...]:
+def find_changes(original: Message, echo: Message) -> tuple[str, ...]:
     """Returns the kinds of changes from a reply to its echo, in the order of the table."""
     found: set[str] = set()
-    calls, echoed = _calls(said), _calls(echo)
+    calls, echoed = _calls(original), _calls(echo)
     if calls and not echoed:
         return ("form",)
     for call_id, function in calls.items():
         found |= _call_changes(function, echoed.get(call_id) or {})
-    text, shown = content_text(said.get("content")), content_text(echo.get("content"))
+    text, shown = content_text(original.get("content")), content_text(echo.get("content"))
     if text != shown:
         found.add("text" if shown.strip() in {"", text.strip()} else "edited")
-    if _reasoning(said) != _reasoning(echo):
+    if _reasoning(original) != _reasoning(echo):
         found.add("reasoning")
     order = ("spelling", "keys", "malformed", "name", "text", "reasoning", "form", "edited")
     return tuple(change for change in order if change in found)
@@ -61,12 +61,12 @@ def _reasoning(message: Message) -> str:
     return given if isinstance(given, str) else ""
 
 
-def _call_changes(said: Mapping[str, Any], echo: Mapping[str, Any]) -> set[str]:
-    if said.get("name") != echo.get("name"):
+def _call_changes(original: Mapping[str, Any], echo: Mapping[str, Any]) -> set[str]:
+    if original.get("name") != echo.get("name"):
         return {"name"}
-    if said.get("arguments") == echo.get("arguments"):
+    if original.get("arguments") == echo.get("arguments"):
         return set()
-    own, shown = decode_arguments(said.get("arguments")), decode_arguments(echo.get("arguments"))
+    own, shown = decode_arguments(original.get("arguments")), decode_arguments(echo.get("arguments"))
     if isinstance(own, str) or isinstance(shown, str):
         return {"malformed"} if isinstance(own, str) else {"edited"}
     if any(not _equivalent(own[key], shown[key]) for key in own.keys() & shown.keys()):

@@ -44,11 +44,11 @@ def _part(part: Any) -> str:
         return "[content that cannot be shown]"
 
 
-def decode_arguments(given: Any) -> dict[str, Any] | str:
+def decode_arguments(arguments: Any) -> dict[str, Any] | str:
     """Returns arguments as an object if they are one, else as text."""
-    if isinstance(given, dict):
-        return given
-    text = given if isinstance(given, str) else ""
+    if isinstance(arguments, dict):
+        return arguments
+    text = arguments if isinstance(arguments, str) else ""
     try:
         decoded = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

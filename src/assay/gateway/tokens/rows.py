@@ -127,27 +127,29 @@ def build_token_rows(calls: Iterable[ModelCall], *, uncertified: Uncertified = "
         BrokenChain: A call's row does not hold what it sampled.
     """
     everything = {call.id: call for call in calls}
-    known = {call.id: call for call in everything.values() if call.prompt_token_ids is not None and _sampled(call)}
-    broken = _broken_chains(everything, known)
+    sampled_calls = {
+        call.id: call for call in everything.values() if call.prompt_token_ids is not None and _sampled(call)
+    }
+    broken = _broken_chains(everything, sampled_calls)
     refused = tuple(
         UncertifiedSpan(c.id, len(_sampled(c)), broken.get(c.id) or _refusal_reason(c))
         for c in everything.values()
         if c.id in broken
         or (c.certificate is not None and not c.certificate.certified)
-        or (c.id in known and not _certified(c))
+        or (c.id in sampled_calls and not _certified(c))
     )
-    known = {call_id: call for call_id, call in known.items() if call_id not in broken}
+    sampled_calls = {call_id: call for call_id, call in sampled_calls.items() if call_id not in broken}
     if refused:
         _report_uncertified(refused, uncertified)
-    parents = {call.id: _continued_call(known, call) for call in known.values()}
-    heirs = _continuations(known, parents)
-    leaves = [call for call in known if call not in heirs]
+    parents = {call.id: _continued_call(sampled_calls, call) for call in sampled_calls.values()}
+    heirs = _continuations(sampled_calls, parents)
+    leaves = [call for call in sampled_calls if call not in heirs]
     return TokenRows(tuple(_row(everything, leaf, parents, heirs, uncertified) for leaf in leaves), refused)
 
 
-def _broken_chains(everything: Mapping[str, ModelCall], known: Mapping[str, ModelCall]) -> dict[str, str]:
+def _broken_chains(everything: Mapping[str, ModelCall], sampled_calls: Mapping[str, ModelCall]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for call_id in known:
+    for call_id in sampled_calls:
         try:
             context_of(everything, call_id)
         except BrokenChain as exc:
@@ -171,20 +173,20 @@ def _length(call: ModelCall) -> int:
     return call.shared_tokens + len(call.prompt_token_ids or ()) + len(_sampled(call))
 
 
-def _continued_call(known: Mapping[str, ModelCall], call: ModelCall) -> str | None:
-    parent = known.get(call.parent) if call.parent is not None else None
+def _continued_call(sampled_calls: Mapping[str, ModelCall], call: ModelCall) -> str | None:
+    parent = sampled_calls.get(call.parent) if call.parent is not None else None
     return parent.id if parent is not None and call.shared_tokens == _length(parent) else None
 
 
-def _continuations(known: Mapping[str, ModelCall], parents: Mapping[str, str | None]) -> dict[str, str]:
+def _continuations(sampled_calls: Mapping[str, ModelCall], parents: Mapping[str, str | None]) -> dict[str, str]:
     """Returns, for each continued call, the continuation whose row trains it: of its own branch, else the last."""
     heirs: dict[str, str] = {}
-    for call in known.values():
+    for call in sampled_calls.values():
         parent = parents[call.id]
         if parent is None:
             continue
         continuation = heirs.get(parent)
-        if continuation is None or known[continuation].branch != known[parent].branch:
+        if continuation is None or sampled_calls[continuation].branch != sampled_calls[parent].branch:
             heirs[parent] = call.id
     return heirs
 

@@ -149,10 +149,10 @@ def credit_turns(advantage: Floats) -> Credit:
     return Credit(advantage.astype(np.float32), np.ones(len(advantage), dtype=bool), {})
 
 
-def mask_turns(given: Credit, drop: Bools, reason: str) -> Credit:
+def mask_turns(credit: Credit, drop: Bools, reason: str) -> Credit:
     """Masks more turns for `reason`; already masked turns keep their reason."""
-    more = given.mask & drop
+    more = credit.mask & drop
     if not more.any():
-        return given
-    reasons = {**given.reasons, reason: given.reasons.get(reason, 0) + int(more.sum())}
-    return Credit(np.where(more, np.float32(0), given.advantage), given.mask & ~more, reasons)
+        return credit
+    reasons = {**credit.reasons, reason: credit.reasons.get(reason, 0) + int(more.sum())}
+    return Credit(np.where(more, np.float32(0), credit.advantage), credit.mask & ~more, reasons)

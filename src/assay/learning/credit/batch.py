@@ -168,8 +168,8 @@ def _of_turns(
     }
 
 
-def _codes(digests: Iterable[str | None], known: dict[str, int]) -> list[int]:
-    return [-1 if digest is None else known.setdefault(digest, len(known)) for digest in digests]
+def _codes(digests: Iterable[str | None], codes: dict[str, int]) -> list[int]:
+    return [-1 if digest is None else codes.setdefault(digest, len(codes)) for digest in digests]
 
 
 def _mean_logprob(row: TrainingRow, turn: TurnSpan) -> float:
@@ -178,11 +178,11 @@ def _mean_logprob(row: TrainingRow, turn: TurnSpan) -> float:
     return float(np.mean(row.logprobs[turn.start : turn.end], dtype=np.float64))
 
 
-def _version(version_name: str | None, known: Mapping[str, int]) -> int:
+def _version(version_name: str | None, codes: Mapping[str, int]) -> int:
     if version_name is None:
         return -1
-    if version_name in known:
-        return known[version_name]
+    if version_name in codes:
+        return codes[version_name]
     number = _NUMBER.fullmatch(version_name)
     return int(number[1]) if number else -1
 

@@ -72,9 +72,9 @@ def _load_method(name: str, options: Mapping[str, Any], *, mask: bool) -> tuple[
 
 
 def _call_method(
-    name: str, method: Callable[..., Credit], given: tuple[Any, ...], options: Mapping[str, Any]
+    name: str, method: Callable[..., Credit], arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Credit:
     try:
-        return method(*given, **options)
+        return method(*arguments, **options)
     except (TypeError, ValueError) as exc:
         raise UserError(f"credit by {name!r}: {exc}") from exc

@@ -129,15 +129,15 @@ def make_batch(group: Any, reward: Any, attempt: Any, **columns: Any) -> Batch:
     columns_by_name: dict[str, Any] = {"group": groups, "reward": _column("reward", reward, np.float64, len(groups))}
     for names, length in ((_OF_ATTEMPTS, len(groups)), (_OF_TURNS, len(turns))):
         for name, (kind, default) in names.items():
-            given = columns.get(name, default)
-            columns_by_name[name] = None if given is None else _column(name, given, kind, length)
+            value = columns.get(name, default)
+            columns_by_name[name] = None if value is None else _column(name, value, kind, length)
     built = Batch(attempt=turns, **columns_by_name)
     _check(built)
     return built
 
 
-def _column(name: str, given: Any, kind: type, length: int) -> Any:
-    column: NDArray[Any] = np.asarray(given, dtype=kind)
+def _column(name: str, value: Any, kind: type, length: int) -> Any:
+    column: NDArray[Any] = np.asarray(value, dtype=kind)
     if column.ndim == 0:
         return np.full(length, column, dtype=kind)
     if column.shape != (length,):

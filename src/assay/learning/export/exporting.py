@@ -60,8 +60,8 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
         reader.on_left_out = source.left_out
         written = _write_atomically(target, source, out)
         source.close()
-        losses.close(list(source.standings.values()))
-    passes = [standing for standing in source.standings.values() if standing.outcome == "pass"]
+        losses.close(list(source.statuses.values()))
+    passes = [status for status in source.statuses.values() if status.outcome == "pass"]
     return ExportReport(
         run,
         target.name,
@@ -69,8 +69,8 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
         str(sidecar_of(out)),
         written,
         dict(losses.counts),
-        tuple(standing.attempt for standing in passes if standing.doubt is not None),
-        sum(standing.integrity is None for standing in passes),
+        tuple(status.attempt for status in passes if status.doubt is not None),
+        sum(status.integrity is None for status in passes),
     )
 
 
@@ -110,7 +110,7 @@ class _ExportJob(NamedTuple):
 class _RunSource:
     def __init__(self, job: _ExportJob, reader: RunReader, target: ExportTarget, losses: LossFile) -> None:
         self.run, self.config, self.settings, self._progress = job
-        self.standings: dict[str, Stands] = {}
+        self.statuses: dict[str, Stands] = {}
         self.first: Loss | None = None
         self._reader = reader
         self._target = target
@@ -169,21 +169,21 @@ class _RunSource:
 
     def _trajectories(self) -> Iterator[Trajectory]:
         for trajectory in self._reader.trajectories():
-            attempt, standing = trajectory.attempt, stands_of(trajectory, self.config.require)
-            self.standings[attempt] = standing
-            reason = self._exclusion_reason(trajectory, standing)
+            attempt, status = trajectory.attempt, stands_of(trajectory, self.config.require)
+            self.statuses[attempt] = status
+            reason = self._exclusion_reason(trajectory, status)
             if reason is not None:
                 self.record_loss(attempt, "attempt", f"left out: {reason}")
                 continue
             if self._progress is not None:
-                self._progress(len(self.standings))
+                self._progress(len(self.statuses))
             yield trajectory
 
-    def _exclusion_reason(self, trajectory: Trajectory, standing: Stands) -> str | None:
+    def _exclusion_reason(self, trajectory: Trajectory, status: Stands) -> str | None:
         says_so = self._target.credit or "doubt" in self._target.holds
-        if standing.doubt is not None and not (says_so and self._include == "all"):
-            return f"it passed, and {standing.doubt}"
-        if standing.integrity == "fail" and not self.config.failed_integrity:
+        if status.doubt is not None and not (says_so and self._include == "all"):
+            return f"it passed, and {status.doubt}"
+        if status.integrity == "fail" and not self.config.failed_integrity:
             return FAILED_INTEGRITY.removeprefix("left out: ")
         if self._include == "all":
             return None

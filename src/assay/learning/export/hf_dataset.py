@@ -46,21 +46,21 @@ class HfDataset(ExportTarget):
             _require(_LICENCE, licence, "--licence", "an identifier as Hugging Face has it, as `apache-2.0`")
         (out / "data").mkdir(parents=True)
         (out / "rows").mkdir()
-        shown: dict[str, AttemptSummary] = {}
+        summaries: dict[str, AttemptSummary] = {}
         name = f"{split}-00000-of-00001.parquet"
-        written = write_table(self._conversations(source, shown), _columns(), out / "data" / name)
+        written = write_table(self._conversations(source, summaries), _columns(), out / "data" / name)
         rows = write_rows(source.rows(), out / "rows" / name)
         if rows == 0:
             (out / "rows" / name).unlink()
             (out / "rows").rmdir()
-        text = render_card(source, DatasetSummary(list(shown.values()), written, rows, split, licence))
+        text = render_card(source, DatasetSummary(list(summaries.values()), written, rows, split, licence))
         (out / "README.md").write_text(text, encoding="utf-8")
         return written
 
-    def _conversations(self, source: ExportSource, shown: dict[str, AttemptSummary]) -> Iterator[dict[str, Any]]:
+    def _conversations(self, source: ExportSource, summaries: dict[str, AttemptSummary]) -> Iterator[dict[str, Any]]:
         for trajectory, line in source.conversations():
             about = _about(trajectory, source.config.require)
-            shown[trajectory.chain] = AttemptSummary(
+            summaries[trajectory.chain] = AttemptSummary(
                 trajectory.task, trajectory.task_digest, trajectory.agent, trajectory.model, about["outcome"],
                 about["integrity"], about["doubt"] is not None,
             )  # fmt: skip
@@ -105,6 +105,6 @@ def _about(trajectory: Trajectory, require: Separation) -> dict[str, Any]:
     }
 
 
-def _require(pattern: re.Pattern[str], given: str, option: str, expected: str) -> None:
-    if not pattern.fullmatch(given):
-        raise UserError(f"{option} {given!r}: expected {expected}")
+def _require(pattern: re.Pattern[str], value: str, option: str, expected: str) -> None:
+    if not pattern.fullmatch(value):
+        raise UserError(f"{option} {value!r}: expected {expected}")

@@ -117,15 +117,15 @@ def train_dpo(
     if not scored.pairs:
         raise UserError("no preference pair: no passed and failed attempt at one task diverged at a turn")
     optimiser = optimiser or Optimiser(policy.model, options.optimise, options.steps)
-    while optimiser.taken < options.steps:
-        positions = draw_batch(len(scored.pairs), options.batch, optimiser.taken, seed)
+    while optimiser.steps_taken < options.steps:
+        positions = draw_batch(len(scored.pairs), options.batch, optimiser.steps_taken, seed)
         some = ScoredPairs(
             tuple(scored.pairs[position] for position in positions),
             tuple(scored.reference[position] for position in positions),
         )
         measured = dpo_step(policy, optimiser, some, options.beta)
         if done is not None:
-            done(optimiser.taken, measured)
+            done(optimiser.steps_taken, measured)
 
 
 def dpo_step(policy: TrainedPolicy, optimiser: Optimiser, scored: ScoredPairs, beta: float) -> dict[str, float]:

@@ -21,7 +21,7 @@ class Optimiser:
         import torch
 
         self.options = options
-        self.taken = 0
+        self.steps_taken = 0
         self._steps = max(steps, 1)
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._inner = torch.optim.AdamW(
@@ -34,7 +34,7 @@ class Optimiser:
 
     def rate(self) -> float:
         """Returns the learning rate of the next step."""
-        chosen, step = self.options, self.taken
+        chosen, step = self.options, self.steps_taken
         if step < chosen.warmup:
             return chosen.learning_rate * (step + 1) / chosen.warmup
         done = min(1.0, (step - chosen.warmup) / max(1, self._steps - chosen.warmup))
@@ -51,7 +51,7 @@ class Optimiser:
             loss.backward()
         norm = float(torch.nn.utils.clip_grad_norm_(self._named.values(), self.options.clip))
         rate = self.rate()
-        self.taken += 1
+        self.steps_taken += 1
         if math.isfinite(norm):
             for group in self._inner.param_groups:
                 group["lr"] = rate
@@ -62,7 +62,7 @@ class Optimiser:
         """Returns the state as named tensors."""
         import torch
 
-        found = {"taken": torch.tensor(self.taken)}
+        found = {"taken": torch.tensor(self.steps_taken)}
         for name, parameter in self._named.items():
             for key, value in self._inner.state.get(parameter, {}).items():
                 found[f"{key}/{name}"] = value.detach().clone()
@@ -70,7 +70,7 @@ class Optimiser:
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
         """Restores a state."""
-        self.taken = int(state["taken"])
+        self.steps_taken = int(state["taken"])
         for name, parameter in self._named.items():
             states = {key.partition("/")[0]: value for key, value in state.items() if key.partition("/")[2] == name}
             if states:

@@ -91,7 +91,7 @@ def update_policy(
     reference_logprobs = (
         recompute_logprobs(reference, rows, optimiser.options.tokens_at_once, policy.device) if has_reference else None
     )
-    items = _items(rows, now, reference_logprobs, options, optimiser.taken)
+    items = _items(rows, now, reference_logprobs, options, optimiser.steps_taken)
     attempts = attempt_numbers(rows)
     sums = _Sums()
     for epoch in range(options.epochs):

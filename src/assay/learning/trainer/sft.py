@@ -42,11 +42,11 @@ def train_sft(
     for row, attempt in zip(rows, attempts, strict=True):
         members[attempt].append(row)
     optimiser = optimiser or Optimiser(policy.model, options.optimise, options.steps)
-    while optimiser.taken < options.steps:
-        positions = draw_batch(len(members), options.batch, optimiser.taken, seed)
+    while optimiser.steps_taken < options.steps:
+        positions = draw_batch(len(members), options.batch, optimiser.steps_taken, seed)
         measured = sft_step(policy, optimiser, [row for position in positions for row in members[position]])
         if done is not None:
-            done(optimiser.taken, measured)
+            done(optimiser.steps_taken, measured)
 
 
 def sft_step(policy: TrainedPolicy, optimiser: Optimiser, rows: Sequence[TrainingRow]) -> dict[str, float]:
